@@ -9,13 +9,16 @@ ARGS :=
 DIALECT := kip
 RELEASE := $(DIALECT)
 PORT := 8083
+JOBS := $(shell nproc)
+# Tests with brokers mostly wait: one process more than there are cores.
+TEST_JOBS = $(shell expr $(JOBS) + 1)
 HISTORY := tests/histories/life-3.9.log.jsonl
 PLUGINS := tests/histories/catalogue.json
 DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
+.PHONY: help setup run quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +36,14 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9,
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --release $(RELEASE) $(ARGS)
 
+quick: $(READY) ## Run the tests that need no Java, browser or other process: four minutes
+	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(JOBS) $(ARGS)
+
 test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat, Chromium and Prometheus if it may (NO_SYSTEM=1: never)
 	@tools/java
 	@tools/browser
 	@tools/prometheus
-	PYTHONHASHSEED=0 $(BIN)/pytest $(ARGS)
+	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) $(ARGS)
 
 prove: $(READY) ## Run every test with full counts and fresh random input: hours (SEED= repeats a run)
 	@tools/java
@@ -72,10 +78,10 @@ bench: $(READY) ## Measure everything, beside others: three quarters of an hour
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.commands
-	$(BIN)/python -m benchmarks.start
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.boot
 	$(BIN)/python -m benchmarks.rest
-	$(BIN)/python -m benchmarks.crowd
+	$(BIN)/python -m benchmarks.health_latency
 	$(BIN)/python -m benchmarks.replay --folder .cache/fleet
 
 spark-jars: ## Fetch Spark's Kafka source into .cache/spark-jars, for `replay capture --engine spark`

@@ -1,11 +1,11 @@
-"""How many records are made durable per second: appended by many at once, beside simpler ways.
+"""Durable records per second: concurrent appends to the embedded log, beside simpler ways.
 
     python -m benchmarks.append [--seconds 2] [--quick]
 
-64 appenders at once share commits. The peers: one commit per record in the same SQLite schema,
-which is what one would write first, and a bare file with a checksum per record and one `fdatasync`
-per group of 64, which can do no more than append. Every figure is durable: `synchronous=FULL`, or
-`fdatasync`. All come from one run on one disk, in turns, the best of several rounds.
+64 concurrent appenders share commits. The peers are the obvious program (one commit per record in
+the same SQLite schema) and a lower bound (a bare file, a checksum per record, one `fdatasync` per
+group of 64). Every figure is durable: `synchronous=FULL`, or `fdatasync`. All come from one run on
+one disk, in turns, the best of several rounds.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workload import OFFSETS, START_MS, offset
+from benchmarks.sample_logs import OFFSETS, START_MS, offset
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
 from controlplane.logs.sqlite.ledger import INSERT
@@ -32,17 +32,17 @@ from controlplane.logs.sqlite.rows import row_of
 
 APPENDERS = 64
 BATCH_RECORDS = 100
-"""Records that an appender hands over at once, where it has several: a flush of source offsets."""
+"""Records per append of a batching appender: a flush of source offsets."""
 
 ROUNDS = 3
 GOAL = 100_000
-"""Durable records per second that the embedded log has to reach."""
+"""Durable records per second that the embedded log must reach."""
 
 _CRC = struct.Struct(">II")
 
 
-class Figure(NamedTuple):
-    """What one contestant did in one round."""
+class AppendFigure(NamedTuple):
+    """Result of one contestant in one round."""
 
     records: int
     seconds: float
@@ -54,20 +54,20 @@ class Figure(NamedTuple):
         return self.records / self.seconds
 
     def append_ms(self, at_once: int) -> float:
-        """How long one append takes on average, if so many wait at once."""
+        """Average time of one append with so many concurrent appenders."""
         return self.seconds * 1_000 * at_once / self.appends
 
 
-class Contestant(NamedTuple):
-    """A way to make records durable: called with a new path and the time at which to stop."""
+class AppendMethod(NamedTuple):
+    """A way to make records durable: called with a new path and a stop time."""
 
     name: str
-    append: Callable[[Path, float], Figure]
+    append: Callable[[Path, float], AppendFigure]
     at_once: int
 
 
 def records() -> Iterator[Record]:
-    """Offsets of source tasks, the same ones again and again."""
+    """Offsets of source tasks, repeated forever."""
     chance = random.Random(1)
     pairs = [offset(chance, 200_000) for _ in range(10_000)]
     made = [Record(OFFSETS, 0, START_MS, key, value) for key, value in pairs]
@@ -76,16 +76,16 @@ def records() -> Iterator[Record]:
 
 
 def batches(size: int) -> Iterator[Sequence[Record]]:
-    """The same in batches."""
+    """Group the records in batches of `size`, without end."""
     source = records()
     while True:
         yield [next(source) for _ in range(size)]
 
 
-def embedded(batch_records: int) -> Callable[[Path, float], Figure]:
-    """The embedded log, with many appenders at once."""
+def embedded(batch_records: int) -> Callable[[Path, float], AppendFigure]:
+    """The embedded log with concurrent appenders."""
 
-    async def run(path: Path, seconds: float) -> Figure:
+    async def run(path: Path, seconds: float) -> AppendFigure:
         log = await SqliteLog.open(path)
         await log.create_topic(OFFSETS, 1)
         ready = [batch for _, batch in zip(range(1_000), batches(batch_records), strict=False)]
@@ -100,23 +100,25 @@ def embedded(batch_records: int) -> Callable[[Path, float], Figure]:
         await asyncio.gather(*(append() for _ in range(APPENDERS)))
         took = time.perf_counter() - started
         await log.close()
-        return Figure(appends * batch_records, took, appends)
+        return AppendFigure(appends * batch_records, took, appends)
 
     return lambda path, seconds: asyncio.run(run(path, seconds))
 
 
-def unchecked(append: Callable[[Path, float], Figure]) -> Callable[[Path, float], Figure]:
-    """The same log without checksums, as earlier versions wrote it."""
+def unchecked(
+    append: Callable[[Path, float], AppendFigure],
+) -> Callable[[Path, float], AppendFigure]:
+    """The embedded log without checksums, as earlier versions wrote it."""
 
-    def run(path: Path, seconds: float) -> Figure:
+    def run(path: Path, seconds: float) -> AppendFigure:
         with patch("controlplane.logs.sqlite.rows.checksum", lambda *_: None):
             return append(path, seconds)
 
     return run
 
 
-def commit_per_record(path: Path, seconds: float) -> Figure:
-    """The same file, one transaction per record, one after the other."""
+def commit_per_record(path: Path, seconds: float) -> AppendFigure:
+    """Insert the records one after the other, each in its own transaction."""
     files.create(path)
     connection = files.connect_writer(path, SqliteSettings())
     started, appends, took = time.perf_counter(), 0, 0.0
@@ -127,10 +129,10 @@ def commit_per_record(path: Path, seconds: float) -> Figure:
         connection.execute(INSERT, row_of(appends, record))
         connection.execute("COMMIT")
     connection.close()
-    return Figure(appends, took, appends)
+    return AppendFigure(appends, took, appends)
 
 
-def bare_file(path: Path, seconds: float) -> Figure:
+def bare_file(path: Path, seconds: float) -> AppendFigure:
     """Append with a checksum per record, one `fdatasync` per group."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     started, groups, took = time.perf_counter(), 0, 0.0
@@ -140,7 +142,7 @@ def bare_file(path: Path, seconds: float) -> Figure:
         os.write(file, b"".join(map(_framed, group)))
         os.fdatasync(file)
     os.close(file)
-    return Figure(groups * APPENDERS, took, groups * APPENDERS)
+    return AppendFigure(groups * APPENDERS, took, groups * APPENDERS)
 
 
 def _framed(record: Record) -> bytes:
@@ -149,17 +151,17 @@ def _framed(record: Record) -> bytes:
 
 
 CONTESTANTS = (
-    Contestant("one commit per record", commit_per_record, 1),
-    Contestant(f"{APPENDERS} appenders, 1 record each", embedded(1), APPENDERS),
-    Contestant(f"{APPENDERS} appenders, {BATCH_RECORDS} records each", embedded(100), APPENDERS),
-    Contestant("the same without checksums", unchecked(embedded(100)), APPENDERS),
-    Contestant(f"bare file, groups of {APPENDERS}", bare_file, APPENDERS),
+    AppendMethod("one commit per record", commit_per_record, 1),
+    AppendMethod(f"{APPENDERS} appenders, 1 record each", embedded(1), APPENDERS),
+    AppendMethod(f"{APPENDERS} appenders, {BATCH_RECORDS} records each", embedded(100), APPENDERS),
+    AppendMethod("the same without checksums", unchecked(embedded(100)), APPENDERS),
+    AppendMethod(f"bare file, groups of {APPENDERS}", bare_file, APPENDERS),
 )
 
 
-def measure(folder: Path, seconds: float, rounds: int) -> list[Figure]:
-    """Each contestant's best round; they take turns, so that noise hits all alike."""
-    figures: list[list[Figure]] = [[] for _ in CONTESTANTS]
+def measure(folder: Path, seconds: float, rounds: int) -> list[AppendFigure]:
+    """Best round of each contestant; they take turns, so noise affects all alike."""
+    figures: list[list[AppendFigure]] = [[] for _ in CONTESTANTS]
     for round_ in range(rounds):
         for index, contestant in enumerate(CONTESTANTS):
             path = folder / f"{round_}-{index}"
@@ -168,8 +170,8 @@ def measure(folder: Path, seconds: float, rounds: int) -> list[Figure]:
     return [max(each, key=lambda figure: figure.rate) for each in figures]
 
 
-def table(figures: Sequence[Figure]) -> Table:
-    """The figures, and how they compare with one commit per record."""
+def table(figures: Sequence[AppendFigure]) -> Table:
+    """Figures, compared with one commit per record."""
     shown = Table("durable appends", title=f"goal: {GOAL:,} records/s by {APPENDERS} appenders")
     for column in ("records/s", "ms per append", "ratio"):
         shown.add_column(column, justify="right")

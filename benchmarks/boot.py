@@ -1,13 +1,16 @@
-"""How long until a cluster's state is known: ours beside a Java worker, on the same real topics.
+"""Time until a cluster's state is known, beside a Java worker on the same real topics.
 
     python -m benchmarks.boot [--records 1000000] [--rounds 3] [--quick]
 
-A broker of Kafka 3.9.1 holds source offsets (200,000 keys in 25 partitions) and 500 connectors, all
-stopped. Time runs from the start of a process. Connect's own distributed worker, with the options
-that its start script gives it, is looked at twice: when it has read its topics, and when it first
-answers `GET /connectors/{c}/offsets`. Ours are two processes: one that embeds the library, until it
-has folded the same topics (`benchmarks.knowing`), and `controlplane inspect`, which prints the same
-connector with its offsets, until it has ended. By turns, the best of each.
+A broker of Kafka 3.9.1 holds source offsets (200,000 keys in 25 partitions) and 500 stopped
+connectors. The clock starts with the process.
+
+- Connect's distributed worker runs with the options of its start script. Two times are taken: the
+  topics are read, and `GET /connectors/{c}/offsets` has its first answer.
+- A process that embeds the library (`benchmarks.startup_probe`), until the same topics are folded.
+- `controlplane inspect` of the same connector with its offsets, until the process has ended.
+
+The contestants take turns; the best round of each counts.
 """
 
 import asyncio
@@ -25,15 +28,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import CONNECTORS, fill
-from benchmarks.knowing import KNOWN
-from benchmarks.workload import CONFIG
+from benchmarks.sample_logs import CONFIG
+from benchmarks.startup_probe import KNOWN
 from tests.kafka.process import NotReady
 from tests.kafka.real import Broker, Worker
 
 RELEASE = "3.9.1"
 KEYS = 200_000
 GOAL = 10
-"""How many times faster than a worker we have to be."""
+"""Required ratio to a worker's time."""
 
 SCRIPT_JVM = (
     "-Xms256M",
@@ -45,47 +48,47 @@ SCRIPT_JVM = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-"""What `connect-distributed.sh` gives the JVM unless told otherwise."""
+"""Options that `connect-distributed.sh` gives the JVM by default."""
 
 TELL_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
 READ = f"Started KafkaBasedLog for topic {CONFIG}"
-"""A worker prints this when it has read the last of its topics to the end."""
+"""A worker logs this when it has read the last of its topics."""
 
 CONNECTOR = "connector-0007"
 ASKED = f"/connectors/{CONNECTOR}/offsets"
 LOOK_S = 0.005
-"""How often a log file or a port is looked at: the error of what is measured for the worker."""
+"""Seconds between looks at a log file or a port: the error of the worker's figures."""
 
 PATIENCE_S = 120
 
 
-class Figure(NamedTuple):
-    """Seconds from the start of the process."""
+class StartupTimes(NamedTuple):
+    """Seconds since the start of the process."""
 
     read: float
     answered: float
 
 
-class Contestant(NamedTuple):
-    """Somebody who reads the topics of a broker."""
+class TopicReader(NamedTuple):
+    """A program that reads the topics of a broker."""
 
     name: str
-    boot: Callable[[Broker], Awaitable[Figure]]
+    boot: Callable[[Broker], Awaitable[StartupTimes]]
 
 
-async def ours(broker: Broker) -> Figure:
-    """A program that embeds us until it knows, then `controlplane inspect` until it has ended."""
-    return Figure(await _known(broker), await _inspected(broker))
+async def ours(broker: Broker) -> StartupTimes:
+    """Times of an embedding program until it knows the state, and of `controlplane inspect`."""
+    return StartupTimes(await _known(broker), await _inspected(broker))
 
 
 async def _known(broker: Broker) -> float:
     began = time.perf_counter()
-    process = await _started("benchmarks.knowing", broker.bootstrap, RELEASE)
+    process = await _started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
     line = await process.stdout.readline()
     took = time.perf_counter() - began
     if await process.wait() or line.decode() != f"{KNOWN} {CONNECTORS}\n":
-        raise NotReady("benchmarks.knowing did not know the connectors")
+        raise NotReady("benchmarks.startup_probe did not know the connectors")
     return took
 
 
@@ -104,12 +107,12 @@ async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},  # compiled, as an installed package is
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},  # compiled, like an installed package
     )
 
 
-async def java(broker: Broker) -> Figure:
-    """A distributed worker."""
+async def java(broker: Broker) -> StartupTimes:
+    """Times of a distributed worker."""
     jvm = (*SCRIPT_JVM, TELL_WHEN_READ)
     worker = Worker(RELEASE, broker, jvm=jvm, plugin__discovery="hybrid_warn")
     began = time.perf_counter()
@@ -118,13 +121,13 @@ async def java(broker: Broker) -> Figure:
         await until(lambda: _printed(worker.log, READ), "the worker has read its topics")
         read = time.perf_counter() - began
         await _answered(worker.url)
-        return Figure(read, time.perf_counter() - began)
+        return StartupTimes(read, time.perf_counter() - began)
     finally:
         await worker.rest.aclose()
         await worker.kill9()
 
 
-CONTESTANTS = (Contestant("Java worker", java), Contestant("controlplane", ours))
+CONTESTANTS = (TopicReader("Java worker", java), TopicReader("controlplane", ours))
 
 
 async def _printed(log: Path, text: str) -> bool:
@@ -132,7 +135,7 @@ async def _printed(log: Path, text: str) -> bool:
 
 
 async def _answered(url: str) -> None:
-    """Wait for a good answer."""
+    """Wait for a successful response."""
     async with httpx.AsyncClient(base_url=url) as client:
 
         async def good() -> bool:
@@ -145,7 +148,7 @@ async def _answered(url: str) -> None:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Ask again and again until it is so. Raises `NotReady`: not in time."""
+    """Poll until a condition holds. Raises `NotReady` after a timeout."""
     began = time.perf_counter()
     while not await is_so():
         if time.perf_counter() - began > PATIENCE_S:
@@ -153,26 +156,26 @@ async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def measure(records: int, rounds: int, folder: Path) -> list[Figure]:
-    """The best figures of each contestant."""
+async def measure(records: int, rounds: int, folder: Path) -> list[StartupTimes]:
+    """Best figures of each contestant."""
     async with Broker(RELEASE, folder) as broker:
         await fill(broker, records, KEYS)
         taken = [[await one.boot(broker) for one in CONTESTANTS] for _ in range(rounds)]
     return [
-        Figure(min(f.read for f in figures), min(f.answered for f in figures))
+        StartupTimes(min(f.read for f in figures), min(f.answered for f in figures))
         for figures in zip(*taken, strict=True)
     ]
 
 
-def table(figures: Sequence[Figure], records: int) -> Table:
-    """The figures, and how many times faster ours is."""
+def table(figures: Sequence[StartupTimes], records: int) -> Table:
+    """Figures, with the ratio to the worker."""
     shown = Table("", title=f"{records:,} offsets on Kafka {RELEASE}; to reach: {GOAL}×")
     theirs, our = figures
     for contestant in (one.name for one in CONTESTANTS):
         shown.add_column(contestant, justify="right")
     shown.add_column("ratio", justify="right")
     for name, what in zip(
-        Figure._fields, ("topics read and folded", "offsets answered"), strict=True
+        StartupTimes._fields, ("topics read and folded", "offsets answered"), strict=True
     ):
         seconds = [getattr(figure, name) for figure in figures]
         ratio = getattr(theirs, name) / getattr(our, name)

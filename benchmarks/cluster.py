@@ -1,4 +1,4 @@
-"""A real broker that holds the topics of a large Connect cluster at rest."""
+"""Real broker with the topics of a large Connect cluster at rest."""
 
 import random
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from functools import cache
 
 from aiokafka import AIOKafkaProducer
 
-from benchmarks.workload import CONFIG, OFFSETS, PARTITIONS, STATUS, Pair, offset
-from controlplane.core.partitioner import partition_of
+from benchmarks.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, RecordPair, offset
+from controlplane.core.topics.partitioner import partition_of
 from tests.kafka.real import Broker
 from tests.kafka.writing import create_topic
 
 CONNECTORS = 500
-"""As many as `workload.offset` names. All are stopped: a worker has nothing to start."""
+"""Number of connectors in `sample_logs.offset`. All are stopped: a worker has nothing to start."""
 
 _PROPERTIES = (
     b'"connector.class":"org.apache.kafka.connect.file.FileStreamSourceConnector",'
@@ -21,7 +21,7 @@ _PROPERTIES = (
 
 
 async def fill(broker: Broker, offsets: int, keys: int) -> None:
-    """Make the three topics as Connect does, and write what lies in them."""
+    """Create and fill the three topics as Connect does."""
     for topic, partitions in PARTITIONS.items():
         await create_topic(broker, topic, partitions)
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=20)
@@ -35,7 +35,7 @@ async def fill(broker: Broker, offsets: int, keys: int) -> None:
     await producer.stop()
 
 
-def _configs() -> Iterator[Pair]:
+def _configs() -> Iterator[RecordPair]:
     for number in range(CONNECTORS):
         name = b"connector-%04d" % number
         yield b"connector-" + name, b'{"properties":{%s,"name":"%s"}}' % (_PROPERTIES, name)
@@ -43,14 +43,14 @@ def _configs() -> Iterator[Pair]:
         yield b"target-state-" + name, stopped
 
 
-def _statuses() -> Iterator[Pair]:
+def _statuses() -> Iterator[RecordPair]:
     for number in range(CONNECTORS):
         stopped = b'{"state":"STOPPED","trace":null,"worker_id":"w:8083","generation":1}'
         yield b"status-connector-connector-%04d" % number, stopped
 
 
-async def _write(producer: AIOKafkaProducer, topic: str, pairs: Iterator[Pair]) -> None:
-    """Write in batches of the size at which producers send, to where Java would send each key."""
+async def _write(producer: AIOKafkaProducer, topic: str, pairs: Iterator[RecordPair]) -> None:
+    """Write in producer-sized batches, to the partitions that Java would choose."""
     place = cache(partition_of)
     batches = {number: producer.create_batch() for number in range(PARTITIONS[topic])}
     for key, value in pairs:

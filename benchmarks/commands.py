@@ -1,11 +1,11 @@
-"""How fast commands are: stop, pause, create and reset on the embedded log.
+"""Speed of commands: stop, pause, create and reset on the embedded log.
 
     python -m benchmarks.commands [--seconds 2] [--quick]
 
-Each command is durable (`synchronous=FULL`) and read back before it is answered. One caller alone
-gives the latency; 64 at once, each with connectors of his own, the throughput, for they share
-commits. The peer is what one would write first: the same records, one transaction for each append,
-no decision, no reading back, no command topic.
+Each command is durable (`synchronous=FULL`) and read back before its answer. One caller gives the
+latency. 64 concurrent callers with their own connectors give the throughput, because they share
+commits. The peer is the obvious program: the same records, one transaction per append, without
+decisions, reading back, or a command topic.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from controlplane.collector import settle
 from controlplane.core.commands import (
     AnyCommand,
     CreateConnector,
@@ -28,11 +27,12 @@ from controlplane.core.commands import (
     ResetOffsets,
     StopConnector,
 )
+from controlplane.garbage_collection import settle
 from controlplane.plane import ControlPlane
 
 CALLERS = 64
 CONNECTORS = 8
-"""Connectors of each caller: one after the other is stopped, paused, reset."""
+"""Connectors per caller, used in turn."""
 
 GOAL_P50_MS = 2
 GOAL_RATE = 5_000
@@ -43,27 +43,27 @@ CONFIG = {
     "file": "f",
 }
 
-Maker = Callable[[str, int], AnyCommand]
+CommandMaker = Callable[[str, int], AnyCommand]
 
 
-class Kind(NamedTuple):
-    """A kind of command: how to make the n-th one for a connector."""
+class CommandKind(NamedTuple):
+    """A kind of command, with a function that makes the n-th one for a connector."""
 
     name: str
-    make: Maker
+    make: CommandMaker
 
 
 KINDS = (
-    Kind("stop", lambda name, _: StopConnector(name)),
-    Kind("reset offsets", lambda name, _: ResetOffsets(name)),
-    Kind("pause", lambda name, _: PauseConnector(name)),
-    Kind("create", lambda name, number: CreateConnector(f"{name}-{number}", CONFIG)),
+    CommandKind("stop", lambda name, _: StopConnector(name)),
+    CommandKind("reset offsets", lambda name, _: ResetOffsets(name)),
+    CommandKind("pause", lambda name, _: PauseConnector(name)),
+    CommandKind("create", lambda name, number: CreateConnector(f"{name}-{number}", CONFIG)),
 )
-"""In this order: offsets are reset while the connectors are stopped."""
+"""Order of the kinds: offsets are reset while the connectors are stopped."""
 
 
-class Figure(NamedTuple):
-    """What came of one kind: milliseconds with one caller, commands a second with many."""
+class CommandFigure(NamedTuple):
+    """Result of one kind: milliseconds with one caller, commands per second with many."""
 
     kind: str
     p50_ms: float
@@ -73,40 +73,40 @@ class Figure(NamedTuple):
     rate: float
 
 
-async def measure(folder: Path, seconds: float) -> list[Figure]:
-    """Every kind, alone and by many."""
+async def measure(folder: Path, seconds: float) -> list[CommandFigure]:
+    """Figures of every kind, with one caller and with many."""
     async with ControlPlane.open(f"sqlite:///{folder / 'state.db'}") as plane:
         names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
         for name in (one for own in names for one in own):
             await plane.execute(CreateConnector(name, CONFIG))
-        settle()  # as `controlplane serve` does
+        settle()  # as in `controlplane serve`
         return [await _figure(plane, kind, names, seconds) for kind in KINDS]
 
 
 async def _figure(
-    plane: ControlPlane, kind: Kind, names: Sequence[Sequence[str]], seconds: float
-) -> Figure:
+    plane: ControlPlane, kind: CommandKind, names: Sequence[Sequence[str]], seconds: float
+) -> CommandFigure:
     numbers = count()
     alone = await _run(plane, kind, names[:1], numbers, seconds)
     began = time.perf_counter()
     many = await _run(plane, kind, names, numbers, seconds)
     rate = len(many) / (time.perf_counter() - began)
-    return Figure(kind.name, *_percentiles(alone), *_percentiles(many), rate)
+    return CommandFigure(kind.name, *_percentiles(alone), *_percentiles(many), rate)
 
 
 async def _run(
     plane: ControlPlane,
-    kind: Kind,
+    kind: CommandKind,
     names: Sequence[Sequence[str]],
     numbers: "count[int]",
     seconds: float,
 ) -> list[float]:
-    """Seconds that each command took."""
+    """Seconds of each command."""
     took: list[float] = []
     deadline = time.perf_counter() + seconds
 
     async def caller(own: Sequence[str]) -> None:
-        for name in own:  # every one at least once: later kinds rely on it
+        for name in own:  # every connector at least once, because later kinds rely on it
             await timed(name)
         while time.perf_counter() < deadline:
             for name in own:
@@ -127,8 +127,8 @@ def _percentiles(seconds: list[float]) -> tuple[float, float]:
     return tuple(ascending[int(len(ascending) * part)] * 1_000 for part in (0.5, 0.99))  # type: ignore[return-value]
 
 
-def table(figures: Sequence[Figure]) -> Table:
-    """The figures, and what was to be reached."""
+def table(figures: Sequence[CommandFigure]) -> Table:
+    """Figures and goals."""
     shown = Table(
         "durable commands",
         title=f"to reach: p50 ≤ {GOAL_P50_MS} ms alone, ≥ {GOAL_RATE:,} commands/s by {CALLERS}",

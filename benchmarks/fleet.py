@@ -1,10 +1,10 @@
-"""An archive to be measured: a large cluster over months, drawn from a seed.
+"""Generated archive for benchmarks: a large cluster over months, from a seed.
 
-Nine records in ten are offsets of 200,000 source partitions in 25 partitions, some far busier than
-others (Zipf, 1.05); 8 % are statuses of 8,000 tasks in 5 partitions, 2 % configs of 1,000
-connectors, with task sets that are committed, or not, and connectors that are deleted and made
-anew. A record has some 60 bytes of key and 140 of value; one offset in a thousand is a tombstone.
-A day has a million records, each up to 40 ms earlier or later than its place says.
+Nine records in ten are offsets of 200,000 source partitions in 25 partitions, with Zipf-distributed
+activity (1.05). 8 % are statuses of 8,000 tasks in 5 partitions, 2 % configs of 1,000 connectors:
+committed and uncommitted task sets, deleted and recreated connectors. A record has about 60 bytes
+of key and 140 of value; one offset in a thousand is a tombstone. A day has a million records, each
+up to 40 ms earlier or later than its position suggests.
 """
 
 import random
@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from rich.progress import Progress
 
 from controlplane.core.state import Topics
-from replay.archive.appending import Appending
-from replay.archive.cluster import Cluster, open_cluster
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments import SCHEMA
 from replay.archive.store import open_store
-from replay.engine.snapshots import DAY_MS, daily
+from replay.engine.daily_snapshots import DAY_MS, daily
 
 SEED = 20_261_122
 NAME = "fleet"
 START_MS = 1_767_225_600_000
-"""The beginning of 2026."""
+"""Begin of 2026."""
 
 A_DAY = 1_000_000
 JITTER_MS = 40
@@ -44,10 +44,10 @@ TASKS = 8
 Numbers = npt.NDArray[np.int64]
 
 
-def generate(folder: Path, records: int, progress: Progress) -> Cluster:
-    """An archive of so many records in a folder, with winners and daily snapshots."""
+def generate(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
+    """Generate an archive in a folder, with winners and daily snapshots."""
     store = open_store(str(folder))
-    appending = Appending(store, NAME, TOPICS)
+    appending = Appender(store, NAME, TOPICS)
     bar = progress.add_task(f"{records:,} records", total=records)
     for topic, partitions in PARTITIONS.items():
         per_partition = int(records * SHARES[topic]) // partitions
@@ -68,7 +68,7 @@ def generate(folder: Path, records: int, progress: Progress) -> Cluster:
 def _rows(
     topic: str, partition: int, many: int, records: int, chance: np.random.Generator
 ) -> Iterator[pa.Table]:
-    """The records of a partition, spread over all the time."""
+    """Records of a partition, spread over the whole time."""
     step_ms = records / A_DAY * DAY_MS / max(many, 1)
     configs = _configs(many) if topic == TOPICS.config else None
     for first in range(0, many, CHUNK_ROWS):
@@ -136,7 +136,7 @@ def _statuses(partition: int, many: int, chance: np.random.Generator) -> tuple[p
 
 
 def _texts(*parts: "str | Numbers | pa.Array") -> pa.Array:
-    """Texts that are put together of these, row by row."""
+    """Concatenate texts row by row."""
     columns = [
         pa.scalar(part) if isinstance(part, str) else pc.cast(pa.array(part), pa.string())
         for part in parts
@@ -149,7 +149,7 @@ def _taken(keys: pa.Array, which: Numbers) -> pa.Array:
 
 
 def _zipf(things: int, many: int, chance: np.random.Generator) -> Numbers:
-    """Numbers below `things`, the first ones far more often."""
+    """Zipf-distributed numbers below `things`."""
     shares = np.cumsum(1.0 / np.arange(1, things + 1) ** 1.05)
     found: Numbers = np.searchsorted(shares, chance.random(many) * shares[-1])
     return found
@@ -162,11 +162,11 @@ _PROPERTIES = b",".join(
     b'"property.%02d":"a value of some length, as they are"' % n for n in range(9)
 )
 
-Pair = tuple[bytes, bytes | None]
+KeyAndValue = tuple[bytes, bytes | None]
 
 
-def _configs(many: int) -> Iterator[Pair]:
-    """What happens to connectors, one after the other, for so many records and some more."""
+def _configs(many: int) -> Iterator[KeyAndValue]:
+    """Events of connectors, at least as many as requested."""
     chance = random.Random(SEED)
     done = 0
     while done < many + 2 * TASKS:
@@ -175,7 +175,7 @@ def _configs(many: int) -> Iterator[Pair]:
             done += 1
 
 
-def _event(chance: random.Random, name: bytes, version: int) -> Iterator[Pair]:
+def _event(chance: random.Random, name: bytes, version: int) -> Iterator[KeyAndValue]:
     kind = chance.random()
     if kind < 0.05:
         yield b"connector-" + name, None
@@ -189,5 +189,5 @@ def _event(chance: random.Random, name: bytes, version: int) -> Iterator[Pair]:
         for task in range(tasks):
             value = b'{"properties":{"task.class":"io.example.Task","version":"%d"}}' % version
             yield b"task-%s-%d" % (name, task), value
-        if chance.random() < 0.95:  # else the worker died before it
+        if chance.random() < 0.95:  # otherwise the worker died before the commit
             yield b"commit-" + name, b'{"tasks":%d}' % tasks

@@ -1,9 +1,9 @@
-"""How fast a log is folded, and what an offset costs in memory, beside a fold by the json module.
+"""Speed of a fold, and memory per offset, beside a fold with the json module.
 
     python -m benchmarks.fold [--records 1000000] [--quick]
 
-The peer is what one would write first: decode key and value of every record with `json`, keep the
-last in a dict. All figures come from one run on one machine; the best of several rounds.
+The peer is the obvious program: decode key and value of every record with `json` and keep the last
+in a dict. All figures come from one run on one machine; the best of several rounds counts.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workload import CONFIG, OFFSETS, PARTITIONS, STATUS, mix, only_offsets
+from benchmarks.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, mix, only_offsets
 from controlplane.core.entry import Batch
-from controlplane.core.evolve import Fold
-from controlplane.core.evolve.bulk import load
-from controlplane.core.profiles import Profile
-from controlplane.loading import load as load_log
+from controlplane.core.fold import Fold
+from controlplane.core.fold.bulk import load
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.sqlite import SqliteLog, reader
+from controlplane.projection.loader import load as load_log
 
 PROFILE = Profile.of("3.9")
 KEYS = 200_000
 
 
-class Figure(NamedTuple):
-    """One line of the table."""
+class FoldFigure(NamedTuple):
+    """Line of the result table."""
 
     what: str
     ours: str
@@ -46,7 +46,7 @@ class Figure(NamedTuple):
 
 
 def json_fold(batches: Iterable[Batch]) -> dict[Any, Any]:
-    """The peer: decode everything, the last of a key wins."""
+    """Peer: decode everything; the last record of a key wins."""
     state: dict[Any, Any] = {}
     for batch in batches:
         offsets = batch.topic == OFFSETS
@@ -60,14 +60,14 @@ def json_fold(batches: Iterable[Batch]) -> dict[Any, Any]:
 
 
 def our_fold(batches: Sequence[Batch]) -> Fold:
-    """Ours, as a worker of a release would."""
+    """Fold as a worker of a release."""
     fold = Fold(PROFILE)
     load(fold, batches)
     return fold
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Time of one run, the collector's debts paid before it."""
+    """Seconds of one run; garbage is collected before it."""
     gc.collect()
     started = time.perf_counter()
     work()
@@ -75,18 +75,18 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def best(rounds: int, *contestants: Callable[[], object]) -> list[float]:
-    """Each contestant's best time; they take turns, so that noise hits all alike."""
+    """Best time of each contestant; they take turns, so noise affects all alike."""
     times = [[seconds(work) for work in contestants] for _ in range(rounds)]
     return [min(column) for column in zip(*times, strict=True)]
 
 
-def _rates(what: str, records: int, ours: float, peer: float, goal: str) -> Figure:
+def _rates(what: str, records: int, ours: float, peer: float, goal: str) -> FoldFigure:
     rates = [f"{records / elapsed / 1e6:.2f} M/s" for elapsed in (ours, peer)]
-    return Figure(what, rates[0], rates[1], f"{peer / ours:.1f}×", goal)
+    return FoldFigure(what, rates[0], rates[1], f"{peer / ours:.1f}×", goal)
 
 
-def bytes_per_key(records: int) -> Figure:
-    """Memory of the folded offsets by key: dict, keys and values; and of the peer's."""
+def bytes_per_key(records: int) -> FoldFigure:
+    """Memory of folded offsets per key (dict, keys and values), and of the peer."""
     sizes = []
     contestants: tuple[Callable[[Sequence[Batch]], Fold | dict[Any, Any]], ...]
     contestants = our_fold, json_fold
@@ -94,7 +94,7 @@ def bytes_per_key(records: int) -> Figure:
         tracemalloc.start()
         batches = list(only_offsets(records, KEYS))
         state: Fold | dict[Any, Any] = work(batches)
-        # All is freed now but the survivors, which the state holds on to.
+        # Only the entries that the state references remain allocated.
         del batches
         gc.collect()
         sizes.append(tracemalloc.get_traced_memory()[0])
@@ -103,7 +103,7 @@ def bytes_per_key(records: int) -> Figure:
         del state
     ours, peer = (size / keys for size in sizes)
     ratio = f"{peer / ours:.1f}×"
-    return Figure("bytes per offset key", f"{ours:.0f} B", f"{peer:.0f} B", ratio, "≤ 210 B")
+    return FoldFigure("bytes per offset key", f"{ours:.0f} B", f"{peer:.0f} B", ratio, "≤ 210 B")
 
 
 def _keys(state: Fold | dict[Any, Any]) -> int:
@@ -111,7 +111,7 @@ def _keys(state: Fold | dict[Any, Any]) -> int:
 
 
 async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tuple[float, float]:
-    """Seconds to fold an embedded log of these records: with and without looking at checksums."""
+    """Seconds to fold an embedded log, with and without checking checksums."""
     log = await SqliteLog.open(folder / "log.db")
     for topic in (OFFSETS, STATUS, CONFIG):
         await log.create_topic(topic, PARTITIONS[topic])
@@ -128,8 +128,8 @@ async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tu
     return min(elapsed[True]), min(elapsed[False])
 
 
-def figures(records: int, rounds: int) -> list[Figure]:
-    """Every line of the table."""
+def figures(records: int, rounds: int) -> list[FoldFigure]:
+    """All lines of the table."""
     lines = []
     for what, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
         batches = list(make(records, KEYS))

@@ -1,14 +1,15 @@
-"""How fast an archive is asked: ours under Spark and without a JVM, beside what others would take.
+"""Speed of queries on archives: this engine with and without Spark, beside other tools.
 
     python -m benchmarks.replay [--records 1 --records 10 --records 30] [--rounds 5] [--folder DIR]
     python -m benchmarks.replay --records 100 --rounds 3 --folder DIR
     python -m benchmarks.replay --quick [--only NAME ...]
 
-Archives are drawn from a seed (`benchmarks.fleet`), in millions of records; those that lie in the
-folder are used again. Each contestant is a process of its own (`benchmarks.contestants`), warm: its
-first answers do not count. They answer by turns; medians. The slow ones take part in three rounds,
-up to 30 million records. All must say the same of the end and of the middle, by digest.
-Memory is the most that a contestant ever had, with its JVM and its workers.
+`--records` counts millions. Archives are generated from a seed (`benchmarks.fleet`) and reused
+where the folder has them. Each contestant is a process of its own
+(`benchmarks.archive_engines`) and is warmed up: its first answers do not count. Contestants take
+turns; the median counts. Slow contestants take part in three rounds, up to 30 million records.
+All digests for the end and for the middle must be equal. Memory is the peak of a contestant with
+its JVM and its workers.
 """
 
 import json
@@ -28,37 +29,37 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.contestants import CORES, PROFILE
+from benchmarks.archive_engines import CORES, PROFILE
 from benchmarks.fleet import A_DAY, NAME, generate
-from controlplane.core.profiles import PROFILES
-from replay.archive.cluster import Cluster, open_cluster
+from controlplane.core.releases.profiles import PROFILES
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
 from replay.archive.store import open_store
-from replay.engine.executors import Processes
-from replay.engine.local import Local, Options
-from replay.timeline.sharing import Job, Question
-from replay.timeline.telling import digests
+from replay.engine.executors import ProcessExecutor
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.timeline.passes import digests
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
 
 MILLION = 1_000_000
 
 
-class Entrant(NamedTuple):
-    """Somebody who is measured."""
+class EngineEntry(NamedTuple):
+    """A contestant."""
 
     name: str
-    """As `benchmarks.contestants` calls it."""
+    """Name in `benchmarks.archive_engines`."""
     what: str
     slow: bool = False
-    """Its times are far from all others: it is timed less often, and not with every question."""
+    """Far slower than the others: measured less often, and with one query only."""
     reads_only: bool = False
-    """It says nothing of what it has read."""
+    """Prints no digest."""
 
     def takes_part(self, records: int) -> bool:
-        """Whether it comes to an end with so many."""
+        """True if it can finish with that many records."""
         return not self.slow or records <= SLOW_MOST
 
     def questions(self, *, counts: bool) -> Sequence[str]:
-        """What it is asked in a round that counts, and when it warms up."""
+        """Queries of a counted round, or of the warm-up."""
         return ("final",) if self.reads_only or (self.slow and counts) else ("final", "half")
 
 
@@ -66,24 +67,24 @@ SLOW_MOST = 30 * MILLION
 SLOW_ROUNDS = 3
 
 ENTRANTS = (
-    Entrant("spark", "ours, Spark"),
-    Entrant("local", "ours, local"),
-    Entrant("derived", "ours, local, derived"),
-    Entrant("duckdb", "DuckDB"),
-    Entrant("polars", "Polars"),
-    Entrant("scan", "pyarrow: reads five columns, no more", reads_only=True),
-    Entrant("python", "plain Python fold", slow=True),
-    Entrant("max_by", "Spark `max_by`", slow=True),
+    EngineEntry("spark", "ours, Spark"),
+    EngineEntry("local", "ours, local"),
+    EngineEntry("derived", "ours, local, derived"),
+    EngineEntry("duckdb", "DuckDB"),
+    EngineEntry("polars", "Polars"),
+    EngineEntry("scan", "pyarrow: reads five columns, no more", reads_only=True),
+    EngineEntry("python", "plain Python fold", slow=True),
+    EngineEntry("max_by", "Spark `max_by`", slow=True),
 )
 
 
-class Goal(NamedTuple):
-    """How many times as long as another one ours may take at the most."""
+class SpeedGoal(NamedTuple):
+    """Greatest allowed ratio to another contestant's time."""
 
     ours: str
     other: str
     times: Mapping[int, float]
-    """By how many records there are."""
+    """Ratio by number of records."""
     question: str = "final"
 
 
@@ -92,13 +93,13 @@ def _both(times: float) -> Mapping[int, float]:
 
 
 GOALS = (
-    Goal("spark", "duckdb", {10 * MILLION: 1.3, 30 * MILLION: 1.1}),
-    Goal("spark", "scan", {30 * MILLION: 1.0}),
-    Goal("spark", "python", _both(1 / 24)),
-    Goal("spark", "max_by", _both(1 / 15)),
-    Goal("spark", "duckdb", _both(1.0), "half"),
-    Goal("local", "duckdb", _both(1.0), "half"),
-    Goal("derived", "duckdb", _both(1.0), "half"),
+    SpeedGoal("spark", "duckdb", {10 * MILLION: 1.3, 30 * MILLION: 1.1}),
+    SpeedGoal("spark", "scan", {30 * MILLION: 1.0}),
+    SpeedGoal("spark", "python", _both(1 / 24)),
+    SpeedGoal("spark", "max_by", _both(1 / 15)),
+    SpeedGoal("spark", "duckdb", _both(1.0), "half"),
+    SpeedGoal("local", "duckdb", _both(1.0), "half"),
+    SpeedGoal("derived", "duckdb", _both(1.0), "half"),
 )
 
 TAIL_GOAL_S = 0.5
@@ -106,24 +107,24 @@ DIGESTS_GOAL_S = 10
 MEMORY_GOAL_MB = 2_000
 
 
-class Figure(NamedTuple):
-    """What came of one."""
+class QueryFigure(NamedTuple):
+    """Result of one contestant."""
 
     seconds: dict[str, float]
-    """By question."""
+    """Seconds by query."""
     rounds: int
     digests: dict[str, set[str]]
-    """What it said, each time, by question."""
+    """Digests of all answers, by query."""
     memory_mb: float
     shuffled: int
 
 
-class Contestant:
-    """A process that answers."""
+class EngineProcess:
+    """Process of a contestant."""
 
-    def __init__(self, entrant: Entrant, archive: Path) -> None:
+    def __init__(self, entrant: EngineEntry, archive: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.contestants", entrant.name, str(archive)],
+            [sys.executable, "-m", "benchmarks.archive_engines", entrant.name, str(archive)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -135,7 +136,7 @@ class Contestant:
         self._said()
 
     def asked(self, *, counts: bool) -> None:
-        """Ask, and note what it answers."""
+        """Send the queries and record the answers."""
         for question in self.entrant.questions(counts=counts):
             self._ask(question, counts=counts)
 
@@ -156,17 +157,17 @@ class Contestant:
             raise click.ClickException(f"{self.entrant.what} has died")
         return line
 
-    def ended(self) -> Figure:
-        """What came of it."""
+    def ended(self) -> QueryFigure:
+        """Result after the end of the process."""
         memory_mb = sum(map(_peak_mb, _family(self._process.pid)))
         self._process.communicate()
         seconds = {question: median(took) for question, took in self.took.items()}
         rounds = len(self.took["final"])
-        return Figure(seconds, rounds, self.digests, memory_mb, self.shuffled)
+        return QueryFigure(seconds, rounds, self.digests, memory_mb, self.shuffled)
 
 
 def _family(pid: int) -> Iterator[int]:
-    """A process and all that it has started, and they."""
+    """A process and all its descendants."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text().split():
@@ -174,7 +175,7 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _peak_mb(pid: int) -> float:
-    """The most memory that a process ever had."""
+    """Peak memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM"))
     return sum(int(line[1]) for line in lines) / 1_024
@@ -184,13 +185,13 @@ def _peak_mb(pid: int) -> float:
 
 
 def contest(
-    entrants: Sequence[Entrant], archive: Path, rounds: int, progress: Progress
-) -> dict[str, Figure]:
-    """What comes of each entrant on one archive."""
+    entrants: Sequence[EngineEntry], archive: Path, rounds: int, progress: Progress
+) -> dict[str, QueryFigure]:
+    """Result of each contestant on one archive."""
     bar = progress.add_task("rounds", total=len(entrants) + rounds)
     contestants = []
     for entrant in entrants:
-        contestants.append(Contestant(entrant, archive))
+        contestants.append(EngineProcess(entrant, archive))
         contestants[-1].asked(counts=False)
         progress.advance(bar)
     for number in range(rounds):
@@ -204,10 +205,10 @@ def contest(
 
 
 def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
-    """Nothing is told where somebody says something else.
+    """Compare the digests of all contestants.
 
     Raises:
-        click.ClickException: it names who says what.
+        click.ClickException: the digests differ; it names the contestants.
     """
     for question in ("final", "half"):
         who: dict[str, list[str]] = {}
@@ -222,23 +223,23 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
 # --- what only ours is asked ----------------------------------------------------------------------
 
 
-class Ours(NamedTuple):
-    """Seconds, in this process."""
+class InProcessTimes(NamedTuple):
+    """Seconds of further queries in this process."""
 
     segments: float
-    """A whole state: configs folded, statuses, offsets; from segments alone."""
+    """A whole state (configs, statuses, offsets) from segments alone."""
     tail: float
-    """The same from the last snapshot and the records behind it."""
+    """A whole state from the last snapshot and later records, in seconds."""
     read: int
-    """How many rows that were."""
+    """Number of rows read for it."""
     digests: float
-    """What every release knows after every config record, as digests."""
+    """Digests of every release after every config record."""
 
 
-def ours(cluster: Cluster, rounds: int) -> Ours:
-    """What no other contestant can be asked."""
-    plan = Local(cluster).plan(None, [PROFILE])
-    return Ours(
+def ours(cluster: ArchivedCluster, rounds: int) -> InProcessTimes:
+    """Measure queries that other contestants cannot answer."""
+    plan = LocalEngine(cluster).plan(None, [PROFILE])
+    return InProcessTimes(
         _median(rounds, lambda: _state(cluster, derived=False)),
         _median(rounds, lambda: _state(cluster, derived=True)),
         sum(part.rows for part in plan.parts),
@@ -246,15 +247,15 @@ def ours(cluster: Cluster, rounds: int) -> Ours:
     )
 
 
-def _state(cluster: Cluster, *, derived: bool) -> None:
-    local = Local(cluster, Options(derived=derived))
+def _state(cluster: ArchivedCluster, *, derived: bool) -> None:
+    local = LocalEngine(cluster, LocalOptions(derived=derived))
     local.states(local.plan(None, [PROFILE]), [PROFILE])
 
 
-def _digests(cluster: Cluster) -> None:
-    plan = Local(cluster, Options(derived=False)).plan(None, PROFILES)
-    job = Job(cluster, plan, Question(PROFILES))
-    deque(digests([job], lambda _: None, Processes(CORES)), maxlen=0)
+def _digests(cluster: ArchivedCluster) -> None:
+    plan = LocalEngine(cluster, LocalOptions(derived=False)).plan(None, PROFILES)
+    job = TimelineJob(cluster, plan, TimelineQuery(PROFILES))
+    deque(digests([job], lambda _: None, ProcessExecutor(CORES)), maxlen=0)
 
 
 def _median(rounds: int, work: Callable[[], None]) -> float:
@@ -269,8 +270,8 @@ def _median(rounds: int, work: Callable[[], None]) -> float:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def told(records: int, figures: Mapping[str, Figure]) -> Table:
-    """The contestants beside each other."""
+def told(records: int, figures: Mapping[str, QueryFigure]) -> Table:
+    """Table of the contestants."""
     shown = Table("", title=f"{records:,} records: the last value of each key of the offsets topic")
     for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "rounds", "memory", "shuffled"):
         shown.add_column(column, justify="right")
@@ -283,7 +284,9 @@ def told(records: int, figures: Mapping[str, Figure]) -> Table:
     return shown
 
 
-def _cells(figure: Figure, figures: Mapping[str, Figure], question: str) -> tuple[str, str]:
+def _cells(
+    figure: QueryFigure, figures: Mapping[str, QueryFigure], question: str
+) -> tuple[str, str]:
     seconds = figure.seconds.get(question)
     if seconds is None:
         return "", ""
@@ -291,8 +294,8 @@ def _cells(figure: Figure, figures: Mapping[str, Figure], question: str) -> tupl
     return f"{seconds:.2f}", f"{seconds / peer.seconds[question]:.2f}×" if peer else ""
 
 
-def goals(records: int, figures: Mapping[str, Figure], own: Ours) -> Iterator[str]:
-    """What was to be reached, and whether it was; of those who were there."""
+def goals(records: int, figures: Mapping[str, QueryFigure], own: InProcessTimes) -> Iterator[str]:
+    """Goals and whether they were reached, for the present contestants."""
     for one in GOALS:
         if records in one.times and {one.ours, one.other} <= figures.keys():
             ratio = _ratio(one, figures)
@@ -314,12 +317,12 @@ def goals(records: int, figures: Mapping[str, Figure], own: Ours) -> Iterator[st
         yield every
 
 
-def _ratio(goal: Goal, figures: Mapping[str, Figure]) -> float:
+def _ratio(goal: SpeedGoal, figures: Mapping[str, QueryFigure]) -> float:
     ours, other = (figures[name].seconds[goal.question] for name in (goal.ours, goal.other))
     return ours / other
 
 
-def _goals_of_spark(spark: Figure) -> Iterator[str]:
+def _goals_of_spark(spark: QueryFigure) -> Iterator[str]:
     yield _judged(f"Spark shuffles {spark.shuffled} B", "0", good=not spark.shuffled)
     memory = f"Spark takes {spark.memory_mb:,.0f} MB in all"
     yield _judged(memory, f"< {MEMORY_GOAL_MB:,} MB", good=spark.memory_mb < MEMORY_GOAL_MB)
@@ -339,7 +342,7 @@ def _somewhere(folder: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def _archive(folder: Path, records: int, progress: Progress) -> Cluster:
+def _archive(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
     store = open_store(str(folder))
     there = NAME in clusters(store)
     return open_cluster(store, NAME) if there else generate(folder, records, progress)

@@ -1,13 +1,13 @@
-"""How fast Connect's REST API is answered: ours beside a real worker, on the same machine.
+"""Speed of Connect's REST API: `controlplane serve` beside a real worker on the same machine.
 
     python -m benchmarks.rest [--seconds 3] [--rounds 3] [--quick]
 
-A worker of Kafka 3.9.1, with the options that its start script gives it, has 100 connectors on a
-broker of its own; `controlplane serve` has an import of the worker's topics in a file, where each
-command is durable. All connectors are stopped, so that the worker has nothing to run but its API,
-which flatters it. One connection that asks and waits gives the latency, 16 of them the throughput.
-Who asks is a process of its own (`benchmarks.asking`), the same for both. By turns, the best of
-each.
+A worker of Kafka 3.9.1 runs with the options of its start script. It has 100 connectors on a broker
+of its own. `controlplane serve` has an import of the worker's topics in a file; each command is
+durable. All connectors are stopped, which favours the worker: it runs nothing but its API. One
+connection that waits for each response gives the latency; 16 connections give the throughput. The
+client is a process of its own (`benchmarks.load_client`), the same for both servers. The servers
+take turns; the best round of each counts.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ RELEASE = "3.9.1"
 CONNECTORS = 100
 CONNECTIONS = 16
 WARMING_S = 5
-"""A JVM is slow before it has seen what it is to do."""
+"""Warm-up of the JVM, in seconds."""
 
 READS_GOAL = 2
-"""How many times as many reads as a worker we have to answer."""
+"""Required ratio of reads per second to a worker's."""
 COMMANDS_GOAL = 0.5
-"""What part of a worker's median a command may take."""
+"""Greatest allowed share of a worker's median time for a command."""
 
 CONFIG = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -49,20 +49,20 @@ CONFIG = {
 
 _numbers = count()
 
-Ask = tuple[str, str, str | None]
+RequestParts = tuple[str, str, str | None]
 
 
-class Kind(NamedTuple):
-    """A kind of request: how to ask it of a connector."""
+class RequestKind(NamedTuple):
+    """A kind of request, with a function that makes it for a connector."""
 
     name: str
     reads: bool
-    ask: Callable[[str], Ask]
+    ask: Callable[[str], RequestParts]
     fresh: int = 0
-    """How many connectors that are not there yet each connection needs; 0: it takes those there."""
+    """New connectors that each connection needs; 0 uses the existing ones."""
 
 
-def _create(name: str) -> Ask:
+def _create(name: str) -> RequestParts:
     return "POST", "/connectors", json.dumps(_stopped(f"{name}-{next(_numbers)}"))
 
 
@@ -71,27 +71,27 @@ def _stopped(name: str) -> dict[str, Any]:
 
 
 KINDS = (
-    Kind("GET /connectors", True, lambda _: ("GET", "/connectors", None)),
-    Kind("GET /connectors/{c}", True, lambda name: ("GET", f"/connectors/{name}", None)),
-    Kind("GET …/status", True, lambda name: ("GET", f"/connectors/{name}/status", None)),
-    Kind("PUT …/pause", False, lambda name: ("PUT", f"/connectors/{name}/pause", None)),
-    Kind("PUT …/stop", False, lambda name: ("PUT", f"/connectors/{name}/stop", None)),
-    Kind("POST /connectors", False, _create, fresh=20),
+    RequestKind("GET /connectors", True, lambda _: ("GET", "/connectors", None)),
+    RequestKind("GET /connectors/{c}", True, lambda name: ("GET", f"/connectors/{name}", None)),
+    RequestKind("GET …/status", True, lambda name: ("GET", f"/connectors/{name}/status", None)),
+    RequestKind("PUT …/pause", False, lambda name: ("PUT", f"/connectors/{name}/pause", None)),
+    RequestKind("PUT …/stop", False, lambda name: ("PUT", f"/connectors/{name}/stop", None)),
+    RequestKind("POST /connectors", False, _create, fresh=20),
 )
 
 
-class Figure(NamedTuple):
-    """What came of one kind: milliseconds of one connection, requests a second of many."""
+class RequestFigure(NamedTuple):
+    """Result of one kind: milliseconds of one connection, requests per second of many."""
 
     p50_ms: float
     p99_ms: float
     rate: float
     took_ms: Sequence[float]
-    """By one connection, ascending: as many as there are percentiles."""
+    """Times of one connection, ascending: one per percentile."""
 
-    def better(self, other: "Figure") -> "Figure":
-        """The best of both."""
-        return Figure(
+    def better(self, other: "RequestFigure") -> "RequestFigure":
+        """The better of two figures."""
+        return RequestFigure(
             min(self.p50_ms, other.p50_ms),
             min(self.p99_ms, other.p99_ms),
             max(self.rate, other.rate),
@@ -99,8 +99,10 @@ class Figure(NamedTuple):
         )
 
 
-async def measure(seconds: float, rounds: int, folder: Path) -> list[tuple[Figure, Figure]]:
-    """The best figures of each kind: the worker's and ours."""
+async def measure(
+    seconds: float, rounds: int, folder: Path
+) -> list[tuple[RequestFigure, RequestFigure]]:
+    """Best figures of each kind: the worker's and ours."""
     async with (
         Broker(RELEASE, folder) as broker,
         Worker(RELEASE, broker, jvm=SCRIPT_JVM, session__timeout__ms=60_000) as worker,
@@ -115,8 +117,8 @@ async def measure(seconds: float, rounds: int, folder: Path) -> list[tuple[Figur
 
 
 async def _best(
-    contestants: Sequence[str], kind: Kind, names: Sequence[str], seconds: float, rounds: int
-) -> tuple[Figure, Figure]:
+    contestants: Sequence[str], kind: RequestKind, names: Sequence[str], seconds: float, rounds: int
+) -> tuple[RequestFigure, RequestFigure]:
     theirs, ours = [await _figure(one, kind, names, seconds) for one in contestants]
     for _ in range(rounds - 1):
         again = [await _figure(one, kind, names, seconds) for one in contestants]
@@ -125,7 +127,7 @@ async def _best(
 
 
 async def _make(worker: Worker, names: Sequence[str]) -> None:
-    """Connectors that are stopped, and known to be."""
+    """Create stopped connectors, and wait until they are known."""
     for name in names:
         (await worker.rest.post("/connectors", json=_stopped(name))).raise_for_status()
 
@@ -137,7 +139,7 @@ async def _make(worker: Worker, names: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def _ours(broker: Broker, file: Path) -> AsyncIterator[str]:
-    """`controlplane serve` of a copy of the worker's topics; the block gets its address."""
+    """Yield the address of `controlplane serve` on a copy of the worker's topics."""
     imported = await _started("import", f"kafka://{broker.bootstrap}", str(file))
     if await imported.wait():
         raise NotReady("controlplane import has failed")
@@ -158,19 +160,21 @@ async def _started(*arguments: str) -> asyncio.subprocess.Process:
     )
 
 
-async def _figure(url: str, kind: Kind, names: Sequence[str], seconds: float) -> Figure:
+async def _figure(
+    url: str, kind: RequestKind, names: Sequence[str], seconds: float
+) -> RequestFigure:
     alone = await _asked(url, kind, [names], seconds)
     shares = [names[number::CONNECTIONS] for number in range(CONNECTIONS)]
     many = await _asked(url, kind, shares, seconds)
     ascending = sorted(alone["took"])
     took_ms = [ascending[len(ascending) * part // 100] * 1_000 for part in range(100)]
-    return Figure(took_ms[50], took_ms[99], len(many["took"]) / many["seconds"], took_ms)
+    return RequestFigure(took_ms[50], took_ms[99], len(many["took"]) / many["seconds"], took_ms)
 
 
 async def _asked(
-    url: str, kind: Kind, shares: Sequence[Sequence[str]], seconds: float
+    url: str, kind: RequestKind, shares: Sequence[Sequence[str]], seconds: float
 ) -> dict[str, Any]:
-    """What `benchmarks.asking` tells of requests by so many connections."""
+    """Result of `benchmarks.load_client` for requests over these connections."""
     if kind.fresh:
         shares, seconds = [[own[0]] * kind.fresh for own in shares], 0
     where = urlsplit(url)
@@ -181,7 +185,7 @@ async def _asked(
         "requests": [[kind.ask(name) for name in own] for own in shares],
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.asking"),
+        *(sys.executable, "-m", "benchmarks.load_client"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -192,8 +196,8 @@ async def _asked(
     return result
 
 
-def table(figures: Sequence[tuple[Figure, Figure]]) -> Table:
-    """The figures, the worker's beside ours, and how ours stand to them."""
+def table(figures: Sequence[tuple[RequestFigure, RequestFigure]]) -> Table:
+    """Figures of both servers, with their ratio."""
     goals = f"≥ {READS_GOAL}× the reads/s, p50 of commands ≤ {COMMANDS_GOAL}×"
     shown = Table("", title=f"worker {RELEASE} / controlplane; to reach: {goals}")
     for column in ("p50 ms", "ratio", "p99 ms", "requests/s", "ratio"):
@@ -213,8 +217,8 @@ def table(figures: Sequence[tuple[Figure, Figure]]) -> Table:
     return shown
 
 
-def _together(figures: Sequence[Figure]) -> float:
-    """The median of all kinds of commands, each asked as often."""
+def _together(figures: Sequence[RequestFigure]) -> float:
+    """Median over all kinds of commands, equally weighted."""
     commands = (one for kind, one in zip(KINDS, figures, strict=True) if not kind.reads)
     return median(took_ms for one in commands for took_ms in one.took_ms)
 

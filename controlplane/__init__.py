@@ -1,4 +1,4 @@
-"""Kafka Connect's control state as what it is: logs.
+"""The control state of Kafka Connect, read from its logs and written to them.
 
 Connect keeps all that it knows in three topics. Here they are read as a worker of a chosen release
 reads them, and shown; and what a worker would write for a request is decided, shown, and done. A
@@ -58,7 +58,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from controlplane.asof import load_at
     from controlplane.controller import NotWritten, TimedOut, TooMany
     from controlplane.core import commands, views
     from controlplane.core.commands import (
@@ -78,18 +77,17 @@ if TYPE_CHECKING:
         SetLoggerLevel,
         StopConnector,
     )
-    from controlplane.core.diff import Change, diff
+    from controlplane.core.decide.undo import restoration
     from controlplane.core.entry import Batch, Entry, Position
-    from controlplane.core.evolve import Fold, fold
-    from controlplane.core.hazards import Hazard, hazards
+    from controlplane.core.fold import Fold, fold
     from controlplane.core.moments import UnknownMoment
     from controlplane.core.plan import Outcome, Plan, Rejected
-    from controlplane.core.plan_text import plan_text
-    from controlplane.core.profiles import Profile
     from controlplane.core.records import Target
+    from controlplane.core.releases.profiles import Profile
     from controlplane.core.state import ClusterState, Topics
-    from controlplane.core.undo import restoration
-    from controlplane.loading import load
+    from controlplane.core.text.plan_text import plan_text
+    from controlplane.core.views.diff import Change, diff
+    from controlplane.core.views.hazards import Hazard, hazards
     from controlplane.logs.log import (
         Fenced,
         Log,
@@ -100,9 +98,11 @@ if TYPE_CHECKING:
         ReadableLog,
         Record,
     )
+    from controlplane.logs.log_factory import Opened, Opening, open_log
     from controlplane.logs.memory import MemoryLog
-    from controlplane.logs.opening import Opened, Opening, open_log
     from controlplane.plane import ControlPlane, Refusal, Settings, Surroundings
+    from controlplane.projection.as_of import load_at
+    from controlplane.projection.loader import load
 
 __all__ = [
     "AlterOffsets",
@@ -165,7 +165,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "controlplane.asof": ("load_at",),
+    "controlplane.projection.as_of": ("load_at",),
     "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
     "controlplane.core.commands": (
         "AlterOffsets",
@@ -184,18 +184,18 @@ _PLACES = {
         "SetLoggerLevel",
         "StopConnector",
     ),
-    "controlplane.core.diff": ("Change", "diff"),
+    "controlplane.core.views.diff": ("Change", "diff"),
     "controlplane.core.entry": ("Batch", "Entry", "Position"),
-    "controlplane.core.evolve": ("Fold", "fold"),
-    "controlplane.core.hazards": ("Hazard", "hazards"),
+    "controlplane.core.fold": ("Fold", "fold"),
+    "controlplane.core.views.hazards": ("Hazard", "hazards"),
     "controlplane.core.moments": ("UnknownMoment",),
     "controlplane.core.plan": ("Outcome", "Plan", "Rejected"),
-    "controlplane.core.plan_text": ("plan_text",),
-    "controlplane.core.profiles": ("Profile",),
+    "controlplane.core.text.plan_text": ("plan_text",),
+    "controlplane.core.releases.profiles": ("Profile",),
     "controlplane.core.records": ("Target",),
     "controlplane.core.state": ("ClusterState", "Topics"),
-    "controlplane.core.undo": ("restoration",),
-    "controlplane.loading": ("load",),
+    "controlplane.core.decide.undo": ("restoration",),
+    "controlplane.projection.loader": ("load",),
     "controlplane.logs.log": (
         "Fenced",
         "Log",
@@ -207,14 +207,14 @@ _PLACES = {
         "Record",
     ),
     "controlplane.logs.memory": ("MemoryLog",),
-    "controlplane.logs.opening": ("Opened", "Opening", "open_log"),
+    "controlplane.logs.log_factory": ("Opened", "Opening", "open_log"),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
 """Names by the module that has them. Each is imported when it is asked for: who reads a log need
 not wait for what writes one, and a command about a cluster for neither."""
 
 _MODULES = ("commands", "views")
-"""What is offered whole; it lies in the core."""
+"""Modules of the core that are exported whole."""
 
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

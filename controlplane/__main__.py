@@ -1,4 +1,4 @@
-"""The command line. A command is imported when it is asked for, so that none waits for others."""
+"""Command line entry point. Each command is imported on use, so that start-up stays fast."""
 
 import sys
 from importlib import import_module
@@ -7,54 +7,77 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.cli.failing import one_sentence, well_ended
-from controlplane.option_names import check_command
-from controlplane.shell_completion import complete_files
+from controlplane.terminal.command_errors import one_sentence, well_ended
+from controlplane.terminal.option_names import check_command
+from controlplane.terminal.shell_completion import complete_files
 
 
-class Command(NamedTuple):
-    """Where a command lies (`module:name`), and what it does in a few words."""
+class CommandEntry(NamedTuple):
+    """Import path of a command (`module:name`), and its summary in the list of commands."""
 
     place: str
     about: str
 
 
-def _about_clusters(place: str, about: str) -> Command:
-    return Command(f"controlplane.cli.cluster.{place}", about)
+def _client(place: str, about: str) -> CommandEntry:
+    return CommandEntry(f"controlplane.client.commands.{place}", about)
 
 
 LOGS = {
-    "import": Command("controlplane.cli.importing:import_logs", "Copy logs into an embedded log."),
-    "backup": Command("controlplane.cli.backup:backup", "Copy an embedded log while it is used."),
-    "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
-    "plan": Command("controlplane.cli.plan:plan", "Show what a request would write, or why not."),
-    "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
-    "serve": Command("controlplane.cli.serve:serve", "Answer Connect's REST API from a log."),
-    "config": Command("controlplane.cli.config:config", "Show the settings, and who told each."),
-    "credential": Command("controlplane.cli.credential:credential", "Let somebody in to serve."),
-    "scenario": Command("controlplane.cli.scenario:scenario", "Run scenario files."),
+    "import": CommandEntry(
+        "controlplane.cli.log_import:import_logs", "Copy logs into an embedded log."
+    ),
+    "backup": CommandEntry(
+        "controlplane.cli.backup_command:backup", "Copy an embedded log that is in use."
+    ),
+    "inspect": CommandEntry(
+        "controlplane.cli.inspect.inspect_command:inspect",
+        "Show the state that a worker would have.",
+    ),
+    "plan": CommandEntry(
+        "controlplane.cli.plan_command:plan", "Show the records that a request would write."
+    ),
+    "verify": CommandEntry(
+        "controlplane.cli.verify_command:verify", "Compare a log with recorded answers of workers."
+    ),
+    "serve": CommandEntry(
+        "controlplane.cli.serve_command:serve", "Serve Connect's REST API from a log."
+    ),
+    "config": CommandEntry(
+        "controlplane.cli.config_command:config", "Show the settings and the source of each."
+    ),
+    "credential": CommandEntry(
+        "controlplane.cli.credential_command:credential", "Create a credential for `serve`."
+    ),
+    "scenario": CommandEntry("controlplane.cli.scenario_command:scenario", "Run scenario files."),
 }
 
 CLUSTERS = {
-    "get": _about_clusters("resources:get", "List connectors, plugins, loggers, …"),
-    "describe": _about_clusters("describe:describe", "Show all of a connector or a plugin."),
-    "apply": _about_clusters("apply:apply", "Make connectors be as files say."),
-    "diff": _about_clusters("differing:diff", "Compare with files, or with another moment."),
-    "patch": _about_clusters("resources:patch", "Change some settings."),
-    "pause": _about_clusters("states:pause", "Let tasks do nothing."),
-    "resume": _about_clusters("states:resume", "Let connectors run again."),
-    "stop": _about_clusters("states:stop", "Stop connectors; their offsets can then be altered."),
-    "restart": _about_clusters("states:restart", "Restart connectors or tasks."),
-    "delete": _about_clusters("resources:delete", "Delete connectors, or offsets."),
-    "offsets": _about_clusters("altering:offsets", "Get, edit, alter or reset offsets."),
-    "topics": _about_clusters("topics:topics", "Which topics a connector has used."),
-    "plugins": _about_clusters("resources:plugins", "List plugins; write a catalogue of them."),
-    "history": _about_clusters("past:history", "Every change of a connector."),
-    "undo": _about_clusters("past:undo", "Put a connector back as it was."),
-    "commands": _about_clusters("past:commands", "Who asked for what, and how it ended."),
-    "watch": _about_clusters("watching:watch", "Follow changes as they happen."),
-    "bundle": _about_clusters("bundles:bundle", "Carry connectors to another cluster."),
-    "completion": _about_clusters("completion:completion", "Complete words in your shell."),
+    "get": _client("resource_verbs:get", "List connectors, plugins, loggers, …"),
+    "describe": _client("describe_command:describe", "Show a connector or a plugin in full."),
+    "apply": _client("apply_command:apply", "Create or update connectors from files."),
+    "diff": _client("diff_command:diff", "Compare connectors with files or with another moment."),
+    "patch": _client("resource_verbs:patch", "Change some settings of a connector or logger."),
+    "pause": _client(
+        "lifecycle_commands:pause", "Pause connectors; their tasks stay assigned, idle."
+    ),
+    "resume": _client("lifecycle_commands:resume", "Resume paused or stopped connectors."),
+    "stop": _client(
+        "lifecycle_commands:stop", "Stop connectors; their offsets can then be altered."
+    ),
+    "restart": _client("lifecycle_commands:restart", "Restart connectors or tasks."),
+    "delete": _client("resource_verbs:delete", "Delete connectors or offsets."),
+    "offsets": _client("offset_commands:offsets", "Get, edit, alter or reset offsets."),
+    "topics": _client("topic_commands:topics", "List or reset the topics that connectors use."),
+    "plugins": _client("resource_verbs:plugins", "List plugins; write a plugin catalogue."),
+    "history": _client("history_commands:history", "Show every change of a connector."),
+    "undo": _client("history_commands:undo", "Restore a connector to an earlier moment."),
+    "commands": _client("history_commands:commands", "List commands with caller and outcome."),
+    "watch": _client("watch_command:watch", "Follow changes as they happen."),
+    "bundle": _client("bundle_commands:bundle", "Move connectors to another cluster."),
+    "completion": CommandEntry(
+        "controlplane.cli.completion_command:completion", "Print the completion script of a shell."
+    ),
 }
 
 SECTIONS = {"Commands about a log": LOGS, "Commands about a cluster": CLUSTERS}
@@ -66,20 +89,20 @@ BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file":
 
 
 def _asks(command: click.Command) -> bool:
-    """Whether a command, or a part of it, takes the options about a cluster."""
+    """True if a command or one of its subcommands takes the options about a cluster."""
     parts = command.commands.values() if isinstance(command, click.Group) else ()
     return any(one.name == "where" for one in command.params) or any(map(_asks, parts))
 
 
-class Commands(click.Group):
-    """The commands, and one way to fail: a sentence, exit code 2."""
+class CommandGroup(click.Group):
+    """Group of all commands, with one form of error: a sentence, exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order in which a newcomer needs them."""
+        """Return the names in the order in which a newcomer needs them."""
         return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, imported now."""
+        """Import a command and return it."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _, name = COMMANDS[cmd_name].place.partition(":")
@@ -88,7 +111,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
+        """Write the list of commands without importing them."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, one.about) for name, one in commands.items()])
@@ -118,7 +141,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="controlplane")
@@ -128,30 +151,30 @@ class Commands(click.Group):
     "where",
     metavar="URL|LOG",
     shell_complete=complete_files,
-    help="Cluster of a command about a cluster; also behind the command, as the next three.",
+    help="Cluster for a command about a cluster; may also follow the command, like the next three.",
 )
-@click.option("--user", metavar="NAME[:PASSWORD]", help="Login with a password.")
-@click.option("--token", metavar="TOKEN|@FILE", help="Login with a bearer token.")
+@click.option("--user", metavar="NAME[:PASSWORD]", help="Log in with a password.")
+@click.option("--token", metavar="TOKEN|@FILE", help="Log in with a bearer token.")
 @click.option(
     "--ca-file",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Certificates to trust beside those of the system, PEM.",
+    help="Trust the CA certificates in FILE (PEM) as well as the system's.",
 )
 def main(**_: str | None) -> None:
-    """Kafka Connect's control state as what it is: logs, folded as a worker of any release would.
+    """Read, serve and change the control state of Kafka Connect, as a worker of any release does.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
     records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
 
-    A cluster is whom --cluster or CONTROLPLANE_CLUSTER names: a worker's URL, ours or Kafka's, or
-    a LOG, which is then opened for that one command.
+    --cluster or CONTROLPLANE_CLUSTER names the cluster: the URL of a worker, ours or Kafka's, or a
+    LOG, which is opened for that one command.
     """
     _never_fail_to_print()
 
 
 def _never_fail_to_print() -> None:
-    """What the terminal's encoding lacks, and lone surrogates, come as escapes."""
+    """Print characters that the terminal's encoding lacks, and lone surrogates, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,8 +1,8 @@
 """Log lines: one per event on standard error, as `key=value` pairs or as JSON objects.
 
-The loggers are made here and handed on; nothing global is set, so that a program that embeds the
-control plane keeps its own logging. What they tell follows the level of a logger of Python's, which
-may change while they are used (`/admin/loggers`).
+Loggers are created here and passed on. Nothing global is set, so that an embedding program keeps
+its own logging. Their level follows a Python logger, which may change at run time
+(`/admin/loggers`).
 """
 
 import logging
@@ -16,7 +16,7 @@ from structlog.typing import EventDict, Processor
 
 from controlplane.clock import now_ms
 from controlplane.core.moments import time_text
-from controlplane.core.redact import redacted_text
+from controlplane.core.text.redaction import redacted_text
 
 LogFormat = Literal["logfmt", "json"]
 LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
@@ -30,27 +30,27 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logger(Protocol):
-    """What is needed of a logger: structlog's have it, and so have their stand-ins."""
+    """Protocol of loggers; structlog's loggers implement it."""
 
     def info(self, event: str, **facts: Any) -> Any:
-        """Something happened as it should."""
+        """Log a normal event."""
         ...
 
     def warning(self, event: str, **facts: Any) -> Any:
-        """Something went wrong and is being dealt with."""
+        """Log a problem that is being handled."""
         ...
 
     def exception(self, event: str, **facts: Any) -> Any:
-        """A defect of ours; the traceback goes with it."""
+        """Log an unexpected exception with its traceback."""
         ...
 
 
 _MAY_HOLD_SECRETS = re.compile(r"[=:\s]")
-"""What stands in front of every secret in a text; most facts have nothing of it."""
+"""Characters that precede every secret in a text; most values have none of them."""
 
 
 def _without_secrets(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Reasons, targets and tracebacks repeat what somebody sent."""
+    """Hide secrets in all facts: reasons, targets and tracebacks quote untrusted input."""
     return {
         name: redacted_text(fact)
         if isinstance(fact, str) and _MAY_HOLD_SECRETS.search(fact)
@@ -60,7 +60,7 @@ def _without_secrets(_logger: Any, _method: str, facts: EventDict) -> EventDict:
 
 
 def _one_line(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Strangers choose paths and names: what would move a terminal is printed as an escape."""
+    """Escape control characters: clients choose paths and names."""
     return {name: _printable(fact) for name, fact in facts.items()}
 
 
@@ -81,7 +81,7 @@ _ORDER = ("timestamp", "level", "event")
 
 
 def _in_order(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Facts that every line has come first."""
+    """Put the common facts of every line first."""
     return {name: facts[name] for name in (*_ORDER, *facts)}
 
 
@@ -93,7 +93,7 @@ _COMMON: tuple[Processor, ...] = (
 )
 _PROCESSORS: dict[LogFormat, tuple[Processor, ...]] = {
     "logfmt": (*_COMMON, _one_line, structlog.processors.LogfmtRenderer(key_order=_ORDER)),
-    # JSON escapes whatever would move a terminal by itself.
+    # JSON itself escapes control characters.
     "json": (*_COMMON, _in_order, structlog.processors.JSONRenderer(ensure_ascii=True)),
 }
 
@@ -103,9 +103,9 @@ def logger(
     level: logging.Logger | None = None,
     log_format: LogFormat = "logfmt",
 ) -> Logger:
-    """A logger that writes to a stream (standard error), one line per event.
+    """Return a logger that writes one line per event to a stream (default: standard error).
 
-    It writes the events that the logger `level` would let pass, by its level at that moment.
+    It writes the events that the logger `level` passes at that moment.
     """
     lines = structlog.WriteLogger(stream or sys.stderr)
     made: Logger = structlog.wrap_logger(
@@ -118,14 +118,14 @@ def logger(
 
 
 class Passing(logging.Handler):
-    """Tells what libraries log, with the name of their logger."""
+    """Logging handler that forwards records of libraries, with the name of their logger."""
 
     def __init__(self, told: Logger) -> None:
         super().__init__()
         self._told = told
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell one record. What cannot be told is left to `logging`, as it is for any handler."""
+        """Forward one record; `logging` handles a record that cannot be formatted."""
         tell = self._told.info if record.levelno < logging.WARNING else self._told.warning
         facts = {"exc_info": record.exc_info} if record.exc_info else {}
         try:
@@ -135,7 +135,7 @@ class Passing(logging.Handler):
 
 
 def silent() -> Logger:
-    """A logger that tells nobody."""
+    """Return a logger that discards all events."""
     return _Silent()
 
 

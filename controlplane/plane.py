@@ -1,10 +1,9 @@
-"""A control plane inside of any asyncio program: open a log, run commands, ask, watch.
+"""Control plane for any asyncio program: open a log, run commands, query, watch.
 
     async with ControlPlane.open("sqlite:///state.db") as plane:
         await plane.execute(StopConnector("orders"))
 
-There is no global state: as many planes as one likes fit into one process, each on a log of its
-own.
+There is no global state: one process can open several planes, each on its own log.
 """
 
 import asyncio
@@ -13,42 +12,52 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 
-from controlplane.asof import read_history
 from controlplane.clock import now_ms
-from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
-from controlplane.controller.traces import command_of
-from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel, size_of
-from controlplane.core.context import Context, Worker
-from controlplane.core.decide.sinks import group_of
-from controlplane.core.diff import Change
-from controlplane.core.history import History
+from controlplane.controller import (
+    Alone,
+    CommandLimits,
+    Controller,
+    ExternalActions,
+    StepListener,
+    WriterEnvironment,
+)
+from controlplane.controller.command_log import command_of
+from controlplane.core.commands import AnyCommand, CommandRequest, SetLoggerLevel, size_of
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import KIP, Profile, resolve
+from controlplane.core.releases.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
+from controlplane.core.views.diff import Change
+from controlplane.core.views.history import History
 from controlplane.event_loop import apart
-from controlplane.follower import Follower, Notices
-from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.log import Log, LogError, Named, OneWriter
+from controlplane.logger_levels import LOGGER, Loggers
+from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.missing import missing_for_writer, renamed
 from controlplane.logs.names import check_ours, path_of
+from controlplane.logs.topic_checks import missing_for_writer, renamed
 from controlplane.observe import Logger, logger
-from controlplane.rest.app import App
-from controlplane.rest.calls import Part, Service
-from controlplane.rest.loggers import LOGGER, Loggers
-from controlplane.settings.checking import check_settings
-from controlplane.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
-from controlplane.watching import Watching
+from controlplane.projection.as_of import read_history
+from controlplane.projection.change_feed import ChangeFeed
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.notices import Notices
+from controlplane.projection.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
+from controlplane.settings.settings_check import check_settings
+
+if TYPE_CHECKING:
+    from controlplane.rest.app import App
+    from controlplane.rest.service import Service
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
-    """With how many partitions the topics of a new log are made; those of Connect's defaults."""
+    """Partition counts for the topics of a new log; the defaults are Connect's."""
 
     offsets: int = 25
     status: int = 5
@@ -63,64 +72,64 @@ class Refusal(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a control plane works. The defaults suit one process with one file."""
+    """Settings of a control plane. The defaults suit one process with one file."""
 
     profile: str = KIP
-    """The release as which it reads and writes."""
-    worker: Worker = Worker()
+    """Release whose behaviour the plane has."""
+    worker: DecisionSettings = DecisionSettings()
     administered: bool = True
-    """Whether `app` has the endpoints that administer, too (KIP-495); see `Service.part`."""
+    """True if `app` includes the endpoints for administrators (KIP-495); see `Service.part`."""
     topics: Topics = Topics()
     partitions: Partitions = Partitions()
     exactly_once: bool = False
-    limits: Limits = Limits()
+    limits: CommandLimits = CommandLimits()
     follower: FollowerLimits = FollowerLimits()
-    """Its `gather_ms` is 0, whatever is told: one writer's records come in the order in which they
-    were written, and who gave a command waits until they have been read."""
+    """Limits of following the log. `gather_ms` is always 0: one writer's records arrive in order,
+    and each command waits until its records have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None
-    """A file of connector classes. It is not read where `Surroundings.plugins` has them."""
+    """File of connector classes; it is ignored if `Surroundings.plugins` is set."""
     trust_unknown_classes: bool = False
-    """Whether a class that nobody has declared is taken to be there; a worker refuses it."""
+    """True to accept undeclared classes; a worker refuses them."""
 
 
 class Surroundings(NamedTuple):
-    """What a control plane finds around itself; tests and other programs bring their own."""
+    """Dependencies of a control plane; tests and embedding programs replace them."""
 
     plugins: Plugins | None = None
-    """The connector classes there are. None: Kafka's own, those of installed packages, and those of
-    the catalogue that the settings name (`controlplane.plugins`)."""
-    outside: Outside = Alone()
+    """Available connector classes. None: Kafka's own, those of installed packages, and those of the
+    configured catalogue (`controlplane.plugins`)."""
+    outside: ExternalActions = Alone()
     notices: Notices | None = None
     now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
-    stepped: Stepped | None = None
-    """Called behind every step of every plan; what it raises ends the command there."""
+    stepped: StepListener | None = None
+    """Called after each step of a plan; an exception ends the command there."""
     loggers: Loggers | None = None
-    """Which loggers `/admin/loggers` shows and sets. None: some of its own, so that the logging of
-    the program around it is left alone."""
+    """Loggers of `/admin/loggers`. None: a separate set, so that the embedding program's logging is
+    left alone."""
 
 
-class _Known(NamedTuple):
-    """What a plane was opened with."""
+class _OpenedWith(NamedTuple):
+    """Arguments with which a plane was opened."""
 
     around: Surroundings
     context: Context
     loggers: Loggers
-    part: Part
+    administered: bool
 
 
 class ControlPlane:
     """One cluster's control plane, and the only writer of its log."""
 
     def __init__(
-        self, log: Log, controller: Controller, follower: Follower, known: "_Known"
+        self, log: Log, controller: Controller, follower: Follower, known: "_OpenedWith"
     ) -> None:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around, self._context, self._loggers, self._part = known
-        self._watching = Watching(follower, log, self._context.profile)
+        self._around, self._context, self._loggers, self._administered = known
+        self._watching = ChangeFeed(follower, log, self._context.profile)
 
     @classmethod
     @asynccontextmanager
@@ -132,16 +141,16 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
 
-        A log that is not there yet is made, with its topics. In a log with records, a topic with a
-        name of the settings' own must be there (see `missing_for_writer`). While an embedded log is
-        open here, no other control plane, and no command line, can write it. What an earlier
-        process has left unfinished is ended before this returns.
+        A missing log is created with its topics. In a log with records, topics with configured
+        names must exist (see `missing_for_writer`). While an embedded log is open here, no other
+        control plane or command line can write it. Unfinished commands of an earlier process are
+        ended before this returns.
 
         Raises:
             LogError: the log cannot be used.
             Unloadable: a connector of an installed package cannot be loaded.
             UnknownRelease: there is no such profile.
-            SettingsError, SharedTopic: a setting cannot be used, or not with another one.
+            SettingsError, SharedTopic: a setting is invalid, or contradicts another one.
         """
         settings, around = settings or Settings(), around or Surroundings()
         check_settings(settings)
@@ -160,70 +169,92 @@ class ControlPlane:
                 notices=notices,
             )
             await stack.enter_async_context(follower)
-            world = World(around.now_ms, around.outside, notices, around.stepped)
+            world = WriterEnvironment(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            stack.enter_context(follower.keeping(context.profile))
-            part = Part.ALL if settings.administered else Part.PUBLIC
-            plane = cls(log, controller, follower, _Known(around, context, loggers, part))
+            stack.enter_context(follower.pinned(context.profile))
+            known = _OpenedWith(around, context, loggers, settings.administered)
+            plane = cls(log, controller, follower, known)
             stack.push_async_callback(
-                lambda: look_after_at_last(log, plane.state, settings.upkeep, notices)
+                lambda: look_after_at_last(log, plane._own_state, settings.upkeep, notices)
             )
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
-                log, lambda: plane.state, around.now_ms, settings.upkeep, notices
+                log, plane._own_state, around.now_ms, settings.upkeep, notices
             )
             stack.push_async_callback(_ended, asyncio.create_task(upkeep, name="upkeep"))
             yield plane
 
     @property
     def state(self) -> ClusterState:
-        """What is known now; it never changes afterwards. `views` shows it to people."""
+        """Current state; it is immutable. Use `views` to render it."""
         return self._controller.state
+
+    def _own_state(self) -> ClusterState | None:
+        """The state while this plane is the writer, to its knowledge; else None."""
+        return self.state if self.failure is None else None
 
     @property
     def failure(self) -> LogError | None:
-        """Why no command is carried out any more: another process has become the log's writer."""
+        """Failure that stopped all commands: another process has become the log's writer.
+
+        The plane has stepped down. It goes on reading, and may `claim` the log again.
+        """
         return self._controller.failure
 
+    async def claim(self) -> None:
+        """Become the writer again after another one has taken over (`failure`), and fence that one.
+
+        Running commands end first, then the unfinished commands of any writer. Nothing happens
+        while this plane is the writer, to its knowledge.
+
+        Raises:
+            Fenced: another writer has taken over meanwhile.
+            LogError: the log cannot be written; `claim` again later.
+        """
+        await self._controller.claim()
+
     async def trouble(self) -> LogError | None:
-        """Why no command can be carried out just now; None: one could be."""
+        """Return the error that would fail a command now; None if the log is available."""
         return await self._controller.trouble()
 
     @property
     def log(self) -> Log:
-        """Where it is all written; reading it disturbs nobody."""
+        """The log; reading it is safe at any time."""
         return self._log
 
     @property
-    def service(self) -> Service:
-        """What Connect's REST API is answered from; see `app`."""
-        return Service(
+    def service(self) -> "Service":
+        """Service of Connect's REST API; see `app`."""
+        from controlplane.rest.endpoints.table import EndpointSet  # noqa: PLC0415 - see `app`
+        from controlplane.rest.service import compose  # noqa: PLC0415
+
+        return compose(
             self._follower,
-            self._context.profile,
-            self._context.plugins,
+            self._log,
+            self._context,
             commands=self,
-            cluster_id=self._log.cluster_id if isinstance(self._log, Named) else None,
-            worker=self._context.worker,
-            log=self._log,
+            cluster_id=self._log.cluster_id if isinstance(self._log, HasClusterId) else None,
             watching=self._watching,
             loggers=self._loggers,
-            part=self._part,
+            part=EndpointSet.ALL if self._administered else EndpointSet.PUBLIC,
         )
 
     @cached_property
-    def app(self) -> App:
+    def app(self) -> "App":
         """Connect's REST API as an ASGI application, to be served or mounted anywhere.
 
             Starlette(routes=[Mount("/connect", plane.app)])
 
-        It answers for as long as the plane is open, and asks nobody who he is: see
-        `controlplane.rest.security`.
+        It answers while the plane is open, and has no authentication: see
+        `controlplane.rest.security`. HTTP is imported here, to keep planes without it fast.
         """
+        from controlplane.rest.app import App  # noqa: PLC0415
+
         return App(self.service, None if self._around.notices else _telling(self._loggers))
 
     async def state_at(self, moment: str, profile: str | None = None) -> ClusterState:
-        """What was known at a moment: `config@57`, a time, or a vector of end offsets.
+        """Return the state at a moment: `config@57`, a time, or a vector of end offsets.
 
         Raises:
             TypeError: the moment or the profile is no text.
@@ -239,10 +270,10 @@ class ControlPlane:
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False
     ) -> Plan | Rejected:
-        """A dry run: which records would be written, in which order, or why it is refused.
+        """Plan a command (dry run): the records in their order, or the refusal.
 
-        Nothing is written. A connector's hook is asked, as Kafka asks it before it writes; it may
-        change another system. With `believe_hooks` no hook in Python is called: each is taken to
+        Nothing is written. A connector's hook is called, as Kafka calls it before it writes; it may
+        change another system. With `believe_hooks` no hook in Python is called: each is assumed to
         agree, and `Plan.assumed` says so.
         """
         plain = await _plain(command)
@@ -257,11 +288,10 @@ class ControlPlane:
         run once. Cancelling this leaves no command half-done.
 
         Raises:
-            TypeError: it is no command, or holds what no command can; or `principal` or `key` are
-                no text.
+            TypeError: it is no command, or holds invalid data; or `principal` or `key` is no text.
             ValueError: the key is empty.
             Refusal: it is refused, and nothing was written.
-            TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
+            TimedOut, TooMany, LogError: the outcome is unknown.
         """
         ended = await self.carry_out(command, principal=principal, key=key)
         if isinstance(ended, Rejected):
@@ -276,9 +306,9 @@ class ControlPlane:
         key: str | None = None,
         profile: Profile | None = None,
     ) -> Outcome | Rejected:
-        """The same, with the refusal as a value, and as a worker of any release does it."""
+        """Run a command as a worker of any release; return a refusal as a value."""
         _check_names(principal, key)
-        asked = Asked(
+        asked = CommandRequest(
             command=await _plain(command),
             command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
@@ -291,7 +321,7 @@ class ControlPlane:
         return ended
 
     def command_of(self, key: str) -> AnyCommand | None:
-        """The command that was accepted under an idempotency key, as far as it is remembered.
+        """Return the command that was accepted under an idempotency key, while it is remembered.
 
         Raises:
             TypeError: the key is no text.
@@ -301,32 +331,32 @@ class ControlPlane:
         return None if trace is None else command_of(trace)
 
     async def group_offsets(self, connector: str) -> GroupOffsets:
-        """What the consumer group of a sink connector has committed.
+        """Read the committed offsets of a sink connector's consumer group.
 
         Raises:
-            OutsideFailed: it cannot be asked.
+            ExternalActionFailed: the broker cannot be asked.
         """
         config = self.state.config.connectors.get(connector, {})
         group = group_of(connector, config, self._context)
         return await self._around.outside.group_offsets(group)
 
     async def history(self, connector: str) -> History:
-        """All that the log tells of a connector: its records, and what each of them did.
+        """Return the history of a connector: its records, and the changes by each.
 
         Raises:
-            TypeError: the name of a connector is text.
+            TypeError: the name of the connector is no text.
         """
         _check_text("the name of a connector", connector)
         return await read_history(self._log, self.state, connector)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
-        """Every change of what is known from now on, whoever wrote it, with its record.
+        """Yield every change of the state from now on, by any writer, with its record.
 
-        Ends when the plane is closed. Only connectors that a record is about are looked at, so
-        watching costs what is written.
+        Ends when the plane is closed. Only the connectors of new records are compared, so the cost
+        depends on what is written.
 
         Raises:
-            TooSlow: so many changes wait to be taken (`CHANGES_WAITING`) that the next is lost.
+            TooSlow: more than `CHANGES_WAITING` changes wait, so the next is lost.
         """
         async with aclosing(self._watching.changes()) as seen:
             async for one in seen:
@@ -334,7 +364,7 @@ class ControlPlane:
 
 
 def _telling(loggers: Loggers) -> Logger:
-    """Tells on standard error by the level of our logger: what went wrong, if nobody has set it."""
+    """Return a logger on standard error with this project's level: problems only, by default."""
     ours = loggers.named(LOGGER)
     if ours.level == logging.NOTSET:
         ours.setLevel(logging.WARNING)
@@ -342,7 +372,7 @@ def _telling(loggers: Loggers) -> Logger:
 
 
 def _context(settings: Settings, around: Surroundings, notices: Notices) -> Context:
-    """What decisions depend on, as the settings say."""
+    """Build the context of decisions from the settings."""
     found = resolve(settings.profile)
     if found.warning is not None:
         notices.warning("release_not_known", reason=found.warning)
@@ -355,7 +385,7 @@ def _context(settings: Settings, around: Surroundings, notices: Notices) -> Cont
 
 
 def _plugins(settings: Settings, around: Surroundings) -> Plugins:
-    """The classes that the program brings, or else those that can be found."""
+    """Return the embedding program's classes, or else those that can be found."""
     plugins = around.plugins
     if plugins is None:
         from controlplane.plugins import installed  # noqa: PLC0415 - reads a large file
@@ -365,11 +395,11 @@ def _plugins(settings: Settings, around: Surroundings) -> Plugins:
 
 
 def _check_names(principal: object, key: object) -> None:
-    """Who asks, and the key under which a command is run once.
+    """Check the principal and the idempotency key.
 
     Raises:
         TypeError: they are no text.
-        ValueError: the key is empty, as that of everybody who has none.
+        ValueError: the key is empty; all callers without a key would share it.
     """
     _check_text("a principal", principal)
     if key is not None:
@@ -384,7 +414,7 @@ def _check_text(what: str, value: object) -> None:
 
 
 async def _plain(command: AnyCommand) -> AnyCommand:
-    """The command as it is read back from the command topic: lists are tuples, mappings dicts.
+    """Normalize a command as the command topic returns it: lists are tuples, mappings dicts.
 
     Raises:
         TypeError: it is no command, or holds what cannot be data.
@@ -399,11 +429,11 @@ async def _plain(command: AnyCommand) -> AnyCommand:
 
 def _converted(command: AnyCommand) -> AnyCommand:
     built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
-    return msgspec.convert(built_in, type(command))  # the union would be looked up each time
+    return msgspec.convert(built_in, type(command))  # decoding the union would be slower
 
 
 def _in_lists(built_in: Any) -> Any:
-    """Without tuples, wherever they are: they would not be equal to what is read from a log."""
+    """Replace tuples by lists at every level, because a log returns no tuples."""
     if isinstance(built_in, dict):
         return {key: _in_lists(value) for key, value in built_in.items()}
     if isinstance(built_in, list | tuple):
@@ -425,12 +455,12 @@ async def _ended(task: "asyncio.Task[None]") -> None:
 
 
 async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
-    """A log that is closed with the stack, unless somebody else has opened it.
+    """Open a log and close it with the stack; a log that is passed in open stays open.
 
     An embedded log has one control plane at a time.
     """
     if not isinstance(where, str):
-        if isinstance(where, OneWriter):
+        if isinstance(where, HasWriterLock):
             stack.enter_context(where.writer_lock())
         return where
     check_ours(where)
@@ -449,7 +479,7 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
 
 
 async def _make_topics(log: Log, settings: Settings) -> None:
-    """Make the topics that are not there; those that are keep their partitions.
+    """Create the missing topics; existing ones keep their partitions.
 
     Raises:
         LogNotUsable: the log has records, and a name of a topic is probably misspelt.

@@ -1,14 +1,15 @@
-"""Finds the plugins of a worker: Kafka's own, those of a catalogue file, and those in Python.
+"""Discovery of a worker's plugins: Kafka's own, those of a catalogue file, and those in Python.
 
-Kafka's own plugins and definitions lie beside this package as data files, written from Kafka's own
-classes (`tests/oracle/definitions.py`), and descriptions of their settings in our own words.
-Connectors in Python are found by entry points of the group `controlplane.connectors`, as packages
-declare them:
+Kafka's own plugins and definitions are data files beside this package, generated from Kafka's
+classes (`tests/oracle/definitions.py`). Descriptions of their settings are written by this project.
+
+Python connectors are found by entry points of the group `controlplane.connectors`, which packages
+declare:
 
     [project.entry-points."controlplane.connectors"]
     orders = "example.orders:OrdersSource"
 
-What such a class tells of itself is written at `Connector`.
+`Connector` describes the attributes of such a class.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +20,11 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, ClassVar, Literal, Protocol
 
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.file_sentences import unreadable
-from controlplane.core.plan import Done, HookOutcome, Offsets, Thrown
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
 from controlplane.core.plugins import (
     CatalogueError,
-    Own,
+    KafkaPlugins,
     Plugin,
     Plugins,
     checked_keys,
@@ -35,57 +35,58 @@ from controlplane.core.plugins import (
     unsupported,
     with_descriptions,
 )
+from controlplane.core.text.file_errors import unreadable
 
 GROUP = "controlplane.connectors"
 
 
 class Connector(Protocol):
-    """What the class of a connector in Python tells of itself; none of it needs an instance."""
+    """Class of a connector in Python; no attribute needs an instance."""
 
     kind: ClassVar[Literal["source", "sink"]]
     version: ClassVar[str]
     config: ClassVar[Sequence[ConfigKey]]
-    """The keys that it defines."""
+    """Keys that it defines."""
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
-        """Whether these offsets are surely where the connector looks for them (KIP-875).
+        """Return True if the connector surely reads these offsets on its next start (KIP-875).
 
         Raises:
-            ValueError: they are refused; the message is what the asker reads.
-            NotImplementedError: nobody may alter them from outside.
+            ValueError: they are refused; the client gets the message.
+            NotImplementedError: the connector's offsets cannot be altered from outside.
         """
         ...
 
 
 class Unloadable(Exception):
-    """A connector is declared and cannot be used. The message says which, and why."""
+    """A declared connector cannot be used. The message names the connector and the reason."""
 
 
 @cache
-def kafkas_own() -> Own:
-    """What Kafka itself brings, of every release."""
+def kafkas_own() -> KafkaPlugins:
+    """Return Kafka's own plugins and definitions, of every release."""
     folder = resources.files("controlplane") / "catalogues"
     plugins = parse_plugins((folder / "plugins.json").read_bytes())
-    own = Own(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
+    own = KafkaPlugins(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
     return with_descriptions(own, parse_descriptions((folder / "descriptions.json").read_bytes()))
 
 
 def catalogued(
     text: bytes = b"[]", more: Iterable[Plugin] = (), *, trusting: bool = False
 ) -> Plugins:
-    """The plugins that a catalogue file lists, `more` of them, and Kafka's own.
+    """Return the plugins of a catalogue file, `more` of them, and Kafka's own.
 
-    Where it is `trusting`, every other class is taken to be there; a worker refuses it.
+    With `trusting`, every other class is accepted as well; a worker refuses it.
 
     Raises:
-        CatalogueError: it is no catalogue.
+        CatalogueError: the text is no catalogue.
     """
     return parse_catalogue(text, kafkas_own(), more, trusting=trusting)
 
 
 def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugins:
-    """The plugins of a catalogue file, those of installed packages, and Kafka's own.
+    """Return the plugins of a catalogue file, those of installed packages, and Kafka's own.
 
     Raises:
         CatalogueError: the file is no catalogue, or cannot be read.
@@ -110,7 +111,7 @@ _CATALOGUE = '[{"class": "org.example.MySource", "type": "source"}]'
 
 
 def in_python() -> tuple[Plugin, ...]:
-    """The connectors that installed packages declare, in the order of their names.
+    """Return the connectors that installed packages declare, sorted by name.
 
     Raises:
         Unloadable: one of them cannot be used.
@@ -120,10 +121,10 @@ def in_python() -> tuple[Plugin, ...]:
 
 
 def described(connector: type[Connector]) -> Plugin:
-    """A connector in Python as one plugin among others.
+    """Return a Python connector as a plugin.
 
     Raises:
-        Unloadable: it does not tell what it must.
+        Unloadable: an attribute is missing or invalid.
     """
     name = f"{connector.__module__}.{connector.__qualname__}"
     try:
@@ -137,10 +138,10 @@ def described(connector: type[Connector]) -> Plugin:
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
-    """What a class tells may be anything.
+    """Check the attributes of a class, which may be anything.
 
     Raises:
-        TypeError: it is not what it must be.
+        TypeError: an attribute has the wrong type.
     """
     if kind not in ("source", "sink"):
         raise TypeError(f"its kind is {kind!r}, not source or sink")
@@ -152,7 +153,7 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
 
 
 def _declared(point: EntryPoint) -> Plugin:
-    """One bad package keeps every plane from opening, so it is named."""
+    """Load an entry point; an error names the package, since it keeps every plane from opening."""
     try:
         return described(_loaded(point))
     except Unloadable as error:
@@ -175,16 +176,16 @@ def _loaded(point: EntryPoint) -> type[Connector]:
 
 
 def _asked(connector: type[Connector], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
-    """The connector's answer, or what a worker says of its error."""
+    """Call the connector's hook; return its answer, or a worker's error for its exception."""
     try:
-        return Done(definite=bool(connector.alter_offsets(config, offsets)))
+        return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:
-        return Thrown(str(refused))
+        return HookFailure(str(refused))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
-            raise  # Ctrl-C: Python tells the main thread of it, and no other
-        return Thrown(
+            raise  # Ctrl-C: only the main thread gets this signal
+        return HookFailure(
             f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
         )

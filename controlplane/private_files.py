@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from controlplane.properties import SettingsError
+from controlplane.settings.properties import SettingsError
 
 MODE = "CONTROLPLANE_FILE_MODE"
 """Environment variable: the mode of new files in octal digits, `0640` for instance. Folders get the
@@ -31,7 +31,7 @@ _VANISHED_MOST = 10
 as if it had vanished."""
 
 _NAME_BYTES = 200
-"""How much of a file's name goes into the name of its draft; file systems take 255 bytes."""
+"""Bytes of a file's name that its draft's name repeats; file systems allow 255."""
 
 
 class BadFileMode(SettingsError):

@@ -1,7 +1,7 @@
-"""A connector in Python: what its class tells a control plane, and what follows from it.
+"""A connector class in Python, and the validation that a control plane derives from it.
 
-Run it with `python examples/connector.py`. An installed package declares such a class by an entry
-point, and `ControlPlane.open` finds it; here it is handed over.
+Run `python examples/connector.py`. An installed package declares such a class by an entry point,
+and `ControlPlane.open` finds it; this program passes the class itself.
 
     [project.entry-points."controlplane.connectors"]
     orders = "example.orders:OrdersSource"
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from controlplane import ControlPlane, Refusal, commands
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plan import Offsets
 from controlplane.core.records import Target
 from controlplane.plane import Surroundings
@@ -20,7 +20,7 @@ from controlplane.plugins import catalogued, described
 
 
 class OrdersSource:
-    """Reads a table; where it stands is `{"table": …}` → `{"row": …}`."""
+    """A source that reads a table; its offsets are `{"table": …}` → `{"row": …}`."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version: ClassVar[str] = "1.0"
@@ -31,7 +31,7 @@ class OrdersSource:
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
-        """Only its own table, and no row before the first. Asked before anything is written."""
+        """Refuse other tables and negative rows; called before anything is written."""
         for partition, offset in offsets:
             if partition != {"table": config["table"]}:
                 raise ValueError(f"orders reads {config['table']}, not {partition}")
@@ -41,7 +41,7 @@ class OrdersSource:
 
 
 async def main() -> None:
-    """Make one, put it somewhere, and be refused twice."""
+    """Create a connector, alter its offset, and show two refusals."""
     around = Surroundings(plugins=catalogued(more=[described(OrdersSource)]))
     async with ControlPlane.open("memory:", around=around) as plane:
         config = {"connector.class": "OrdersSource", "table": "orders"}
@@ -53,14 +53,14 @@ async def main() -> None:
 
 
 def at_row(row: int) -> commands.AlterOffsets:
-    """Where it is to go on."""
+    """Return the command that moves the connector to a row."""
     return commands.AlterOffsets(
         "orders", (commands.OffsetChange({"table": "orders"}, {"row": row}),)
     )
 
 
 async def refused(plane: ControlPlane, command: commands.AnyCommand) -> None:
-    """Show why a command is not run."""
+    """Print the reason why a command is refused."""
     try:
         await plane.execute(command)
     except Refusal as refusal:

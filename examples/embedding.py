@@ -1,6 +1,6 @@
-"""A control plane inside of a program of your own.
+"""A program with an embedded control plane.
 
-Run it with `python examples/embedding.py [state.db]`, then look into the file that it leaves:
+Run `python examples/embedding.py [state.db]`, then inspect the file that it creates:
 `controlplane inspect state.db --history lines`.
 """
 
@@ -30,12 +30,12 @@ CONFIG = {
 
 
 async def main(where: str) -> None:
-    """Make a connector, stop it, move its position, and look back."""
+    """Create a connector, stop it, alter its offset, and read its history."""
     async with ControlPlane.open(where) as plane:
         watching = asyncio.create_task(watch(plane))
         await asyncio.sleep(0)
 
-        # A command returns when all that it wrote has been read back; `key` makes it run once.
+        # A command returns once all its records are read back; `key` makes it run only once.
         await plane.execute(CreateConnector("lines", CONFIG), key="make-lines")
         await plane.execute(StopConnector("lines"))
 
@@ -43,7 +43,7 @@ async def main(where: str) -> None:
         outcome = await plane.execute(AlterOffsets("lines", (position,)))
         print(outcome.message)
 
-        # What would be done, without doing it: named steps, each one atomic batch of records.
+        # A dry run: named steps, each one atomic batch of records.
         plan = await plane.plan(DeleteConnector("lines"))
         print("delete would write", plan_text(plan, plane.state))
 
@@ -52,7 +52,7 @@ async def main(where: str) -> None:
         except Refusal as refusal:
             print("refused:", refusal)
 
-        # The state is immutable: this one will say the same tomorrow.
+        # A state is immutable: later commands do not change this one.
         now, then = plane.state, await plane.state_at("config@0")
         print("now", views.target(now, "lines"), "and at first", views.target(then, "lines"))
         for event in (await plane.history("lines")).events:

@@ -1,1 +1,1 @@
-"""The fold over fleets and years, on Spark. Imports the core and the logs; nothing imports it."""
+"""The fold over fleets and years, on archives and Spark. Nothing imports this package."""

@@ -1,16 +1,16 @@
-"""What can be wrong with an archive or a question about it: one sentence each, with what to do."""
+"""Errors about archives and queries on them; each message is one sentence with a remedy."""
 
 
 class ReplayError(Exception):
-    """The archive stays as it was. The message says whose fault it is, and what to do."""
+    """Base of all errors of `replay`: the archive is unchanged, the message names a remedy."""
 
 
 class NoArchive(ReplayError):
-    """There is no archive, or none of this cluster; or it is of a format that is not known here."""
+    """The archive or the cluster does not exist, or its format is unknown."""
 
 
 def no_archive(where: str) -> NoArchive:
-    """The error about a place that holds no archive."""
+    """Create the error for a place that holds no archive."""
     return NoArchive(f"{where} is no archive: make one with `replay capture`")
 
 
@@ -19,20 +19,20 @@ class ArchiveCorrupt(ReplayError):
 
 
 class ArchiveConflict(ReplayError):
-    """What is to be archived contradicts what is archived already."""
+    """New records contradict archived ones."""
 
 
 class ArchiveBusy(ReplayError):
-    """Somebody else has appended meanwhile. Doing it again helps."""
+    """Another process has appended in the meantime; a retry helps."""
 
 
 class NotWritable(ReplayError):
-    """Nothing can be written where the archive lies."""
+    """The place of the archive is not writable."""
 
 
-class BadSetting(ReplayError):
-    """A setting of an object store is unknown, or means nothing."""
+class BadStoreSetting(ReplayError):
+    """A setting of an object store is unknown or has an invalid value."""
 
 
 class NotCapturable(ReplayError):
-    """A source is there, and is not what an archive can be made of."""
+    """The source exists, but no archive can be made of it."""

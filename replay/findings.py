@@ -1,56 +1,56 @@
-"""What an audit, a comparison or a rehearsal finds: one value for all of them."""
+"""Findings of audits, comparisons and rehearsals, as one value type."""
 
 from enum import Enum
 
 import msgspec
 
 from controlplane.core.entry import Position
-from controlplane.core.safe_text import safe
+from controlplane.core.text.safe_text import safe
 
 CLUSTER, NAMELESS = "(cluster)", '""'
-"""What stands for the name of a connector where the cluster is meant, and where it is empty."""
+"""Shown in place of a connector's name for the whole cluster, and for an empty name."""
 
 
 def called(connector: str | None) -> str:
-    """A connector for people; None is the cluster as a whole."""
+    """Format a connector's name for people; None is the whole cluster."""
     return CLUSTER if connector is None else safe(connector) or NAMELESS
 
 
 def by_name(connector: str | None) -> tuple[bool, str]:
-    """The order of connectors: the cluster first, then by name."""
+    """Sort key of connectors: the cluster first, then by name."""
     return connector is not None, connector or ""
 
 
 class Severity(Enum):
-    """How bad it is, the mildest first."""
+    """Severity of a finding, the mildest first."""
 
     INFO = "info"
-    """Worth knowing; nothing has to be done."""
+    """Good to know; no action is needed."""
     WARNING = "warning"
-    """Something does not happen as it should, until somebody acts."""
+    """Something fails to happen until an operator acts."""
     DANGER = "danger"
-    """Work is lost or done twice, a worker does not start, or members disagree for good."""
+    """Work is lost or done twice, a worker does not start, or members disagree permanently."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing found in the log of one cluster, with the records that show it."""
+    """Finding in the log of one cluster, with the records that prove it."""
 
     kind: str
-    """Its name, the same for all of its kind: `tasks-lost`."""
+    """Name of the kind of finding, such as `tasks-lost`."""
     severity: Severity
     cluster: str
     connector: str | None
-    """None: it is about the whole cluster. A connector may have the empty name."""
+    """None for a finding about the whole cluster. A connector may have an empty name."""
     evidence: tuple[Position, ...]
     sentence: str
-    """What is the matter, for people, without secrets."""
+    """The problem in words, without secrets."""
     advice: str
-    """What to do about it; empty where nothing has to be done."""
+    """The remedy; empty if none is needed."""
     clusters: tuple[str, ...] = ()
-    """Where the evidence lies in several clusters, in which each of it does."""
+    """Cluster of each evidence record, if the evidence spans several clusters."""
 
     @property
     def places(self) -> list[tuple[str, Position]]:
-        """The evidence, each record with its cluster."""
+        """Pairs of cluster and evidence record."""
         clusters = self.clusters or (self.cluster,) * len(self.evidence)
         return list(zip(clusters, self.evidence, strict=True))

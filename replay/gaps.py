@@ -1,10 +1,10 @@
-"""Offsets that a source had lost before they were archived: what was there, nobody can tell."""
+"""Gaps: offsets that the source had lost before they were archived."""
 
 from typing import NamedTuple
 
 
-class Gap(NamedTuple):
-    """Offsets of one partition that are missing. What Kafka leaves out by itself is no gap."""
+class OffsetGap(NamedTuple):
+    """Missing offsets of one partition. Offsets that Kafka itself skips are not a gap."""
 
     topic: str
     partition: int
@@ -12,7 +12,7 @@ class Gap(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is missing, as a sentence."""
+        """The gap as a sentence."""
         first, last = self.offsets[0], self.offsets[-1]
         which = f"offsets {first} to {last}" if first < last else f"offset {first}"
         where = f"{self.topic} partition {self.partition}"

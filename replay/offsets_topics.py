@@ -1,19 +1,19 @@
-"""Offsets topics that connectors have of their own (KIP-618), named by their configs."""
+"""Dedicated offsets topics of connectors (KIP-618), named by their configs."""
 
 from collections.abc import Iterator
 
 from controlplane.core.codec.config import decode_config
 from controlplane.core.entry import Batch
-from controlplane.core.profiles import KIP, Profile
 from controlplane.core.records import ConnectorConfig
-from controlplane.core.source_partitions import topics_of
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.core.topics.source_partitions import topics_of
 
 _READER = Profile.of(KIP)
 
 
 def own_topics(batch: Batch, topics: Topics) -> Iterator[str]:
-    """The offsets topics that connectors in these config records have of their own."""
+    """Yield the dedicated offsets topics that these config records name."""
     state = ClusterState(_READER, topics)
     for key, value in zip(batch.keys, batch.values, strict=True):
         record = decode_config(key, value, _READER)

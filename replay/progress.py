@@ -1,29 +1,29 @@
-"""How far something long has come, told to whoever wants to know."""
+"""Progress of long operations, reported to a listener."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 Advance = Callable[[int], None]
-"""Is told of how much more is done."""
+"""Callback that receives the amount of work done since the last call."""
 
 
-class Progress(Protocol):
-    """Somebody who wants to know how far it has come."""
+class ProgressListener(Protocol):
+    """Receives the progress of an operation."""
 
     def begin(self, what: str, total: int) -> None:
-        """Something begins, of which there is so much."""
+        """Start a step with a total amount of work."""
         ...
 
     def advance(self, amount: int) -> None:
-        """So much more of it is done."""
+        """Add to the amount of work done."""
         ...
 
 
-class Unseen:
-    """Nobody wants to know."""
+class NoProgress:
+    """Listener that ignores all progress."""
 
     def begin(self, what: str, total: int) -> None:
-        """Something begins."""
+        """Ignore the start of a step."""
 
     def advance(self, amount: int) -> None:
-        """More of it is done."""
+        """Ignore the progress."""

@@ -1,8 +1,8 @@
-"""Logs that lie in memory, folded by way of an archive and Spark: a second opinion on the fold.
+"""Folds of in-memory logs through an archive and Spark: a second opinion on the core's fold.
 
-Each log becomes the archive of a cluster in a folder that is gone afterwards; all of them are one
-job. So a few logs cost what hundreds do, and whoever wants to compare collects questions first.
-`controlplane scenario run --via spark` asks it.
+Each log becomes a cluster in a temporary archive, and all clusters are one Spark job. A few logs
+therefore cost as much as hundreds: callers collect requests first. `controlplane scenario run --via
+spark` uses it.
 """
 
 import asyncio
@@ -13,109 +13,116 @@ from typing import NamedTuple, Protocol
 from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import LogUnavailable
-from controlplane.logs.opening import memory_log
-from replay.archive.cluster import Cluster
-from replay.archive.segments import SIZES, Sizes
-from replay.archive.store import Folder
-from replay.capture.capture import Capture, Target
+from controlplane.logs.log_factory import memory_log
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.segments import SIZES, SegmentSizes
+from replay.archive.store import FolderStore
+from replay.capture.log_capture import CaptureTarget, LogCapture
 from replay.capture.secrets import kept
-from replay.engine.asked import Asked
-from replay.engine.local import Local, Options
-from replay.engine.session import NoSpark, session
-from replay.engine.slicing import LIMITS, Limits
-from replay.engine.spark import Spark
-from replay.engine.where import Where
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import LIMITS, TaskLimits
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.spark.location import SparkLocation
+from replay.engine.spark.session import NoSpark, session
 
 
-class Ask(Protocol):
-    """A log, and who reads it."""
+class FoldRequest(Protocol):
+    """A log and the release that reads it."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All there is, in the one order."""
+        """All entries, in the one order (`core.order`)."""
         ...
 
     @property
     def profile(self) -> Profile:
-        """As whom it is read."""
+        """The release that reads the log."""
         ...
 
     @property
     def topics(self) -> Topics:
-        """How the cluster's topics are called."""
+        """Names of the cluster's topics."""
         ...
 
     @property
     def exactly_once(self) -> bool:
-        """Whether records of aborted transactions are passed over."""
+        """True if the reader skips records of aborted transactions."""
         ...
 
 
-class _Log(NamedTuple):
-    """A log, and what of it is read."""
+class _LogContent(NamedTuple):
+    """A log and its way of reading, as a dictionary key."""
 
     entries: tuple[Entry, ...]
     topics: Topics
     exactly_once: bool
 
 
-def in_spark(asks: Sequence[Ask]) -> list[ClusterState]:
-    """What each reader knows, by a session of its own on this machine.
+def in_spark(requests: Sequence[FoldRequest]) -> list[ClusterState]:
+    """Fold each request in a local Spark session of its own.
 
     Raises:
-        LogUnavailable: no logs can be read in this way here: whoever asks knows no errors of ours.
+        LogUnavailable: Spark cannot run here. Callers do not know the errors of `replay`.
     """
     try:
-        with session(Where()) as started:
-            return Refold(started)(asks)
+        with session(SparkLocation()) as started:
+            return SparkFold(started)(requests)
     except NoSpark as error:
         raise LogUnavailable(str(error)) from None
 
 
-class Refold:
-    """Folds logs by way of archives and one job of a session.
+class SparkFold:
+    """Fold logs through archives and one Spark job.
 
-    `sizes` and `limits` say how finely a log is cut up on the way; that must change nothing.
+    `sizes` and `limits` set how finely a log is cut; the result does not depend on them.
     """
 
     def __init__(
-        self, started: SparkSession, sizes: Sizes = SIZES, limits: Limits = LIMITS
+        self, started: SparkSession, sizes: SegmentSizes = SIZES, limits: TaskLimits = LIMITS
     ) -> None:
-        self._spark = Spark(started, limits)
+        self._spark = SparkEngine(started, limits)
         self._sizes = sizes
 
-    def __call__(self, asks: Sequence[Ask]) -> list[ClusterState]:
-        """What each reader knows after the last entry."""
-        readers: dict[_Log, list[Profile]] = {}
-        for ask in asks:
-            profiles = readers.setdefault(_log(ask), [])
-            if ask.profile not in profiles:
-                profiles.append(ask.profile)
+    def __call__(self, requests: Sequence[FoldRequest]) -> list[ClusterState]:
+        """Return the state of each request after its last entry."""
+        readers: dict[_LogContent, list[Profile]] = {}
+        for request in requests:
+            profiles = readers.setdefault(_log(request), [])
+            if request.profile not in profiles:
+                profiles.append(request.profile)
         with TemporaryDirectory(prefix="replay-") as folder:
-            found = self._spark.states(self._asked(Folder(folder), readers))
+            found = self._spark.states(self._asked(FolderStore(folder), readers))
         known = dict(zip(readers, found, strict=True))
-        return [known[_log(ask)][readers[_log(ask)].index(ask.profile)] for ask in asks]
+        return [
+            known[_log(request)][readers[_log(request)].index(request.profile)]
+            for request in requests
+        ]
 
-    def _asked(self, store: Folder, readers: Mapping[_Log, Sequence[Profile]]) -> list[Asked]:
-        """The questions about each log; which then is archived."""
+    def _asked(
+        self, store: FolderStore, readers: Mapping[_LogContent, Sequence[Profile]]
+    ) -> list[StateQuery]:
+        """Archive each log and return its query."""
         asked = []
         for number, (log, profiles) in enumerate(readers.items()):
-            target = Target(store, f"log-{number}", log.topics, kept(log.topics), self._sizes)
+            target = CaptureTarget(
+                store, f"log-{number}", log.topics, kept(log.topics), self._sizes
+            )
             cluster = asyncio.run(_archived(log, target))
-            local = Local(cluster, Options(log.exactly_once))
-            asked.append(Asked(local, local.plan(None, profiles), profiles))
+            local = LocalEngine(cluster, LocalOptions(log.exactly_once))
+            asked.append(StateQuery(local, local.plan(None, profiles), profiles))
         return asked
 
 
-def _log(ask: Ask) -> _Log:
-    return _Log(ask.entries, ask.topics, ask.exactly_once)
+def _log(request: FoldRequest) -> _LogContent:
+    return _LogContent(request.entries, request.topics, request.exactly_once)
 
 
-async def _archived(log: _Log, target: Target) -> Cluster:
+async def _archived(log: _LogContent, target: CaptureTarget) -> ArchivedCluster:
     memory = await memory_log(list(log.entries))
     if log.topics.config not in await memory.topics():
         await memory.create_topic(log.topics.config, 1)
-    return (await Capture(memory, target, goes_on=False).run()).cluster
+    return (await LogCapture(memory, target, goes_on=False).run()).cluster

@@ -29,7 +29,8 @@ OLDEST_JDK = 17
 
 CI = os.environ.get("CI", "") not in {"", "0", "false"}
 PROVE = os.environ.get("PROVE", "") not in {"", "0", "false"}
-
+QUICK = os.environ.get("QUICK", "") not in {"", "0", "false"}
+"""Tiers: `make quick` sets QUICK, `make prove` sets PROVE, `make test` neither."""
 
 SEED = os.environ.get("SEED") or (secrets.token_hex(4) if PROVE else "1")
 """Seed of every test that draws random input itself: fixed, but fresh where `PROVE` is set.
@@ -51,16 +52,19 @@ def pytest_report_header() -> str:
 def _profiles() -> None:
     """Register the hypothesis profiles and load the fitting one (HYPOTHESIS_PROFILE overrules).
 
-    `test` draws the same examples each time: `make test` judges the change, not the draw. `prove`
-    draws many fresh examples. No profile has a deadline: machines are shared, and slowness is no
-    failure.
+    `test` and `quick` draw the same examples each time: they judge the change, not the draw.
+    `prove` draws many fresh examples. No profile has a deadline: machines are shared, and slowness
+    is no failure.
     """
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("test", common, max_examples=150, derandomize=True, database=None)
+    settings.register_profile("quick", settings.get_profile("test"), max_examples=20)
     settings.register_profile("prove", common, max_examples=10_000)
-    wanted = os.environ.get("HYPOTHESIS_PROFILE", "prove" if PROVE else "test")
+    wanted = os.environ.get(
+        "HYPOTHESIS_PROFILE", "prove" if PROVE else "quick" if QUICK else "test"
+    )
     settings.load_profile(wanted)
-    if wanted == "test":
+    if wanted != "prove":
         _ignore_literals()
 
 
@@ -107,12 +111,30 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 """Per marker: what it needs, and whether that is missing."""
 
 
+LEFT_OUT = () if PROVE else ("prove", *NEEDS, "slow") if QUICK else ("prove",)
+"""Markers of tests that this tier leaves out."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load what only some runs need: the guard of the quick tier, the order of parallel tests."""
+    # xdist tells its processes a width: tables would break where they do not without it.
+    os.environ.pop("COLUMNS", None)
+    if QUICK:
+        config.pluginmanager.import_plugin("tests.no_processes")
+    if config.getoption("numprocesses", None):
+        config.pluginmanager.import_plugin("tests.scheduling")
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """True for a test of a longer tier."""
+    return any(map(item.get_closest_marker, LEFT_OUT))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out long proofs unless they are asked for; skip what cannot run here."""
-    if not PROVE:
-        long = [item for item in items if item.get_closest_marker("prove")]
-        items[:] = [item for item in items if not item.get_closest_marker("prove")]
-        config.hook.pytest_deselected(items=long)
+    """Leave out tests of longer tiers; skip what cannot run here."""
+    if left_out := [item for item in items if _is_left_out(item)]:
+        items[:] = [item for item in items if not _is_left_out(item)]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         for marker, (what, is_missing) in NEEDS.items():
             if item.get_closest_marker(marker) and is_missing():

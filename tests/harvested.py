@@ -8,13 +8,16 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from controlplane.core.profiles import Profile
-from controlplane.harvest import jars
-from controlplane.harvest.written import catalogue
+from controlplane.core.releases.profiles import Profile
+from controlplane.harvest import jar_harvest
+from controlplane.harvest.catalogue_file import catalogue
 from controlplane.plugins import kafkas_own
-from tests.jars import ROOT, JarsUnavailable, classpath
+from tests.jars import ROOT, Artifacts, JarsUnavailable, classpath
 
 CACHE = ROOT / ".cache" / "harvest"
+PARTS = ("runtime", "file", "json")
+OFTEN = ("2.8.2", "3.6.2", "3.9.0", "3.9.1", "4.1.1", "4.3.0")
+"""Releases whose jars many tests ask about."""
 
 
 @cache
@@ -27,28 +30,30 @@ def definitions(release: str) -> bytes:
     if not remembered.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         fresh = CACHE / f"{release}-{digest}.{os.getpid()}.new"
-        fresh.write_bytes(jars.definitions(path))
+        fresh.write_bytes(jar_harvest.definitions(path))
         fresh.replace(remembered)
     return remembered.read_bytes()
 
 
 def class_path(release: str) -> str:
     """The class path of a release, with MirrorMaker unless it was never published."""
-    names = ["runtime", "file", "json", "mirror"]
-    while True:
-        try:
-            artifacts = (f"org.apache.kafka:connect-{name}:{release}" for name in names)
-            return classpath(*artifacts, silent=False)
-        except JarsUnavailable:
-            if names.pop() != "mirror":
-                raise
+    bare = _artifacts(release, PARTS)
+    try:
+        soon = [bare, *map(_artifacts, OFTEN)]
+        return classpath(*_artifacts(release), silent=False, soon=soon)
+    except JarsUnavailable:
+        return classpath(*bare, silent=False)
+
+
+def _artifacts(release: str, parts: Sequence[str] = (*PARTS, "mirror")) -> Artifacts:
+    return tuple(f"org.apache.kafka:connect-{part}:{release}" for part in parts)
 
 
 @cache
 def catalogue_of(release: str) -> dict[str, Any]:
     """The catalogue that is harvested from the jars of a release."""
     own = kafkas_own()
-    return catalogue(jars.from_line(definitions(release), own), own, Profile.of(release))
+    return catalogue(jar_harvest.from_line(definitions(release), own), own, Profile.of(release))
 
 
 def documentation(release: str) -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -34,11 +34,22 @@ GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
 # Since 1.0 Kafka's tree has a POM (javax.ws.rs-api) whose packaging is this property.
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>tests</groupId><artifactId>jars</artifactId><version>1</version>
+  <groupId>tests</groupId><artifactId>{}</artifactId><version>1</version>
   <properties><packaging.type>jar</packaging.type></properties>
   <dependencies>{}</dependencies>
 </project>
 """
+
+REACTOR = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tests</groupId><artifactId>all</artifactId><version>1</version>
+  <packaging>pom</packaging>
+  <modules>{}</modules>
+</project>
+"""
+
+Artifacts = tuple[str, ...]
+"""Maven artifacts of one class path, each `group:name:version` or with a classifier behind."""
 
 
 class JarsUnavailable(RuntimeError):
@@ -63,20 +74,23 @@ def keytool() -> Path | None:
     return _tool("keytool")
 
 
-def classpath(*artifacts: str, silent: bool = True) -> str:
+def classpath(*artifacts: str, silent: bool = True, soon: Iterable[Artifacts] = ()) -> str:
     """The class path of Maven artifacts, with all they depend on.
 
     Each is `group:name:version`, or `group:name:version:classifier`.
 
     A binding of slf4j that prints nothing is in it, unless `silent` is False: then there is none.
-    Safe to be called by several processes at once.
+    Safe to be called by several processes at once. `soon` names class paths that tests ask for
+    later: one run of Maven resolves them all, because its start costs more than a class path.
 
     Raises:
         JarsUnavailable: there is no Java or Maven, or Maven could not resolve an artifact.
     """
-    wanted = (*(SILENT if silent else SILENT[:1]), *artifacts)
-    remembered = CACHE / f"{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:16]}.path"
-    return _remembered(remembered) or _resolve_once(wanted, remembered)
+    first = SILENT if silent else SILENT[:1]
+    remembered = _file_of((*first, *artifacts))
+    return _remembered(remembered) or _resolve_once(
+        (*first, *artifacts), [(*first, *later) for later in soon]
+    )
 
 
 def compiled(sources: Path, against: str, cache: Path) -> Path:
@@ -123,16 +137,22 @@ def _remembered(file: Path) -> str | None:
     return path if all(Path(jar).exists() for jar in path.split(os.pathsep)) else None
 
 
-def _resolve_once(artifacts: tuple[str, ...], remembered: Path) -> str:
+def _file_of(artifacts: Artifacts) -> Path:
+    """File that remembers the class path of these artifacts."""
+    return CACHE / f"{hashlib.sha256(' '.join(artifacts).encode()).hexdigest()[:16]}.path"
+
+
+def _resolve_once(artifacts: Artifacts, soon: Iterable[Artifacts]) -> str:
     """Resolve under a lock: Maven's own repository does not like two writers."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with _locked(CACHE / "lock"):
-        path = _remembered(remembered)
+        path, complaint = _remembered(_file_of(artifacts)), ""
         if path is None:
-            path = _resolve(artifacts)
-            fresh = remembered.with_suffix(".new")
-            fresh.write_text(path, encoding="utf-8")
-            fresh.replace(remembered)
+            unknown = [later for later in soon if _remembered(_file_of(later)) is None]
+            complaint = _resolve(list(dict.fromkeys([artifacts, *unknown])))
+            path = _remembered(_file_of(artifacts))
+    if path is None:
+        raise JarsUnavailable(f"Maven could not resolve {', '.join(artifacts)}: {complaint}")
     return path
 
 
@@ -143,23 +163,56 @@ def _locked(file: Path) -> Iterator[None]:
         yield
 
 
-def _resolve(artifacts: tuple[str, ...]) -> str:
-    """Ask Maven, from its local repository first, from the registry if that is not enough."""
+def _resolve(wanted: list[Artifacts]) -> str:
+    """Remember what Maven finds, in its local repository first; return its complaint.
+
+    It asks the registry only if the first of `wanted` is not in its repository.
+    """
     maven = shutil.which("mvn")
     if java() is None or maven is None:
         missing = "Java" if java() is None else "Maven"
         raise JarsUnavailable(
             f"{missing} is missing: apt-get install openjdk-17-jdk-headless maven"
         )
-    pom = CACHE / "pom.xml"
-    pom.write_text(POM.format("".join(map(_dependency, artifacts))), encoding="utf-8")
-    found = CACHE / "found.path"
-    found.unlink(missing_ok=True)
+    first, said = wanted[0], ""
     for mode in (("--offline",), ()):
-        said = _maven(maven, *mode, "-f", str(pom), GOAL, f"-Dmdep.outputFile={found}")
-        if found.exists():
-            return _bound_once(found.read_text(encoding="utf-8").strip())
-    raise JarsUnavailable(f"Maven could not resolve {', '.join(artifacts)}: {_complaint(said)}")
+        said = _maven(maven, *mode, *_reactor(wanted))
+        _remember(wanted)
+        wanted = [artifacts for artifacts in wanted if _remembered(_file_of(artifacts)) is None]
+        if first not in wanted:
+            break
+    return _complaint(said)
+
+
+def _folder_of(artifacts: Artifacts) -> Path:
+    """Folder of the Maven module with these artifacts."""
+    return CACHE / "modules" / _file_of(artifacts).stem
+
+
+def _reactor(wanted: list[Artifacts]) -> list[str]:
+    """Write one Maven module per class path; return Maven's arguments that resolve them all."""
+    modules = CACHE / "modules"
+    shutil.rmtree(modules, ignore_errors=True)
+    for artifacts in wanted:
+        folder = _folder_of(artifacts)
+        folder.mkdir(parents=True)
+        pom = POM.format(folder.name, "".join(map(_dependency, artifacts)))
+        (folder / "pom.xml").write_text(pom, encoding="utf-8")
+    names = "".join(f"<module>{_folder_of(artifacts).name}</module>" for artifacts in wanted)
+    (modules / "pom.xml").write_text(REACTOR.format(names), encoding="utf-8")
+    # A relative file lies in the folder of each module.
+    return ["--fail-at-end", "-f", str(modules / "pom.xml"), GOAL, "-Dmdep.outputFile=found.path"]
+
+
+def _remember(wanted: list[Artifacts]) -> None:
+    """Keep the class paths that Maven has just written."""
+    for artifacts in wanted:
+        written = _folder_of(artifacts) / "found.path"
+        if written.exists():
+            fresh = _file_of(artifacts).with_suffix(".new")
+            path = _bound_once(written.read_text(encoding="utf-8").strip())
+            fresh.write_text(path, encoding="utf-8")
+            fresh.replace(_file_of(artifacts))
 
 
 def _dependency(artifact: str) -> str:

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from controlplane.core.entry import Batch
-from controlplane.logs.log import Ends, LogError, LogUnavailable, ReadableLog
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogError, LogUnavailable, ReadableLog
 from tests.patience import PATIENCE_S
 
 

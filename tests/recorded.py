@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import before, in_order
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.dumps import read_dump
 from controlplane.plugins import catalogued
-from controlplane.scenario.story import Step, read_story
+from controlplane.scenario.story import StoryStep, read_story
 
 HISTORIES = Path(__file__).parent / "histories"
 
@@ -33,7 +33,7 @@ class Recorded(NamedTuple):
     """One request of a history."""
 
     history: str
-    step: Step
+    step: StoryStep
     entries: list[Entry]
     """The whole log, in order."""
     asked: Profile
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
         return [entry for entry in until if entry.position not in known]
 
 
-def body_of(step: Step) -> bytes | None:
+def body_of(step: StoryStep) -> bytes | None:
     """What was sent; text where JSON was expected was sent as it is."""
     if step.body is None or isinstance(step.body, str):
         return step.body.encode() if step.body else None
@@ -71,7 +71,7 @@ def recorded() -> Iterator[Recorded]:
         yield from _requests(history, read_story(path))
 
 
-def _requests(history: str, steps: list[Step]) -> Iterator[Recorded]:
+def _requests(history: str, steps: list[StoryStep]) -> Iterator[Recorded]:
     entries = recorded_entries(history)
     releases = {step.worker: step.release for step in steps if step.release is not None}
     for step in steps:
@@ -92,7 +92,7 @@ def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:
     return in_order(sorted(united.values(), key=lambda one: one.offset))
 
 
-def _leader(history: str, step: Step) -> str | None:
+def _leader(history: str, step: StoryStep) -> str | None:
     led = [name for since, name in LEADERS.get(history, {}).items() if since <= step.n]
     return led[-1] if led else None
 

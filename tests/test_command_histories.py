@@ -16,23 +16,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.controller.deciding import Deciding
-from controlplane.controller.outside import Alone
+from controlplane.controller.decision import Decider
+from controlplane.controller.external import Alone
 from controlplane.core import commands
 from controlplane.core.codec import decode_config, decode_partition
 from controlplane.core.commands import AnyCommand
-from controlplane.core.context import Context, Worker
+from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.entry import Entry
-from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Draft, Plan, Rejected
-from controlplane.core.profiles import Profile
 from controlplane.core.records import SourcePartition, TaskCommit, TaskConfig, TaskCount
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.rest.endpoints.command_responses import CompletedCommand
+from controlplane.rest.endpoints.offline import answer, command_of
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.writes import shown
 from controlplane.rest.errors import Answer, RestError, refused
-from controlplane.rest.outcomes import Done
-from controlplane.rest.reads import Reading, answer
-from controlplane.rest.writes import command_of, shown
-from controlplane.scenario.alike import alike
+from controlplane.scenario.json_equality import alike
 from tests.recorded import Recorded, plugins_of, recorded
 
 TOPICS = Topics()
@@ -65,6 +66,9 @@ READ = [one for one in REQUESTS if one.step.method == "GET"]
 
 Written = tuple[bytes | None, bytes | None]
 """Key and value of a record: what a request decides about it."""
+
+InPartition = tuple[int, bytes | None, bytes | None]
+"""The same with the record's partition."""
 
 
 def cases() -> Iterator[Any]:
@@ -112,9 +116,9 @@ class Obeyed(NamedTuple):
 async def planned(one: Recorded, command: AnyCommand, profile: Profile, *read: Entry) -> Plan:
     """What a worker of a release does, having read some of what was written since the request."""
     state = one.state(profile, *read)
-    worker = Worker(exactly_once_source=state.exactly_once)
+    worker = DecisionSettings(exactly_once_source=state.exactly_once)
     context = Context(profile=profile, worker=worker, plugins=plugins_of(one.history))
-    decision = await Deciding(context, Alone()).decided(state, command)
+    decision = await Decider(context, Alone()).decided(state, command)
     if isinstance(decision, Rejected):
         raise refused(decision)
     return decision
@@ -163,15 +167,42 @@ def by_partition(
     found: dict[tuple[str, int], list[Written]] = defaultdict(list)
     for draft in drafts:
         if draft.topic not in (TOPICS.config, TOPICS.status):
-            chosen = partition_of(draft.key, len(ends[draft.topic]))
-            partition = chosen if draft.partition is None else draft.partition
+            partition = placed(draft, len(ends[draft.topic]))
             found[draft.topic, partition].append((draft.key, draft.value))
     return found
 
 
-def of_config(records: Iterable[Entry | Draft]) -> list[Written]:
-    """Records of the config topic."""
-    return [(one.key, one.value) for one in records if one.topic == TOPICS.config]
+def placed(draft: Draft, partitions: int) -> int:
+    """The partition that a draft names, else the one that its key chooses."""
+    chosen = partition_of(draft.key, partitions)
+    return chosen if draft.partition is None else draft.partition
+
+
+def of_config(records: Iterable[Entry | Draft]) -> list[InPartition]:
+    """Records of the config topic, which has one partition."""
+    return [
+        (placed(one, 1) if isinstance(one, Draft) else one.partition, one.key, one.value)
+        for one in records
+        if one.topic == TOPICS.config
+    ]
+
+
+def resets_written(one: Recorded) -> list[InPartition]:
+    """Tombstones of topics that connectors used."""
+    return sorted(
+        (entry.partition, entry.key, entry.value)
+        for entry in one.written()
+        if entry.topic == TOPICS.status and (entry.key or b"").startswith(b"status-topic-")
+    )
+
+
+def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition]:
+    """Drafts for the status topic, by partition and key: Kafka's set of topics has no order."""
+    return sorted(
+        (placed(draft, partitions), draft.key, draft.value)
+        for draft in drafts
+        if draft.topic == TOPICS.status
+    )
 
 
 def told(given: Answer, one: Recorded) -> bool:
@@ -199,8 +230,13 @@ async def test_requests_are_answered_and_written_as_they_were(one: Recorded) -> 
     if isinstance(command, OF_OFFSETS):
         ends = one.step.positions
         assert by_partition(drafts, ends) == offsets_of(command.connector, one)
+    if isinstance(command, commands.ResetTopics):
+        partitions = len(one.step.positions[TOPICS.status])
+        assert resets_drafted(drafts, partitions) == resets_written(one) != []
     known = one.state(profile, *configs[:own])
-    assert told(shown(Done(command, plan.outcome, known, profile, plugins_of(one.history))), one)
+    assert told(
+        shown(CompletedCommand(command, plan.outcome, known, profile, plugins_of(one.history))), one
+    )
 
 
 async def followed(one: Recorded, configs: Sequence[Entry], done: int) -> list[Plan]:

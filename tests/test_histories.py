@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.verify import generations
+from controlplane.cli.verify_command import generations
 from controlplane.core.entry import Entry
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.logs.dumps import read_dump
-from controlplane.scenario.story import Verdict, Verifier, read_story
+from controlplane.scenario.story import StoryVerdict, Verifier, read_story
 
 ANSWERS = {
     "aborted-3.9": 64,
@@ -47,7 +47,7 @@ def entries_of(histories: Path, name: str) -> list[Entry]:
     return dump.entries
 
 
-def verified(histories: Path, name: str, plugins: Plugins, entries: list[Entry]) -> Verdict:
+def verified(histories: Path, name: str, plugins: Plugins, entries: list[Entry]) -> StoryVerdict:
     """What a story says about a log, without what was answered before compaction."""
     steps = read_story(histories / f"{name}.story.jsonl")
     compacted = any(step.kind == "compacted" for step in steps)

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.cli.answers import tells_a_consumer_group
+from controlplane.cli.answer_diff import tells_a_consumer_group
 from controlplane.core.entry import batch_of
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.evolve.bulk import load
+from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.bulk import load
 from controlplane.core.order import before
-from controlplane.core.profiles import Profile
-from controlplane.rest.reads import Reading, answer
-from controlplane.scenario.story import Step, read_story
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.endpoints.offline import answer
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.scenario.story import StoryStep, read_story
 from tests.recorded import HISTORIES, plugins_of, recorded_entries
 from tests.test_histories import EXACTLY_ONCE
 
@@ -33,7 +34,7 @@ LISTED = {
 class Asked(NamedTuple):
     """A recorded answer to `/offsets`, and who gave it."""
 
-    step: Step
+    step: StoryStep
     worker: str
     path: str
     offsets: list[Any]

@@ -8,31 +8,22 @@ import tomllib
 from email.message import Message
 from email.parser import Parser
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from tests.tidy.source import ROOT, tracked
+from tests.tidy.layers import imports
+from tests.tidy.source import PACKAGES, ROOT, tracked
 
-DEPENDENCIES = {
-    *(
-        "aiokafka",
-        "click",
-        "cramjam",
-        "cryptography",
-        "httpx",
-        "msgspec",
-        "prometheus-client",
-        "pyyaml",
-        "rich",
-        "starlette",
-        "structlog",
-        "uvicorn",
-    )
-}
+COME_ALONG = {"h11": "uvicorn", "py4j": "pyspark"}
+"""Packages that are imported, and the dependency that always brings them."""
+
+HOSTS = {"pytest"}
+"""Programs that import a plugin of ours: they are there whenever it runs."""
 
 
 SELF_TESTS = ("tests/test_tidy.py", "tests/test_packaging.py", "tests/deploy", "tests/docs")
@@ -150,24 +141,42 @@ def test_the_source_distribution_passes_its_tests(unpacked: Path) -> None:
     assert done.returncode == 0, done.stdout[-5_000:]
 
 
+def declared(metadata: Message) -> list[Requirement]:
+    """All dependencies, those of extras too."""
+    return [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
+
+
 def required(metadata: Message) -> set[str]:
     """Names of the packages that always come along."""
-    requirements = map(Requirement, metadata.get_all("Requires-Dist", []))
-    return {found.name for found in requirements if not found.marker}
+    return {found.name for found in declared(metadata) if not found.marker}
+
+
+def imported(package: str) -> set[str]:
+    """Names of the distributions that a package of ours imports."""
+    sources = [source for source in tracked("*.py") if source.path.startswith(f"{package}/")]
+    modules = {name.partition(".")[0] for source in sources for _, name in imports(source)}
+    foreign = modules - {*PACKAGES, *sys.stdlib_module_names}
+    names = {canonicalize_name(packages_distributions()[module][0]) for module in foreign}
+    return {str(COME_ALONG.get(name, name)) for name in names} - HOSTS
 
 
 def test_the_service_needs_no_spark(metadata: Message) -> None:
-    """Spark comes only with the extra of that name; what develops this project never comes."""
+    """The service requires exactly what it imports; Spark comes with the extra of that name."""
     lines = metadata.get_all("Requires-Dist", [])
-    assert required(metadata) == DEPENDENCIES
+    assert required(metadata) == imported("controlplane")
     assert [line.partition("; ")[2] for line in lines if "pyspark" in line] == ["extra == 'spark'"]
 
 
-def test_the_lock_pins_every_package_by_hash() -> None:
+def test_extras_bring_what_replay_imports(metadata: Message) -> None:
+    """The service's dependencies and the two extras are enough for `replay`."""
+    assert imported("replay") <= {found.name for found in declared(metadata)}
+
+
+def test_the_lock_pins_every_package_by_hash(metadata: Message) -> None:
     """Each package is of one version with at least one hash, and no host of a registry is named."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     packages = re.split(r"^(?=\S+==)", lock, flags=re.MULTILINE)[1:]
-    assert len(packages) > len(DEPENDENCIES)
+    assert len(packages) > len(required(metadata))
     assert not [text for text in packages if "--hash=sha256:" not in text]
     assert "://" not in lock
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.context import Context
-from controlplane.core.plan import Done, Offsets, Thrown
+from controlplane.core.plan import HookFailure, HookSuccess, Offsets
 from controlplane.core.plugins import Plugin
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import refusal
 from controlplane.plugins import (
     Connector,
@@ -82,10 +82,10 @@ def test_kafkas_own_connectors_have_hooks() -> None:
     for name in ("FileStreamSource", "MirrorSource", "MirrorHeartbeat", "MirrorCheckpoint"):
         hook = plugins.hook(name)
         assert hook is not None
-        assert isinstance(hook({"name": "x", "file": "/a"}, ((None, {"offset": 1}),)), Thrown)
+        assert isinstance(hook({"name": "x", "file": "/a"}, ((None, {"offset": 1}),)), HookFailure)
     sinks = plugins.hook("FileStreamSink")
     assert sinks is not None
-    assert sinks({}, ()) == Done(definite=True)
+    assert sinks({}, ()) == HookSuccess(definite=True)
 
 
 def test_words_of_all_releases_are_understood() -> None:
@@ -114,22 +114,22 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
 @pytest.mark.parametrize(
     ("told", "outcome"),
     [
-        ("accept", Done(definite=True)),
-        ("decline", Done(definite=False)),
-        ("refuse", Thrown("no row for 0 offsets")),
+        ("accept", HookSuccess(definite=True)),
+        ("decline", HookSuccess(definite=False)),
+        ("refuse", HookFailure("no row for 0 offsets")),
         (
             "cannot",
-            Thrown(
+            HookFailure(
                 "Failed to modify offsets for connector x because it doesn't support external "
                 "modification of offsets"
             ),
         ),
-        ("break", Thrown("Failed to modify offsets for source connector x")),
-        ("exit", Thrown("Failed to modify offsets for source connector x")),
-        ("cancel", Thrown("Failed to modify offsets for source connector x")),
+        ("break", HookFailure("Failed to modify offsets for source connector x")),
+        ("exit", HookFailure("Failed to modify offsets for source connector x")),
+        ("cancel", HookFailure("Failed to modify offsets for source connector x")),
     ],
 )
-def test_its_hook(told: str, outcome: Done | Thrown) -> None:
+def test_its_hook(told: str, outcome: HookSuccess | HookFailure) -> None:
     """What it answers or raises, in the words of a worker."""
     hook = described(Orders).hook
     assert hook is not None
@@ -143,7 +143,7 @@ def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
     config = {"name": "x", "alter": "interrupt"}
     with ThreadPoolExecutor(1) as threads:
         outcome = threads.submit(hook, config, ()).result()
-    assert outcome == Thrown("Failed to modify offsets for source connector x")
+    assert outcome == HookFailure("Failed to modify offsets for source connector x")
     with pytest.raises(KeyboardInterrupt):
         hook(config, ())
 
@@ -153,10 +153,10 @@ def test_without_hook_it_declines() -> None:
     plugin = described(Silent)  # type: ignore[arg-type]
     hook = catalogued(more=[plugin]).hook(plugin.class_name)
     assert hook is not None
-    assert hook({}, ()) == Done(definite=False)
+    assert hook({}, ()) == HookSuccess(definite=False)
 
 
-def meddling(config: Mapping[str, Any], offsets: Offsets) -> Done:
+def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
     """A hook that takes what it is given for its own."""
     mine: Any = config
     mine["table"] = "stolen"
@@ -164,7 +164,7 @@ def meddling(config: Mapping[str, Any], offsets: Offsets) -> Done:
     for _, offset in offsets:
         taken: Any = offset
         taken.clear()
-    return Done(definite=True)
+    return HookSuccess(definite=True)
 
 
 def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
@@ -174,7 +174,7 @@ def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
     assert hook is not None
     config = {"table": "orders", "nested": {"list": []}}
     offsets = (({"p": 1}, {"o": 2}),)
-    assert hook(config, offsets) == Done(definite=True)
+    assert hook(config, offsets) == HookSuccess(definite=True)
     assert config == {"table": "orders", "nested": {"list": []}}
     assert offsets == (({"p": 1}, {"o": 2}),)
 
@@ -186,7 +186,7 @@ def test_a_hook_is_asked_with_whatever_depth() -> None:
         deep = [deep]
     hook = catalogued(more=[described(Orders)]).hook(ORDERS)
     assert hook is not None
-    assert hook({"alter": "accept", "deep": deep}, ()) == Done(definite=True)
+    assert hook({"alter": "accept", "deep": deep}, ()) == HookSuccess(definite=True)
 
 
 class Lamp:

@@ -5,12 +5,13 @@ from statistics import median
 
 import pytest
 
-from controlplane.core.behaviours import BEHAVIOURS
+from controlplane.core.releases.behaviours import BEHAVIOURS
 from tests.tidy.layers import layers, one_place, pure_core
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
 from tests.tidy.source import PACKAGES, Rule, Source, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
+from tests.tidy.wording import class_names, module_names, openings, several_meanings
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_releases_are_compared_in_one_place(python: list[Source]) -> None:
 
 def test_every_behaviour_is_looked_at(python: list[Source]) -> None:
     """A row of that table that nothing asks about is a difference in name only."""
-    tables = "controlplane/core/behaviours.py", "controlplane/core/profiles.py"
+    tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
     asking = [one.text for one in python if one.in_package and not one.inside(*tables)]
     asked = set(re.findall(r"\w+", "\n".join(asking)))
     assert {row.field for row in BEHAVIOURS} <= asked
@@ -84,6 +85,40 @@ def test_everything_public_is_documented(python: list[Source]) -> None:
     check(docstrings, [source for source in python if source.text])
 
 
+def test_docstrings_open_with_their_subject(python: list[Source]) -> None:
+    """A docstring opens with the thing or the verb, not with a question word."""
+    check(openings, ours(python))
+
+
+def test_modules_and_classes_are_nouns(python: list[Source]) -> None:
+    """A module or class is called by a noun that says of what it is."""
+    check(module_names, ours(python))
+    check(class_names, ours(python))
+
+
+def test_a_class_name_means_one_thing(python: list[Source]) -> None:
+    """No two files define a class or an alias of a type with the same name."""
+    assert several_meanings(ours(python)) == []
+
+
+def test_two_classes_of_one_name_are_found() -> None:
+    """In several files, as a class or as an alias; imports are no definitions."""
+    sources = [
+        Source("controlplane/a.py", "class Row: ...\nEnds = dict"),
+        Source("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),
+        Source("replay/c.py", "class Row: ..."),
+    ]
+    assert several_meanings(sources) == [
+        "Ends: controlplane/a.py:2 controlplane/b.py:3",
+        "Row: controlplane/a.py:1 replay/c.py:1",
+    ]
+
+
+def ours(python: list[Source]) -> list[Source]:
+    """The files outside of tests."""
+    return [source for source in python if not source.path.startswith("tests/")]
+
+
 def test_nothing_private_is_tracked() -> None:
     """No file tells of the machine it was made on, of registries, or a secret."""
     check(private, tracked())
@@ -98,6 +133,7 @@ def test_both_packages_are_looked_at(python: list[Source]) -> None:
 CORE = "controlplane/core/x.py"
 LOGS = "controlplane/logs/x.py"
 REST = "controlplane/rest/x.py"
+PLANE = "controlplane/plane.py"
 TEST = "tests/test_x.py"
 
 BROKEN: list[tuple[Rule, str, str]] = [
@@ -105,9 +141,14 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (layers, CORE, "from ..logs import log"),
     (layers, LOGS, "import controlplane.rest.app"),
     (layers, REST, "from controlplane import scenario"),
+    (layers, REST, "from controlplane.plane import ControlPlane"),
+    (layers, PLANE, "from controlplane.rest.app import App"),
+    (layers, PLANE, "def f():\n    from controlplane.scenario import story"),
     (layers, REST, "from controlplane import cli"),
     (layers, "controlplane/cli/x.py", "import replay.engine"),
     (layers, "replay/x.py", "from controlplane.rest import app"),
+    (layers, "controlplane/page/x.py", "from controlplane.rest import app"),
+    (layers, "controlplane/page/x.py", "import replay.report"),
     (pure_core, CORE, "import asyncio"),
     (pure_core, CORE, "def f():\n    import time"),
     (pure_core, CORE, "from os.path import join"),
@@ -143,6 +184,14 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (docstrings, CORE, '"""X."""\nclass A:\n    """A."""\n    def f(self): ...'),
     (docstrings, TEST, '"""X."""\nasync def test_f(): ...'),
     (docstrings, TEST, '"""X."""\nclass TestA:\n    def test_f(self): ...'),
+    (openings, CORE, '"""What it is."""'),
+    (openings, CORE, '"""X."""\ndef f():\n    """Whether it is."""'),
+    (openings, CORE, '"""X."""\nLIMIT = 1\n"""Whether it is."""'),
+    (module_names, "controlplane/core/reading.py", ""),
+    (module_names, "controlplane/told/x.py", ""),
+    (class_names, CORE, "class Source: ..."),
+    (class_names, CORE, "class _Look: ..."),
+    (class_names, CORE, "Place = tuple[int, str]"),
     (private, "x.md", "see /ro" + "ot/x"),
     (private, "x.md", "see /ho" + "me/x"),
     (private, "x.lock", "https://py" + "pi.org/simple"),
@@ -160,18 +209,25 @@ def test_a_rule_sees_when_it_is_broken(rule: Rule, path: str, text: str) -> None
 KEPT: list[tuple[Rule, str, str]] = [
     (layers, LOGS, "from controlplane.core.entry import Entry"),
     (layers, REST, "from . import errors"),
-    (layers, "controlplane/__main__.py", "import controlplane.cli.serve"),
+    (layers, PLANE, "def f():\n    from controlplane.rest.app import App"),
+    (layers, PLANE, "if TYPE_CHECKING:\n    from controlplane.rest.app import App"),
+    (layers, REST, "from controlplane.page.html import el"),
+    (layers, "replay/x.py", "from controlplane.page.html import el"),
+    (layers, "controlplane/__main__.py", "import controlplane.cli.serve_command"),
     (layers, "tests/test_x.py", "import replay.engine"),
     (pure_core, CORE, "import re, msgspec\nfrom controlplane.core import entry"),
     (pure_core, LOGS, "import asyncio"),
     (one_place, "controlplane/logs/kafka/x.py", "import aiokafka"),
     (status_codes, "controlplane/rest/errors.py", "NOT_FOUND = 404"),
     (status_codes, REST, "LIMIT = 500\ndef f(size: int = 200): ...\nf(size=300)"),
-    (release_comparisons, "controlplane/core/profiles.py", "x = release >= '3.4'"),
+    (release_comparisons, "controlplane/core/releases/profiles.py", "x = release >= '3.4'"),
     (release_comparisons, REST, "x = mine.release == other.release"),
     (release_comparisons, REST, "x = schema.version < 4"),
     (names, CORE, "metadata = timeout_ms = undo_steps = 1"),
     (names, TEST, "def test_x(data): ..."),
+    (openings, CORE, '"""The state of a log."""'),
+    (module_names, "controlplane/core/encoding.py", ""),
+    (class_names, CORE, "class StateRow: ..."),
     (docstrings, CORE, '"""X."""\ndef _f(): ...'),
     (docstrings, TEST, '"""X."""\ndef build(): ...'),
     (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),

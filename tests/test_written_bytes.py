@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core import javajson
 from controlplane.core.codec import (
     decode_config,
     decode_offset,
@@ -15,8 +14,9 @@ from controlplane.core.codec import (
     encode_status,
 )
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.java import json_converter
 from controlplane.core.records import Invalid, TaskConfig
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.dumps import read_dump
 
@@ -66,7 +66,10 @@ def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:
             record = decode_config(entry.key, entry.value, Profile.of("3.9"))
             if entry.topic == TOPICS.config and isinstance(record, TaskConfig):
                 total += 1
-                kept += javajson.encode_hash_order({"properties": record.properties}) == entry.value
+                kept += (
+                    json_converter.encode_hash_order({"properties": record.properties})
+                    == entry.value
+                )
     # Of the other seven a foreign hand wrote one; in six, two names share a bucket, and which comes
     # first depends on the order in which the connector put them there.
     assert (kept, total) == (129, 136)

@@ -1,20 +1,19 @@
 """command → decide → perform → read back → answer: the single writer and its parts."""
 
-from controlplane.controller.controller import Controller, NotWritten, TimedOut, World
-from controlplane.controller.limits import Limits
-from controlplane.controller.outside import Alone, Outside, OutsideFailed
-from controlplane.controller.performing import Stepped
-from controlplane.controller.turns import TooMany
+from controlplane.controller.admission import CommandLimits, TooMany
+from controlplane.controller.controller import Controller, NotWritten, TimedOut, WriterEnvironment
+from controlplane.controller.external import Alone, ExternalActionFailed, ExternalActions
+from controlplane.controller.plan_execution import StepListener
 
 __all__ = [
     "Alone",
+    "CommandLimits",
     "Controller",
-    "Limits",
+    "ExternalActionFailed",
+    "ExternalActions",
     "NotWritten",
-    "Outside",
-    "OutsideFailed",
-    "Stepped",
+    "StepListener",
     "TimedOut",
     "TooMany",
-    "World",
+    "WriterEnvironment",
 ]

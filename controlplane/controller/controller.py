@@ -4,69 +4,50 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.controller import traces
-from controlplane.controller.deciding import Deciding
-from controlplane.controller.limits import Limits
-from controlplane.controller.outside import Outside
-from controlplane.controller.performing import (
-    Around,
+from controlplane.controller import command_log
+from controlplane.controller.admission import (
+    CommandLimits,
+    ConnectorLocks,
+    RefusalQuota,
+    SharedAction,
+)
+from controlplane.controller.command_job import Ended, Job, looks_first, queue_of, subject_of
+from controlplane.controller.decision import Decider
+from controlplane.controller.external import ExternalActions
+from controlplane.controller.log_retry import retried
+from controlplane.controller.log_view import LogView, topics_concerned
+from controlplane.controller.log_writer import LogWriter
+from controlplane.controller.messages import not_written, timed_out
+from controlplane.controller.plan_execution import (
+    ExecutionHooks,
     NotDone,
     NotTakenBack,
-    Performing,
-    Stepped,
+    PlanExecution,
+    StepListener,
     unseen,
 )
-from controlplane.controller.reading import Reader, topics_concerned
-from controlplane.controller.refusals import Refusals
-from controlplane.controller.retrying import retried
-from controlplane.controller.together import Together
-from controlplane.controller.turns import Turns
-from controlplane.controller.wording import not_written, timed_out
-from controlplane.controller.writing import Writing
-from controlplane.core.assumptions import IMPORT_AGAIN, of_partitions
 from controlplane.core.commands import (
-    AlterOffsets,
     AnyCommand,
-    Asked,
-    ConnectorCommand,
-    CreateConnector,
-    PatchConfig,
-    ResetOffsets,
-    SetLoggerLevel,
+    CommandRequest,
 )
 from controlplane.core.context import Context
-from controlplane.core.plan import Outcome, Plan, Rejected
-from controlplane.core.profiles import Profile
-from controlplane.core.recover import Failed, recover
-from controlplane.core.redact import redacted_refusal
+from controlplane.core.decide.assumptions import IMPORT_AGAIN, partition_assumptions
+from controlplane.core.decide.recovery import ReportedFailure, recover
+from controlplane.core.plan import Plan, Rejected
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
-from controlplane.follower import Notices
-from controlplane.logs.log import Copied, Fenced, Log, LogError, LogUnavailable, Probed
-
-Ended = Outcome | Rejected
-
-CHANGES_WHAT_IS_THERE = PatchConfig, AlterOffsets, ResetOffsets
-"""Commands that start from what lies in the log: none of it may be missed."""
-
-
-def _looks_first(command: AnyCommand) -> bool:
-    """Whether what others have written by now is read before it is decided."""
-    with_offsets = isinstance(command, CreateConnector) and command.initial_offsets is not None
-    return with_offsets or isinstance(command, CHANGES_WHAT_IS_THERE)
-
+from controlplane.core.text.redaction import redacted_refusal
+from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
+from controlplane.projection.notices import Notices
 
 PROBE_S = 1.0
 """Time that a write without a change may take until the log counts as unavailable."""
 
 Clock = Callable[[], int]
-
-NOBODY_TOLD: Mapping[str, Failed] = MappingProxyType({})
-"""Of commands that an earlier process has left."""
 
 
 class TimedOut(Exception):
@@ -81,22 +62,13 @@ class NotWritten(LogUnavailable):
     """The log was away for too long. What had begun is ended when it is back."""
 
 
-class World(NamedTuple):
-    """What a controller is given of the world: time, what lies outside of the logs, who listens."""
+class WriterEnvironment(NamedTuple):
+    """Environment of a controller: clock, actions outside of the logs, listeners."""
 
     now_ms: Clock
-    outside: Outside
+    outside: ExternalActions
     notices: Notices
-    stepped: Stepped | None = None
-
-
-class _Parts(NamedTuple):
-    """How a controller decides and performs, whether the log has a command topic, its epoch."""
-
-    deciding: Deciding
-    performing: Performing
-    traced: bool
-    epoch: int
+    stepped: StepListener | None = None
 
 
 class Controller:
@@ -107,74 +79,137 @@ class Controller:
     """
 
     def __init__(
-        self, log: Log, reader: Reader, parts: "_Parts", world: World, limits: Limits
+        self,
+        log: Log,
+        reader: LogView,
+        deciding: Decider,
+        world: WriterEnvironment,
+        limits: CommandLimits,
     ) -> None:
         self._log = log
         self._reader = reader
-        self._deciding, self._performing, self._traced, self._epoch = parts
+        self._deciding = deciding
         self._world = world
         self._limits = limits
-        self._turns = Turns(limits.commands_waiting)
-        self._refusals = Refusals(limits.refusals_per_minute, world.now_ms())
-        self._running: dict[str, _Job] = {}
-        self._doubtful: dict[str, dict[str, Failed]] = {}
-        """By queue: commands that may be half-done, and what their askers were told."""
+        self._performing: PlanExecution
+        self._traced = False
+        """True if the log has a command topic."""
+        self._epoch = 0
+        self._turns = ConnectorLocks(limits.commands_waiting)
+        self._refusals = RefusalQuota(limits.refusals_per_minute, world.now_ms())
+        self._running: dict[str, Job] = {}
+        self._doubtful: dict[str, dict[str, ReportedFailure]] = {}
+        """Commands that may be half done, by queue, with the failures that were answered."""
         self._healing: asyncio.Task[None] | None = None
-        self._read_to_end = Together(self._read_on)
+        self._read_to_end = SharedAction(self._read_on)
+        self._claiming = asyncio.Lock()
         self._closed = False
         self.failure: Fenced | None = None
-        """Why no command can be carried out any more: somebody else has become the writer."""
+        """The reason why no command is carried out: another process has become the writer."""
 
     @classmethod
     async def start(
-        cls, log: Log, reader: Reader, context: Context, world: World, limits: Limits
+        cls,
+        log: Log,
+        reader: LogView,
+        context: Context,
+        world: WriterEnvironment,
+        limits: CommandLimits,
     ) -> "Controller":
         """Become the one writer, and end what an earlier one has left unfinished.
 
         Raises:
             LogUnavailable: the log cannot be written.
         """
-        epoch = await log.claim()
-        state = await reader.state(context.profile)
-        traced = state.topics.commands in await log.topics()
-        writing = Writing(
-            log,
-            reader,
-            epoch=epoch,
-            offsets_topic=state.topics.offsets,
-            limits=limits,
-            now_ms=world.now_ms,
-        )
-        topic = state.topics.commands if traced else None
-        made: Controller
-
-        async def is_there(connector: str) -> bool:
-            await made._read_to_end()
-            return connector in made.state.config.connectors
-
-        around = Around(world.stepped or unseen, is_there)
-        performing = Performing(writing, world.outside, topic, world.now_ms, around)
-        deciding = Deciding(context, world.outside)
-        made = cls(log, reader, _Parts(deciding, performing, traced, epoch), world, limits)
-        await made._read_to_end()  # the epoch is ours: nothing comes from an older writer any more
-        await made._settle(lambda _: True)
+        made = cls(log, reader, Decider(context, world.outside), world, limits)
+        await made._take_over()
         return made
+
+    async def claim(self) -> None:
+        """Become the one writer again after another one has taken over (`failure`).
+
+        Commands under way end first: they are fenced, or answer. Until this returns, further ones
+        are refused. Nothing happens as long as this controller knows of no other writer.
+
+        Raises:
+            Fenced: another writer has taken over meanwhile.
+            LogUnavailable: the log cannot be written, and another process may still be the writer.
+        """
+        async with self._claiming:
+            self._check_open()
+            if self.failure is None:
+                return
+            await self._end_of_commands()
+            try:
+                await self._take_over()
+            except Fenced as failure:
+                self.failure = failure
+                raise
+            self.failure = None
+            self._world.notices.info("log_claimed")
+
+    async def _take_over(self) -> None:
+        """Claim the log, read it to its end, end what any writer has left unfinished.
+
+        In this order: once the log is claimed, no older writer appends anything behind the end.
+        """
+        self._epoch = await self._log.claim()
+        state = await self._reader.state(self._deciding.context.profile)
+        self._traced = state.topics.commands in await self._log.topics()
+        writing = LogWriter(
+            self._log,
+            self._reader,
+            epoch=self._epoch,
+            offsets_topic=state.topics.offsets,
+            limits=self._limits,
+            now_ms=self._world.now_ms,
+        )
+        self._performing = PlanExecution(
+            writing,
+            self._world.outside,
+            state.topics.commands if self._traced else None,
+            self._world.now_ms,
+            ExecutionHooks(self._world.stepped or unseen, self._is_there),
+        )
+        await self._read_to_end()
+        told = {
+            command: failed
+            for queue in self._doubtful.values()
+            for command, failed in queue.items()
+        }
+        self._doubtful.clear()
+        await self._settle(lambda _: True, told)
+
+    async def _is_there(self, connector: str) -> bool:
+        """True if the log has a connector of this name by now, whoever made it."""
+        await self._read_to_end()
+        return connector in self.state.config.connectors
+
+    def _step_down(self, failure: Fenced) -> None:
+        """Carry out no command from now on. Reading goes on; `claim` takes the log back."""
+        if self.failure is None:
+            self._world.notices.warning("log_fenced", reason=str(failure))
+        self.failure = failure
+
+    def _check_writer(self) -> None:
+        if self.failure is not None:
+            raise Fenced(str(self.failure))
 
     @property
     def state(self) -> ClusterState:
-        """What is known now: everything that has been answered is in it."""
+        """Present state; it contains every command that has been answered."""
         state = self._reader.present(self._deciding.context.profile)
         assert state is not None  # asked for at the start
         return state
 
     async def trouble(self) -> LogError | None:
-        """Why no command can be carried out just now; None: one could be."""
-        if self.failure is None and isinstance(self._log, Probed):
+        """The reason why no command can be written now; None if one can."""
+        if self.failure is None and isinstance(self._log, ProbedLog):
             try:
                 async with asyncio.timeout(PROBE_S):
                     await self._log.check_writable(self._epoch)
             except Fenced as failure:
-                self.failure = failure
+                self._step_down(failure)
             except LogError as error:
                 return error
             except TimeoutError:
@@ -184,7 +219,7 @@ class Controller:
     async def plan(
         self, command: AnyCommand, profile: Profile | None = None, *, believe_hooks: bool = False
     ) -> Plan | Rejected:
-        """What would be done for a command, as `execute` would do it. Nothing is written.
+        """Plan a command as `execute` would; write nothing.
 
         Hooks are called, as Kafka calls them before it writes, unless they are believed: some
         change systems outside.
@@ -192,13 +227,13 @@ class Controller:
         self._check_open()
         state = await self._knowing(command, profile)
         decided = await self._deciding.decided(state, command, believe_hooks=believe_hooks)
-        if isinstance(decided, Plan) and isinstance(self._log, Copied):
+        if isinstance(decided, Plan) and isinstance(self._log, ImportedLog):
             topics = await self._log.assumed_partitions()
-            assumed = *decided.assumed, *of_partitions(decided, state, topics, IMPORT_AGAIN)
+            assumed = *decided.assumed, *partition_assumptions(decided, state, topics, IMPORT_AGAIN)
             return msgspec.structs.replace(decided, assumed=assumed)
         return decided
 
-    async def execute(self, asked: Asked, profile: Profile | None = None) -> Ended:
+    async def execute(self, asked: CommandRequest, profile: Profile | None = None) -> Ended:
         """Run a command to its end, once: the same id again gets the same answer.
 
         It is done as a worker of the profile's release does it; None: of the release as which this
@@ -208,7 +243,8 @@ class Controller:
         Raises:
             TooMany: too many commands wait.
             TimedOut: it takes longer than an asker is kept waiting.
-            Fenced: another writer has taken over.
+            Fenced: another writer has taken over, and this controller has stepped down (`claim`).
+                What had begun is ended by the other one.
             NotWritten: the log could not be written; what had begun is ended later.
         """
         self._check_open()
@@ -242,12 +278,16 @@ class Controller:
         self._closed = True
         for job in self._running.values():
             job.abandon()
+        await self._end_of_commands()
+        self._deciding.close()
+
+    async def _end_of_commands(self) -> None:
+        """Wait for the commands under way; healing is given up."""
         tasks: list[asyncio.Task[Any]] = [job.task for job in self._running.values()]
         if self._healing is not None:
             self._healing.cancel()
             tasks.append(self._healing)
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._deciding.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -255,48 +295,49 @@ class Controller:
 
     # --- one command --------------------------------------------------------------------------
 
-    def _known(self, asked: Asked) -> Ended | None:
+    def _known(self, asked: CommandRequest) -> Ended | None:
         trace = self.state.commands.get(asked.command_id)
         if trace is None or trace.accepted is None:
             return None
-        if not traces.is_of(trace, asked.command):
+        if not command_log.is_of(trace, asked.command):
             return self._conflict(asked)
-        return traces.ended(trace)
+        return command_log.ended(trace)
 
-    def _conflict(self, asked: Asked) -> Rejected:
+    def _conflict(self, asked: CommandRequest) -> Rejected:
         """A key that stands for another command; the command topic has that one under it."""
-        refused = traces.other_command(asked)
-        self._tell(_Job(asked, None), refused, records=0)
+        refused = command_log.other_command(asked)
+        self._tell(Job(asked, None), refused, records=0)
         return refused
 
-    def _begin(self, asked: Asked, profile: Profile | None) -> "_Job":
-        job = _Job(asked, profile)
+    def _begin(self, asked: CommandRequest, profile: Profile | None) -> Job:
+        job = Job(asked, profile)
         job.task = asyncio.create_task(self._run(job), name=f"command {asked.command_id}")
         self._running[asked.command_id] = job
         job.task.add_done_callback(lambda _: self._running.pop(asked.command_id))
         return job
 
-    async def _run(self, job: "_Job") -> Ended:
+    async def _run(self, job: Job) -> Ended:
         asked = job.asked
-        async with self._turns.turn(_queue_of(asked.command)):
+        async with self._turns.turn(queue_of(asked.command)):
             job.since_ms = self._world.now_ms()
-            await self._settle_doubt(_queue_of(asked.command))
-            known = self._known(asked)
-            if known is not None:  # it was this one that was in doubt
-                return known
             try:
+                self._check_writer()
+                await self._settle_doubt(queue_of(asked.command))
+                known = self._known(asked)
+                if known is not None:  # it was this one that was in doubt
+                    return known
                 ended = await self._decide_and_perform(job)
                 self._tell(job, ended, self._performing.written(asked))
             except LogError as failure:
                 if isinstance(failure, Fenced):
-                    self.failure = failure
+                    self._step_down(failure)
                 self._tell(job, failure, self._performing.written(asked))
                 raise
             finally:
                 self._performing.written(asked)
             return ended
 
-    async def _decide_and_perform(self, job: "_Job") -> Ended:
+    async def _decide_and_perform(self, job: Job) -> Ended:
         asked = job.asked
         state = await retried(partial(self._looked_up, job), self._limits)
         decision = await self._deciding.decided(state, asked.command)
@@ -314,12 +355,12 @@ class Controller:
         except LogUnavailable as failure:
             told = f"{not_written(asked.command)}: {failure}"
             step = failure.step if isinstance(failure, NotDone) else None
-            self._doubt(asked, Failed(told, step))
+            self._doubt(asked, ReportedFailure(told, step))
             raise NotWritten(told) from failure
 
-    async def _looked_up(self, job: "_Job") -> ClusterState:
+    async def _looked_up(self, job: Job) -> ClusterState:
         """The state that a command is decided on."""
-        if _looks_first(job.asked.command):
+        if looks_first(job.asked.command):
             await self._read_to_end()  # foreign hands write, too
         return await self._knowing(job.asked.command, job.profile)
 
@@ -328,7 +369,7 @@ class Controller:
         await self._reader.follow(topics_concerned(self.state, command))
         return self.state if profile is None else await self._reader.state(profile)
 
-    def _tell(self, job: "_Job", ended: Ended | LogError, records: int) -> None:
+    def _tell(self, job: Job, ended: Ended | LogError, records: int) -> None:
         """The one line that a command leaves in the log of the service."""
         asked = job.asked
         outcome, reason = "done", None
@@ -339,7 +380,7 @@ class Controller:
         self._world.notices.info(
             "command",
             command=asked.command.__struct_config__.tag,
-            **_subject(asked.command),
+            **subject_of(asked.command),
             principal=asked.principal,
             outcome=outcome,
             reason=reason,
@@ -350,33 +391,35 @@ class Controller:
 
     # --- what was left unfinished -------------------------------------------------------------
 
-    def _doubt(self, asked: Asked, failed: Failed) -> None:
+    def _doubt(self, asked: CommandRequest, failed: ReportedFailure) -> None:
         """A command may be half-done: end it before the next one of its queue, or sooner."""
-        self._doubtful.setdefault(_queue_of(asked.command), {})[asked.command_id] = failed
+        self._doubtful.setdefault(queue_of(asked.command), {})[asked.command_id] = failed
         if self._healing is None or self._healing.done():
             self._healing = asyncio.create_task(self._heal(), name="commands left unfinished")
 
-    def _leave_half(self, asked: Asked, left: NotTakenBack) -> None:
+    def _leave_half(self, asked: CommandRequest, left: NotTakenBack) -> None:
         """A command failed, and has to be taken back later: what lies outside is away."""
-        if asked.command_id not in self._doubtful.get(_queue_of(asked.command), ()):
+        if asked.command_id not in self._doubtful.get(queue_of(asked.command), ()):
             self._world.notices.warning(
                 "command_not_taken_back",
                 command=asked.command.__struct_config__.tag,
-                **_subject(asked.command),
+                **subject_of(asked.command),
                 reason=str(left),
                 command_id=asked.command_id,
             )
-        self._doubt(asked, Failed(left.failed.sentence, left.step))
+        self._doubt(asked, ReportedFailure(left.failed.sentence, left.step))
 
     async def _heal(self) -> None:
-        """End what was left half-done as soon as the log is back, unless it is another's then."""
-        with suppress(Fenced):
+        """End what was left half-done as soon as the log is back, unless another took it over."""
+        try:
             while self._doubtful:
                 await asyncio.sleep(self._limits.retry_last_ms / 1_000)
                 for queue in sorted(self._doubtful):
                     with suppress(LogUnavailable):
                         async with self._turns.turn(queue):
                             await self._settle_doubt(queue)
+        except Fenced as failure:
+            self._step_down(failure)
 
     async def _settle_doubt(self, queue: str) -> None:
         """End what may have been left half-done while the log was away.
@@ -388,19 +431,19 @@ class Controller:
             return
         await self._read_to_end()
         told = self._doubtful[queue]
-        left = await self._settle(lambda asked: _queue_of(asked.command) == queue, told)
+        left = await self._settle(lambda asked: queue_of(asked.command) == queue, told)
         if left is not None:
             raise left
         del self._doubtful[queue]
 
     async def _settle(
-        self, concerned: Callable[[Asked], bool], told: Mapping[str, Failed] = NOBODY_TOLD
+        self, concerned: Callable[[CommandRequest], bool], told: Mapping[str, ReportedFailure]
     ) -> NotTakenBack | None:
         """End every unfinished command that is concerned, the oldest first; what cannot be yet."""
         left = None
         traced = (trace for trace in self.state.commands.values() if trace.unfinished)
         for trace in list(traced):
-            asked = traces.asked_of(trace)
+            asked = command_log.asked_of(trace)
             if asked is None:
                 self._leave_alone(trace)
             elif concerned(asked):
@@ -419,7 +462,9 @@ class Controller:
             reason="its record is of a newer version, or damaged: it stays unfinished",
         )
 
-    async def _end(self, asked: Asked, trace: CommandTrace, failed: Failed | None) -> None:
+    async def _end(
+        self, asked: CommandRequest, trace: CommandTrace, failed: ReportedFailure | None
+    ) -> None:
         assert trace.accepted is not None
         state = await self._knowing(asked.command)
         found = recover(state, trace.accepted, self._deciding.context, failed)
@@ -431,7 +476,7 @@ class Controller:
         self._world.notices.warning(
             "command_recovered",
             command=asked.command.__struct_config__.tag,
-            **_subject(asked.command),
+            **subject_of(asked.command),
             ending=found.ending.value,
             records=self._performing.written(asked),
             reason=redacted_refusal(found.rejected.sentence) if found.rejected else None,
@@ -439,38 +484,16 @@ class Controller:
         )
 
     async def _read_on(self) -> None:
-        """Wait until everything that lies in the log now has been folded."""
-        await self._reader.wait_for(await self._log.ends(self._reader.ends))
+        """Wait until everything that lies in the log now has been folded.
 
-
-class _Job:
-    """A command under way."""
-
-    task: "asyncio.Task[Ended]"
-
-    def __init__(self, asked: Asked, profile: Profile | None) -> None:
-        self.asked = asked
-        self.profile = profile
-        """The release as which it is done, where that is another one than the controller's."""
-        self.askers = 0
-        self.begun = False
-        """Whether anything may have been written."""
-        self.since_ms = asked.at_ms
-        """Since when it waits, or since when it has been under way."""
-
-    def abandon(self) -> None:
-        """Nobody waits for it any more: if it has not begun, it never will."""
-        if not self.begun:
-            self.task.cancel()
-
-
-def _subject(command: AnyCommand) -> dict[str, str]:
-    """What a command is about, for a line of the log."""
-    if isinstance(command, SetLoggerLevel):
-        return {"namespace": command.namespace, "logger_level": command.level}
-    return {"connector": command.connector}
-
-
-def _queue_of(command: AnyCommand) -> str:
-    """Commands with the same answer run in order."""
-    return f"connector {command.connector}" if isinstance(command, ConnectorCommand) else ""
+        Raises:
+            LogUnavailable: it takes longer than the log may be away (`write_patience_ms`).
+        """
+        ends = await self._log.ends(self._reader.ends)
+        patience_ms = self._limits.write_patience_ms
+        try:
+            async with asyncio.timeout(patience_ms / 1_000):
+                await self._reader.wait_for(ends)
+        except TimeoutError:
+            text = f"The log could not be read to its end in {patience_ms / 1_000:g} s"
+            raise LogUnavailable(text) from None

@@ -1,6 +1,6 @@
-"""The pure heart: records, the fold and its views. Sync, without I/O, clock, chance or logging.
+"""Pure core: records, the fold and its views. Synchronous, without I/O, clock, chance or logging.
 
-A record flows through it like this: `codec` decodes bytes to `records` as one release (`profiles`)
-would; `evolve` folds them into `state`; `views` shows a state; `diff` compares two; `hazards` tells
-what no view can show; `order` says which record comes before which.
+A record takes this path. `codec` decodes bytes to `records`, as one release (`releases`) would.
+`fold` folds the records into a `state`. `views` shows a state, compares two (`diff`) and reports
+what no state can show (`hazards`). `order` defines which record comes before which.
 """

@@ -1,8 +1,8 @@
-"""What can be asked of a control plane: one value per command, as data.
+"""Commands to a control plane, one value per command.
 
-A command says what is wanted, never how: `decide` answers with a `Plan`, or why not. Who asks, when
-and under which id travels beside it, in `Asked`. Names are those of Connect's REST API; in brackets
-the KIP that brought the command.
+A command states the goal; `decide` answers with a `Plan` or a refusal. A `CommandRequest` adds the
+principal, the time and the id. Names are those of Connect's REST API; in brackets the KIP that
+brought the command.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ import msgspec
 from controlplane.core.records import Properties, Target
 
 Config = Mapping[str, str | None]
-"""A config that is asked for. Those in a log are `Properties`, and may hold anything."""
+"""A config in a command. Configs in a log are `Properties`, and may hold anything."""
 
 
 class OffsetChange(msgspec.Struct, frozen=True, gc=False):
-    """One offset that is wanted: of a source or sink partition as the asker wrote it.
+    """A requested offset of one source or sink partition, as the client wrote it.
 
-    `offset` None takes the offset away; an empty map is an offset like any other.
+    `offset` None removes the offset; an empty map is an offset like any other.
     """
 
     partition: Mapping[str, Any] | None
     offset: Mapping[str, Any] | None = None
     kind: str | None = None
-    """What the asker says that the connector is: `source`, `sink`; None: he does not say."""
+    """Kind of connector that the client states: `source` or `sink`; None: not stated."""
 
 
 class Command(msgspec.Struct, frozen=True, gc=False, tag_field="command"):
@@ -47,86 +47,86 @@ class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
 
 
 class PutConfig(ConnectorCommand, frozen=True, tag="put-config"):
-    """The whole config of a connector, which is created if it is not there."""
+    """The new config of a connector; creates the connector if it is missing."""
 
     config: Config
 
 
 class PatchConfig(ConnectorCommand, frozen=True, tag="patch-config"):
-    """Some keys of a connector's config; None removes a key (KIP-477)."""
+    """Changes to a connector's config by key; None removes a key (KIP-477)."""
 
     patch: Config
 
 
 class DeleteConnector(ConnectorCommand, frozen=True, tag="delete"):
-    """A connector is gone; its offsets stay."""
+    """Remove the connector; its offsets stay."""
 
 
 class PauseConnector(ConnectorCommand, frozen=True, tag="pause"):
-    """Tasks stay where they are but do nothing (KIP-52)."""
+    """Tasks stay assigned but do nothing (KIP-52)."""
 
 
 class ResumeConnector(ConnectorCommand, frozen=True, tag="resume"):
-    """Out of PAUSED or STOPPED (KIP-52, KIP-875)."""
+    """Leave PAUSED or STOPPED (KIP-52, KIP-875)."""
 
 
 class StopConnector(ConnectorCommand, frozen=True, tag="stop"):
-    """No tasks at all: the only state in which offsets may be changed (KIP-875)."""
+    """Run no tasks; the only state in which offsets may be changed (KIP-875)."""
 
 
 class RestartConnector(ConnectorCommand, frozen=True, tag="restart"):
-    """The connector, or it and its tasks (KIP-745), all of them or those that failed."""
+    """Restart the connector alone, or with all or only its failed tasks (KIP-745)."""
 
     include_tasks: bool = False
     only_failed: bool = False
 
 
 class RestartTask(ConnectorCommand, frozen=True, tag="restart-task"):
-    """One task (KIP-52)."""
+    """Restart one task (KIP-52)."""
 
     task: int
 
 
 class AlterOffsets(ConnectorCommand, frozen=True, tag="alter-offsets"):
-    """Some offsets of a stopped connector (KIP-875)."""
+    """Change offsets of a stopped connector; other partitions keep theirs (KIP-875)."""
 
     offsets: tuple[OffsetChange, ...]
 
 
 class ResetOffsets(ConnectorCommand, frozen=True, tag="reset-offsets"):
-    """No offsets of a stopped connector are left (KIP-875)."""
+    """Remove all offsets of a stopped connector (KIP-875)."""
 
 
 class ResetTopics(ConnectorCommand, frozen=True, tag="reset-topics"):
-    """The set of topics that a connector has used is empty again (KIP-558)."""
+    """Empty the set of topics that a connector has used (KIP-558)."""
 
 
 class PublishTasks(ConnectorCommand, frozen=True, tag="publish-tasks"):
-    """What the connector's owner tells the leader: the configs of all tasks, 0 to n-1."""
+    """Task configs, 0 to n-1, that the connector's owner sends to the leader."""
 
     configs: tuple[Config, ...]
 
 
 class FenceTasks(ConnectorCommand, frozen=True, tag="fence-tasks"):
-    """Producers of older task generations can write no more (KIP-618)."""
+    """Fence the producers of older task generations, so that they can no longer write (KIP-618)."""
 
 
 class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
-    """A connector as it once was (ours): undo. `undo.restoration` makes it of a state of the past.
+    """Undo, our own command: put a connector back as it was; `undo.restoration` builds it.
 
-    Without a config there was no such connector. With offsets, those not among them are taken away;
-    None leaves them all as they are.
+    Config None: the connector did not exist then, so it is deleted. With offsets, all other offsets
+    are removed; None leaves every offset as it is.
     """
 
     config: Properties | None
     target: Target | None = None
     offsets: tuple[OffsetChange, ...] | None = None
     moment: str | None = None
-    """The moment to go back to, as the asker wrote it; a repeated request is recognised by it."""
+    """The moment to restore, as the client wrote it. Recognises a repeated request."""
 
 
 class SetLoggerLevel(Command, frozen=True, tag="set-logger-level"):
-    """The level of a logger on every worker (KIP-976)."""
+    """Set the level of a logger on every worker (KIP-976)."""
 
     namespace: str
     level: str
@@ -150,15 +150,15 @@ AnyCommand = (
     | RestoreConnector
     | SetLoggerLevel
 )
-"""Every command there is: what `decide` knows and the command topic can hold."""
+"""All commands: `decide` handles them and the command topic can hold them."""
 
 
 TEXT_IN_A_PART = 1_000
-"""Characters of a config that cost as much as a key."""
+"""Characters of a config that count as much as one key."""
 
 
 def size_of(command: AnyCommand) -> int:
-    """Number of offsets and config keys that a command brings; long values count several times."""
+    """Number of offsets and config keys in a command; long values count several times."""
     match command:
         case AlterOffsets():
             return len(command.offsets)
@@ -181,12 +181,12 @@ def size_of_config(config: Config) -> int:
     A member may be the alias of a transformation, whose validation costs as much as many keys.
     """
     texts = [value for value in config.values() if isinstance(value, str)]
-    together = "".join(texts)  # looked at as one text: it is looked at often
+    together = "".join(texts)  # one text: faster to count, and counted for every command
     return len(config) + together.count(",") + len(together) // TEXT_IN_A_PART
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A command with who asks, when (ms since 1970), and the id under which it is run once."""
+class CommandRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A command with its principal, time (ms since 1970) and id; an id is run once."""
 
     command: AnyCommand
     command_id: str

@@ -1,40 +1,41 @@
-"""What a decision depends on beside the state: the settings, the plugins, answers from outside."""
+"""Inputs of a decision beside the state: settings, plugins, answers from outside."""
 
 import msgspec
 
 from controlplane.core.plan import GroupOffsets, HookOutcome
 from controlplane.core.plugins import UNCHECKED, Plugins
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 
 
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's settings as far as a decision needs them; the names are those of its file."""
+class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a worker that decisions depend on, named as in its properties file."""
 
     group_id: str = "connect-cluster"
     consumer_group_id: str | None = None
-    """`consumer.group.id`: the group of every sink that has no override."""
+    """`consumer.group.id`: group of all sinks without an override."""
     bootstrap_servers: str = ""
-    """As in the file; a connector's own offsets topic may lie on another cluster."""
+    """`bootstrap.servers` of the worker; a connector's own offsets topic may be elsewhere."""
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     override_policy: str | None = None
-    """`connector.client.config.override.policy`: All, None or Principal; not set: the release's."""
+    """`connector.client.config.override.policy`: All, None or Principal; None: the release's
+    default."""
     exactly_once_source: bool = False
-    """`exactly.once.source.support` is enabled."""
+    """True if `exactly.once.source.support` is enabled."""
     key_converter: str | None = None
     value_converter: str | None = None
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     config_providers: tuple[str, ...] = ()
-    """Names of `config.providers`: what they fill in is not known here, and believed."""
+    """Names of `config.providers`. Their values are unknown here and taken to be valid."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """Who decides, and what he has been told. The profile is the one that is *written* as."""
+    """Inputs of `decide`. `profile` is the release whose records are written."""
 
     profile: Profile
-    worker: Worker = Worker()
+    worker: DecisionSettings = DecisionSettings()
     plugins: Plugins = UNCHECKED
     hooks: tuple[HookOutcome, ...] = ()
-    """What the `alterOffsets` hook answered, one for each time `decide` asked for it."""
+    """Answers of the `alterOffsets` hook, one for each time that `decide` asked for it."""
     group: GroupOffsets | None = None
-    """What a sink's consumer group has committed, once `decide` has asked for it."""
+    """Committed offsets of a sink's consumer group, once `decide` has asked for them."""

@@ -1,8 +1,8 @@
-"""Raw bytes with their place in a log: the truth from which everything else is derived.
+"""Raw records with their position in a log: the truth from which everything else is derived.
 
-An `Entry` is one record as Kafka stores it. A `Batch` is many entries of one partition as columns:
-what bulk readers hand over, because a million Python objects cost more than the fold itself.
-Neither knows what the bytes mean; that is `codec`'s business.
+An `Entry` is one record as Kafka stores it. A `Batch` holds the entries of one partition as
+columns, for bulk readers: a million Python objects would cost more than the fold itself. Neither
+interprets the bytes; `codec` does.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -15,12 +15,16 @@ Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order of appearance; a name may repeat."""
 
 
+TopicPartition = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
 LastValues = MutableMapping[bytes | None, bytes | None]
-"""Raw keys and the last value of each: what a fold of offsets needs."""
+"""Last value of each raw key: the input of a fold of offsets."""
 
 
 class Position(NamedTuple):
-    """Place of one record: topic, partition, log offset. Printed `config@57` where unambiguous."""
+    """Position of one record: topic, partition, offset. Printed `config@57` where unambiguous."""
 
     topic: str
     partition: int
@@ -28,7 +32,7 @@ class Position(NamedTuple):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One record with its place.
+    """One record with its position.
 
     `timestamp` is in milliseconds since 1970 (-1: unknown). A `value` of None is a tombstone.
     `aborted` marks a record of an aborted transaction: only a reader with isolation level
@@ -46,61 +50,61 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def position(self) -> Position:
-        """Where this record lies."""
+        """Position of this record."""
         return Position(self.topic, self.partition, self.offset)
 
 
 class Batch(Protocol):
     """Consecutive entries of one partition, at least one, offsets ascending.
 
-    All columns are of equal length; `headers` (by index into them) and `aborted` (indexes) are
-    sparse: few records have any. A log may make them when they are first looked at; for folds in
-    which only the last value of a key counts there is `keep_last`, which needs none.
+    All columns have the same length. `headers` (by index) and `aborted` (indexes) are sparse, for
+    few records have any. A log may build the columns at the first access. `keep_last` needs no
+    columns: it serves folds in which only the last value of a key counts.
     """
 
     @property
     def topic(self) -> str:
-        """Where they lie."""
+        """Topic of the entries."""
         ...
 
     @property
     def partition(self) -> int:
-        """Where they lie."""
+        """Partition of the entries."""
         ...
 
     @property
     def offsets(self) -> Sequence[int]:
-        """The offset of each."""
+        """Offset of each entry."""
         ...
 
     @property
     def timestamps(self) -> Sequence[int]:
-        """The time of each, in milliseconds since 1970 (-1: unknown)."""
+        """Time of each entry, in milliseconds since 1970 (-1: unknown)."""
         ...
 
     @property
     def keys(self) -> Sequence[bytes | None]:
-        """The key of each."""
+        """Key of each entry."""
         ...
 
     @property
     def values(self) -> Sequence[bytes | None]:
-        """The value of each, None for a tombstone."""
+        """Value of each entry, None for a tombstone."""
         ...
 
     @property
     def headers(self) -> Mapping[int, Headers]:
-        """By index, of those that have any."""
+        """Headers by index, of the entries that have any."""
         ...
 
     @property
     def aborted(self) -> AbstractSet[int]:
-        """The indexes of those whose transaction was aborted."""
+        """Indexes of entries of aborted transactions."""
         ...
 
     @property
     def end(self) -> int:
-        """The offset at which reading goes on."""
+        """Offset at which reading continues."""
         ...
 
     def __len__(self) -> int: ...
@@ -110,12 +114,12 @@ class Batch(Protocol):
         ...
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Set the last value of each key; records of aborted transactions only if wanted."""
+        """Put the last value of each key into `last`; aborted records only with `aborted`."""
         ...
 
 
-class Decoded(msgspec.Struct, frozen=True, gc=False):
-    """A `Batch` whose columns are made."""
+class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
+    """A `Batch` with its columns in memory."""
 
     topic: str
     partition: int
@@ -131,7 +135,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> int:
-        """The offset after the last entry."""
+        """Offset after the last entry."""
         return self.offsets[-1] + 1
 
     def entries(self) -> Iterator[Entry]:
@@ -150,17 +154,17 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
             )
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Set the last value of each key; records of aborted transactions only if wanted."""
+        """Put the last value of each key into `last`; aborted records only with `aborted`."""
         if aborted or not self.aborted:
             last.update(zip(self.keys, self.values, strict=True))
         else:
             last.update((one.key, one.value) for one in self.entries() if not one.aborted)
 
 
-def batch_of(entries: Sequence[Entry]) -> Decoded:
-    """Entries of one partition (at least one) as a `Batch`."""
+def batch_of(entries: Sequence[Entry]) -> ColumnBatch:
+    """Build a `Batch` of entries of one partition (at least one)."""
     first = entries[0]
-    return Decoded(
+    return ColumnBatch(
         first.topic,
         first.partition,
         [entry.offset for entry in entries],

@@ -1,6 +1,6 @@
-"""Points in time as people write them: a record, a time, or a vector of end offsets.
+"""Points in time as text: a record, a time, or a vector of end offsets.
 
-Only the text is looked at here; `order.ends_at` finds the place in a log.
+This module only parses the text; `order.ends_at` finds the place in a log.
 """
 
 import re
@@ -12,28 +12,28 @@ from controlplane.core.entry import Position
 from controlplane.core.state import Topics
 
 MOMENT_LENGTH = 4_096
-"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
+"""Characters of a moment: enough for a vector over hundreds of partitions."""
 
 OFFSET_DIGITS = 18
-"""Digits of an offset: all that surely fit into 64 bits, and no flood for `int` to choke on."""
+"""Digits of an offset: every such number fits into 64 bits."""
 
 PARTITION_DIGITS = 9
-"""Digits of a partition's number, of which Kafka keeps 32 bits."""
+"""Digits of a partition number; Kafka stores 32 bits."""
 
 TIME_DIGITS = 15
-"""Digits of a time in ms: it ends with the year 9999."""
+"""Digits of a time in ms, which ends with the year 9999."""
 
 TEXT_SHOWN = 60
-"""Characters of a text that a message repeats, so that it stays one sentence."""
+"""Characters of a text that a message quotes."""
 
 CLOCKS_DIFFER_MS = 10_000
-"""How far the clock of an asker may be ahead of ours before his present is taken for the future."""
+"""Tolerance for a client's clock that is ahead, before its present counts as the future."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
 
 KAFKA_IS_YOUNGER_MS = (datetime(2000, 1, 1, tzinfo=UTC) - EPOCH) // MS
-"""A smaller number is hardly meant as a time in ms: no record of Kafka is as old."""
+"""Smaller numbers are probably no time in ms: no record of Kafka is that old."""
 
 LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // MS
 
@@ -48,29 +48,29 @@ UNKNOWN_TIME = "unknown"
 
 
 class UnknownMoment(ValueError):
-    """Not a point in time that this log has. The message says what one looks like."""
+    """The text is no point in time of this log. The message shows the valid forms."""
 
 
 def is_vector(text: str) -> bool:
-    """Whether a text is meant as a vector of end offsets."""
+    """True if a text is meant as a vector of end offsets."""
     return text.lstrip().startswith("{")
 
 
 def check_length(moment: str) -> None:
-    """Refuse what is too long for a moment.
+    """Check the length of a moment.
 
     Raises:
-        UnknownMoment: it is.
+        UnknownMoment: it is too long.
     """
     if len(moment) > MOMENT_LENGTH:
         raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
 
 
 def read_vector(text: str) -> dict[str, list[int]]:
-    """End offsets by topic and partition: `{"connect-configs":[57]}`.
+    """Parse end offsets by topic and partition: `{"connect-configs":[57]}`.
 
     Raises:
-        UnknownMoment: it is no such JSON.
+        UnknownMoment: the text is no such JSON.
     """
     try:
         return msgspec.json.decode(text, type=dict[str, list[int]])
@@ -79,23 +79,27 @@ def read_vector(text: str) -> dict[str, list[int]]:
 
 
 def read_position(text: str, topics: Topics) -> Position:
-    """A record: `config@57`, or `status@2:41` in partition 2; or a topic by its full name.
+    """Parse a record's position: `config@57`, or `status@2:41` in partition 2.
+
+    The topic may also have its full name.
 
     Raises:
-        UnknownMoment: it is no such text.
+        UnknownMoment: the text has another form.
     """
     match = _POSITION.fullmatch(text)
     if match is None:
-        raise UnknownMoment(f"{shown(text)} is no position: write it like config@57 or status@2:41")
+        raise UnknownMoment(
+            f"{quoted(text)} is no position: write it like config@57 or status@2:41"
+        )
     name, partition, offset = match[1], int(match[2] or 0), int(match[3])
     topic = getattr(topics, name) if name in topics.__struct_fields__ else name
     return Position(topic, partition, offset)
 
 
 def position_text(position: Position, topics: Topics | None = None) -> str:
-    """A record's position as `read_position` takes it: `config@57`, `offsets@3:120`.
+    """Format a record's position for `read_position`: `config@57`, `offsets@3:120`.
 
-    Partition 0 is not written. Without `topics` the topic has its full name.
+    Partition 0 is omitted. Without `topics` the topic has its full name.
     """
     name = position.topic if topics is None else topics.short(position.topic)
     partition = f"{position.partition}:" if position.partition else ""
@@ -103,46 +107,48 @@ def position_text(position: Position, topics: Topics | None = None) -> str:
 
 
 def read_time_ms(text: str) -> int:
-    """A time in ms since 1970: ISO 8601 (UTC unless it says otherwise), or the number itself.
+    """Parse a time to ms since 1970: ISO 8601 (UTC by default), or the number of ms.
 
     Raises:
-        UnknownMoment: it is no such text.
+        UnknownMoment: the text has another form.
     """
     if re.fullmatch(r"\d+", text, re.ASCII):
         return _number_ms(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UnknownMoment(f"{shown(text)} is no point in time: write it like {_FORMS}") from None
+        raise UnknownMoment(f"{quoted(text)} is no point in time: write it like {_FORMS}") from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return (time - EPOCH) // MS
 
 
-def check_come(moment: str, now_ms: int) -> None:
-    """Refuse a time that has not come: records may still be written before it.
+def check_not_future(moment: str, now_ms: int) -> None:
+    """Refuse a future time: records may still be written before it.
 
     Raises:
-        UnknownMoment: it is in the future.
+        UnknownMoment: the time is in the future.
     """
     if "@" not in moment and not is_vector(moment):
         time_ms = read_time_ms(moment)
         if time_ms > now_ms + CLOCKS_DIFFER_MS:
             raise UnknownMoment(
-                f"{shown(moment)} is in the future: the log reaches to now, {time_text(now_ms)}"
+                f"{quoted(moment)} is in the future: the log reaches to now, {time_text(now_ms)}"
             )
 
 
 def _number_ms(text: str) -> int:
     if len(text) > TIME_DIGITS or int(text) > LAST_MS:
-        raise UnknownMoment(f"{shown(text)} is no time in milliseconds: it ends with the year 9999")
+        raise UnknownMoment(
+            f"{quoted(text)} is no time in milliseconds: it ends with the year 9999"
+        )
     return int(text)
 
 
 def time_text(time_ms: int) -> str:
-    """A time as people read it and `read_time_ms` takes it: `2026-11-20T12:00:00.000Z`, UTC.
+    """Format a time for people and `read_time_ms`: `2026-11-20T12:00:00.000Z`, UTC.
 
-    A negative time is unknown: a log that keeps none says -1.
+    A negative time is unknown: logs without times have -1.
     """
     if time_ms < 0:
         return UNKNOWN_TIME
@@ -152,24 +158,24 @@ def time_text(time_ms: int) -> str:
 
 
 def too_early(text: str, time_ms: int, first_ms: int) -> UnknownMoment:
-    """What to say of a time before the first record: a small number was meant as something else."""
+    """Error for a time before the first record; suggests the likely meaning of a small number."""
     if text.isdigit() and time_ms < KAFKA_IS_YOUNGER_MS:
         day = time_text(time_ms)[:10]
         return UnknownMoment(
             f"{text} is {day} in milliseconds, before the first record: "
             f"did you mean {_likelier(text)}?"
         )
-    return UnknownMoment(f"{shown(text)} is before the first record ({time_text(first_ms)})")
+    return UnknownMoment(f"{quoted(text)} is before the first record ({time_text(first_ms)})")
 
 
 def _likelier(digits: str) -> str:
-    """What else a number may have meant: seconds, a day without its hyphens, an offset."""
+    """Likely meaning of a number: seconds, a day without hyphens, an offset."""
     if int(digits) * 1_000 >= KAFKA_IS_YOUNGER_MS:
         return f"seconds (then write {digits}000), or a record such as config@57"
     day = re.fullmatch(r"(2\d\d\d)(\d\d)(\d\d)", digits, re.ASCII)
     return "-".join(day.groups()) if day else f"config@{int(digits)}"
 
 
-def shown(text: str) -> str:
-    """A text as a message repeats it: quoted, and not the whole of a flood."""
+def quoted(text: str) -> str:
+    """A text as messages quote it, shortened if too long."""
     return repr(text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 1] + "…")

@@ -1,9 +1,10 @@
 """The one order between partitions, and points in time within it.
 
-Kafka orders records within a partition only, yet in places the order between partitions decides
-what is seen (edge 20). Everywhere here it is the order by (running maximum of the timestamp within
-the partition, partition, offset): close to the order of writing, and the same on every reading.
-The running maximum is there because clocks of several writers make timestamps run backwards.
+Kafka orders records within a partition only, but in places the order between partitions decides
+what a worker sees (edge 20). The project orders by running maximum of the timestamp within the
+partition, then partition, then offset. That is close to the order of writing, and the same on every
+reading. The running maximum is needed because clocks of several writers make timestamps run
+backwards.
 
 A point in time is a cut through all partitions: a vector of end offsets.
 """
@@ -22,26 +23,26 @@ from controlplane.core.entry import Batch, Entry
 from controlplane.core.moments import (
     UnknownMoment,
     is_vector,
+    quoted,
     read_position,
     read_time_ms,
     read_vector,
-    shown,
     too_early,
 )
 from controlplane.core.state import Topics
 
 Ends = Mapping[str, Sequence[int]]
-"""Per topic, by partition, the offset of the first record that is no longer in."""
+"""End offsets by topic and partition: the first offset that is excluded."""
 
 
 def running_max(timestamps: Iterable[int], before_ms: int | None = None) -> list[int]:
-    """The running maximum at each record of a partition; `before_ms` is that of those before."""
+    """Running maximum at each record of a partition; `before_ms` is the maximum before them."""
     if before_ms is None:
         return list(accumulate(timestamps, max))
     return list(accumulate(timestamps, max, initial=before_ms))[1:]
 
 
-class Placed(NamedTuple):
+class RankedEntry(NamedTuple):
     """An entry and its rank in the order."""
 
     time_ms: int
@@ -54,40 +55,40 @@ class Placed(NamedTuple):
 _RANK = itemgetter(0, 1, 2, 3)
 
 
-def placed(entries: Iterable[Entry]) -> list[Placed]:
-    """Entries in the one order, each with its rank. Within a partition offsets must ascend.
+def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
+    """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    What is left of the log behind a prefix of the order comes in the same order by itself: what a
-    running maximum of the prefix could change can only be in the partition that reaches furthest,
-    and comes first either way.
+    The rest of a log after a prefix of the order needs no knowledge of that prefix. A running
+    maximum of the prefix could affect only the partition that reaches furthest, whose records come
+    first anyway.
     """
     return sorted(map(Ordering().rank, entries), key=_RANK)
 
 
 class Ordering:
-    """Puts the entries of a log into the one order, in steps of which none takes long.
+    """Sorts the entries of a log into the one order, in steps that are each short.
 
-    Partitions come in any order, the entries of each by their offsets. Every entry is ranked, also
-    one that is not kept: its timestamp counts for those behind it.
+    Partitions come in any order, the entries of each by offset. Every entry must be ranked, even
+    one that is not kept: its timestamp affects the ranks after it.
     """
 
     def __init__(self) -> None:
         self._latest_ms: dict[tuple[str, int], int] = {}
-        self._kept: dict[tuple[str, int], list[Placed]] = {}
+        self._kept: dict[tuple[str, int], list[RankedEntry]] = {}
 
-    def rank(self, entry: Entry) -> Placed:
-        """The next entry with its rank."""
+    def rank(self, entry: Entry) -> RankedEntry:
+        """Rank the next entry."""
         place = entry.topic, entry.partition
         time_ms = max(entry.timestamp, self._latest_ms.get(place, entry.timestamp))
         self._latest_ms[place] = time_ms
-        return Placed(time_ms, entry.partition, entry.offset, entry.topic, entry)
+        return RankedEntry(time_ms, entry.partition, entry.offset, entry.topic, entry)
 
-    def keep(self, placed: Placed) -> None:
-        """Keep an entry that was ranked."""
-        self._kept.setdefault((placed.topic, placed.partition), []).append(placed)
+    def keep(self, ranked: RankedEntry) -> None:
+        """Keep a ranked entry."""
+        self._kept.setdefault((ranked.topic, ranked.partition), []).append(ranked)
 
     def entries(self) -> Iterator[Entry]:
-        """The entries that were kept, in the one order."""
+        """The kept entries in the one order."""
         return (one.entry for one in merge(*self._kept.values(), key=_RANK))
 
 
@@ -96,7 +97,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
         return entries
-    return [one.entry for one in placed(entries)]
+    return [one.entry for one in rank_entries(entries)]
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
@@ -106,7 +107,7 @@ def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
 
 
 def before(entries: Iterable[Entry], ends: Ends) -> Iterator[Entry]:
-    """The entries before a cut. A topic or partition that it does not name is wholly out."""
+    """Entries before a cut. A topic or partition without an end is excluded."""
     for entry in entries:
         parts = ends.get(entry.topic, ())
         if entry.partition < len(parts) and entry.offset < parts[entry.partition]:
@@ -116,44 +117,46 @@ def before(entries: Iterable[Entry], ends: Ends) -> Iterator[Entry]:
 def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, list[int]]:
     """The cut through all partitions at a point in time, as a vector of end offsets.
 
-    `moment` is a record (`config@57`, or `status@2:41` in partition 2: that record is the last one
-    in), a time (ISO 8601, UTC unless it says otherwise, or ms since 1970; what was written at that
-    instant is in), or the vector itself as JSON (`{"connect-configs":[57]}`). A partition that the
-    vector does not name is wholly out.
+    `moment` has one of three forms. A record (`config@57`, or `status@2:41` in partition 2) is
+    itself included. A time (ISO 8601, UTC by default, or ms since 1970) includes records of that
+    instant. The vector may also be given as JSON (`{"connect-configs":[57]}`); it excludes
+    partitions that it does not name.
 
     Raises:
-        UnknownMoment: not such a text, the log has no such record, or begins later.
+        UnknownMoment: the text has another form, the log has no such record, or begins later.
     """
     if is_vector(moment):
         return read_vector(moment)
-    found = list(ranked(batches))
+    found = list(rank_batches(batches))
     return ends_within(found, limit_at(found, moment, topics))
 
 
 Rank = tuple[Any, ...]
 """(running maximum, partition, offset, topic)."""
 
-Ranked = tuple[Batch, list[Rank]]
+RankedBatch = tuple[Batch, list[Rank]]
 """A batch, and the ranks of its records."""
 
 _END = float("inf")
 
 
-class Begun(NamedTuple):
-    """The beginning of a partition, of which no record is looked at."""
+class SkippedPrefix(NamedTuple):
+    """The prefix of a partition whose records are not read."""
 
     end: int
-    """The offset behind its last record."""
+    """Offset after its last record."""
     latest_ms: int
-    """The running maximum of its timestamps."""
+    """Running maximum of its timestamps."""
 
 
-BegunParts = Mapping[tuple[str, int], Begun]
-"""By topic and partition."""
+SkippedPrefixes = Mapping[tuple[str, int], SkippedPrefix]
+"""Skipped prefixes by topic and partition."""
 
 
-def ranked(batches: Iterable[Batch], begun: BegunParts = MappingProxyType({})) -> Iterator[Ranked]:
-    """Each batch with the ranks of its records, which lie behind what has begun."""
+def rank_batches(
+    batches: Iterable[Batch], begun: SkippedPrefixes = MappingProxyType({})
+) -> Iterator[RankedBatch]:
+    """Each batch with the ranks of its records; `begun` are the prefixes before the batches."""
     latest = {place: one.latest_ms for place, one in begun.items()}
     for batch in batches:
         place = batch.topic, batch.partition
@@ -168,30 +171,30 @@ def ranked(batches: Iterable[Batch], begun: BegunParts = MappingProxyType({})) -
         )
 
 
-def limit_at(found: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
-    """The rank up to which records are in at a moment (see `ends_at`) that is no vector.
+def limit_at(found: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
+    """Rank of the last record included at a moment (see `ends_at`) that is no vector.
 
     Raises:
-        UnknownMoment: not such a text, the log has no such record, or begins later.
+        UnknownMoment: the text has another form, the log has no such record, or begins later.
     """
     return _last_rank(found, moment, topics) if "@" in moment else _last_time(found, moment)
 
 
 def time_limit(time_ms: int) -> Rank:
-    """The rank behind everything that was written up to a time."""
+    """Rank after every record up to a time."""
     return time_ms, _END
 
 
 def ends_within(
-    found: Iterable[Ranked], limit: Rank, begun: BegunParts = MappingProxyType({})
+    found: Iterable[RankedBatch], limit: Rank, begun: SkippedPrefixes = MappingProxyType({})
 ) -> dict[str, list[int]]:
-    """The cut behind the records up to a rank; what has begun is in."""
+    """The cut after the records up to a rank; skipped prefixes are included."""
     ends: dict[str, list[int]] = {}
     for (topic, partition), beginning in begun.items():
         _parts_to(ends, topic, partition)[partition] = beginning.end
     for batch, ranks in found:
         parts = _parts_to(ends, batch.topic, batch.partition)
-        # Ranks ascend within a partition, so what is in is always a prefix of it.
+        # Ranks ascend within a partition, so the included records are a prefix of it.
         inside = bisect_right(ranks, limit)
         if inside:
             parts[batch.partition] = batch.offsets[inside - 1] + 1
@@ -199,14 +202,14 @@ def ends_within(
 
 
 def _parts_to(ends: dict[str, list[int]], topic: str, partition: int) -> list[int]:
-    """The ends of a topic, with room for a partition."""
+    """The ends of a topic, extended to a partition."""
     parts = ends.setdefault(topic, [])
     parts.extend([0] * (partition + 1 - len(parts)))
     return parts
 
 
-def _last_rank(found: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
-    """The rank of the record that is the last one in."""
+def _last_rank(found: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
+    """Rank of the record that is included last."""
     topic, partition, offset = read_position(moment, topics)
     there: list[int] = []
     for batch, ranks in found:
@@ -218,12 +221,12 @@ def _last_rank(found: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
     why = _span(there, moment, offset, topic, partition)
     if topic not in known:
         names = ", ".join(topics.__struct_fields__)
-        why = f"unknown topic {shown(topic)}, name {names} or a topic in full"
+        why = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
     raise UnknownMoment(f"the log has no record at {moment}: {why}")
 
 
 def _span(there: Sequence[int], moment: str, missing: int, topic: str, partition: int) -> str:
-    """Which records there are, for somebody who asked for one that is not."""
+    """The records that exist, for the error about one that does not."""
     if not there:
         return f"{topic} has no records in partition {partition}"
     stem = moment[: moment.rindex(":" if ":" in moment else "@") + 1]
@@ -232,8 +235,8 @@ def _span(there: Sequence[int], moment: str, missing: int, topic: str, partition
     return f"{topic} reaches from {stem}{first} to {stem}{last}{within}"
 
 
-def _last_time(found: Sequence[Ranked], moment: str) -> Rank:
-    """The rank behind everything that was written up to a time. Of an empty log, any will do."""
+def _last_time(found: Sequence[RankedBatch], moment: str) -> Rank:
+    """Rank after every record up to a time; any rank if the log is empty."""
     time_ms = read_time_ms(moment)
     times = [time_ms for _, ranks in found for time_ms, *_ in ranks]
     first_ms = min((one for one in times if one >= 0), default=None)

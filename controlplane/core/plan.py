@@ -1,8 +1,8 @@
-"""What `decide` answers: a plan, a question, or a refusal. All of them are data.
+"""Results of `decide`: a plan, a question, or a refusal. All of them are data.
 
 A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action.
-The topics of `read_back` must have been read up to what the step wrote before the next step begins.
-The gap behind every step is a crash point that bears the step's name.
+Before the next step begins, the topics in `read_back` must have been read up to what the step
+wrote. The gap after every step is a crash point with the step's name.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from controlplane.core.records import Properties, Status
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A record to be written: bytes that have no place yet. A value of None is a tombstone.
+    """A record to be written, without a position. A value of None is a tombstone.
 
-    `partition` is None where Kafka's partitioner chooses it by the key.
+    `partition` None: Kafka's partitioner chooses it by the key.
     """
 
     topic: str
@@ -29,11 +29,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Action(msgspec.Struct, frozen=True, tag_field="action"):
-    """Base of what is done outside of the logs. Every one may be repeated safely."""
+    """Base of outside actions. Every action can be repeated safely."""
 
 
 GroupOffsets = tuple[tuple[str, int, int], ...]
-"""Topic, partition, offset of a consumer group."""
+"""Topic, partition and offset of each committed offset of a consumer group."""
 
 
 class AlterGroup(Action, frozen=True, tag="alter-group"):
@@ -46,21 +46,21 @@ class AlterGroup(Action, frozen=True, tag="alter-group"):
 
 
 class DeleteGroup(Action, frozen=True, tag="delete-group"):
-    """Delete a sink's consumer group; one that is not there is success."""
+    """Delete a sink's consumer group; a missing group counts as success."""
 
     connector: str
     group: str
 
 
 class FenceProducers(Action, frozen=True, tag="fence-producers"):
-    """Make producers with these transactional ids unable to write (KIP-618)."""
+    """Fence producers with these transactional ids, so that they cannot write (KIP-618)."""
 
     connector: str
     transactional_ids: tuple[str, ...]
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):
-    """Restart a connector (None) or tasks on the workers that own them. Nothing is written."""
+    """Restart a connector (None) or tasks on the workers that own them. Writes nothing."""
 
     connector: str
     instances: tuple[int | None, ...]
@@ -72,60 +72,61 @@ AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One atomic batch of records, or one outside action.
 
-    `undo` takes the step back where it fails half-way, or a later one cannot be done; None where
-    nothing has to be (the step repeats safely, or shows no effect before the plan's commit point).
+    `undo` takes the step back if it fails half-way or a later step fails. None: nothing to take
+    back, as the step can be repeated, or has no effect before the plan's commit point.
     """
 
     name: str
     records: tuple[Draft, ...] = ()
     action: AnyAction | None = None
     read_back: tuple[str, ...] = msgspec.field(default=(), name="barrier")
-    """Topics to be read to what has been written before the plan goes on.
+    """Topics to read up to what has been written, before the plan continues.
 
-    The command topic stores it as `barrier`, so that logs of earlier versions can be recovered."""
+    The command topic stores it as `barrier`, so that logs of earlier versions can be recovered.
+    """
     undo: "Step | None" = None
     best_effort: bool = False
-    """Whether the plan goes on, and succeeds, if this step fails."""
+    """True: the plan continues and succeeds if this step fails."""
     absent: str = ""
-    """A connector that must not be there by then. If it is, the command fails, and nothing is taken
-    back: what was done may be somebody else's by now."""
+    """Connector that must not exist when the step begins. If it does, the command fails, and
+    nothing is taken back: the offsets written so far may belong to the other connector."""
     doing: str = ""
-    """What it does, where who asked has to be told at which step a command failed (KIP-995)."""
+    """Description of the step, if the client must learn which step failed (KIP-995)."""
 
 
 # --- how it ends --------------------------------------------------------------------------------
 
 
 class Reason(Enum):
-    """Why a command is refused. What that means on the wire is told in `rest.errors`."""
+    """Reason of a refusal. `rest.errors` maps it to a status code."""
 
     NO_SUCH_CONNECTOR = "no such connector"
     NO_SUCH_TASK = "no such task"
     NO_SUCH_LOGGER_LEVEL = "no such logger level"
     NO_STATUS = "no status"
-    """Nothing is reported of the connector yet, and the answer would have to tell it."""
+    """The connector has no reported status yet, and the answer would have to show it."""
     ALREADY_EXISTS = "already exists"
     INVALID = "invalid"
-    """The request cannot be fulfilled as it is: a config with errors, offsets that are none."""
+    """The request is invalid: a config with errors, malformed offsets."""
     NOT_STOPPED = "not stopped"
     FORBIDDEN = "forbidden"
     CONFLICT = "conflict"
-    """Somebody else is changing the same; the asker may try again."""
+    """Another change of the same object is in progress; the client may try again."""
     NOT_OFFERED = "not offered"
-    """The release has no such command."""
+    """The release lacks this command."""
     FAILED = "failed"
-    """The worker fails at it: a hook throws, a class is missing where that is the worker's word."""
+    """The worker fails at it: a hook throws, or a class is missing in a release that says so."""
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """The command writes nothing. `text` is Connect's wording; None where a worker has none."""
+    """Refusal of a command, which writes nothing. `text`: Connect's message; None: it has none."""
 
     reason: Reason
     text: str | None
 
     @property
     def sentence(self) -> str:
-        """What people are told: Connect's wording, or ours where a worker has none."""
+        """Message for people: Connect's, or ours if a worker has none."""
         return self.text or _SENTENCES[self.reason]
 
 
@@ -145,7 +146,7 @@ _SENTENCES: Mapping[Reason, str] = {
 
 
 class LeftConnector(msgspec.Struct, frozen=True, gc=False):
-    """A connector as a command has left it: the fields of `GET /connectors/{c}`."""
+    """A connector after a command: the fields of `GET /connectors/{c}`."""
 
     config: Properties
     tasks: int
@@ -154,7 +155,7 @@ class LeftConnector(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeftStatus(msgspec.Struct, frozen=True, gc=False):
-    """The reported status of a connector when a restart was requested."""
+    """Reported status of a connector when a restart was requested."""
 
     type: str
     connector: Status
@@ -162,27 +163,27 @@ class LeftStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What the asker is told when all steps are done."""
+    """Answer to the client once all steps are done."""
 
     created: bool = False
-    """The connector was not there before."""
+    """True if the command created the connector."""
     message: str | None = None
     facts: Mapping[str, Any] = {}
-    """What else the answer shows, e.g. `initial_offsets_response`."""
+    """Further fields of the answer, e.g. `initial_offsets_response`."""
     refusal: Rejected | None = None
-    """What the asker is told instead, where a release writes first and refuses then."""
+    """Refusal to answer with, in a release that writes first and refuses then."""
     release: str | None = None
-    """The release that answers. Set once the command is carried out (`decide.answers`), together
-    with the two fields below; the answer then depends on nothing else. None: a plan's outcome, or
-    one that an earlier version of this program stored."""
+    """Release that answers. Set together with the two fields below when the command is carried out
+    (`outcome_details.answered`); the answer then depends on nothing else. None: a plan's outcome,
+    or one stored by an earlier version of this program."""
     connector: LeftConnector | None = None
-    """The connector that the answer shows; None: the answer shows none, or there is none."""
+    """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None
-    """The status that the answer shows."""
+    """Status in the answer; None: the answer shows none."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Steps in order. `commit_point` names the step with which the command has happened.
+    """Steps in order. With the step `commit_point` the command has taken effect.
 
     A plan without steps is done at once.
     """
@@ -191,24 +192,24 @@ class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     outcome: Outcome = Outcome()
     commit_point: str | None = None
     assumed: tuple[str, ...] = ()
-    """What is taken for granted of the world, where nobody can tell or was asked: a clause each."""
+    """Assumptions that nobody can verify or was asked about, as clauses."""
 
 
 # --- what must be asked first -------------------------------------------------------------------
 
 
-Offset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-Offsets = tuple[Offset, ...]
-"""Partitions, each with the offset that it is to have; None takes its offset away.
+PlannedOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+Offsets = tuple[PlannedOffset, ...]
+"""Partitions, each with the offset to set; None removes its offset.
 
 Those of a sink have the keys `kafka_topic`, `kafka_partition` and `kafka_offset`.
 """
 
 
 class AskHook(msgspec.Struct, frozen=True):
-    """Call the connector's `alterOffsets` with this config and these offsets, in order (KIP-875).
+    """Question to a connector's `alterOffsets`, with its config and offsets in order (KIP-875).
 
-    Decide again with `HookOutcome`s in the context, one for each question so far.
+    Decide again with the `HookOutcome`s in the context, one for each question so far.
     """
 
     connector: str
@@ -217,12 +218,12 @@ class AskHook(msgspec.Struct, frozen=True):
 
     @property
     def connector_class(self) -> Any:
-        """Whose hook it is, as the config names it."""
+        """Class of the hook, as the config names it."""
         return self.config.get("connector.class")
 
 
 class AskGroup(msgspec.Struct, frozen=True):
-    """Which offsets has a sink's consumer group committed? Decide again with them."""
+    """Question: the committed offsets of a sink's consumer group. Decide again with the answer."""
 
     connector: str
     group: str
@@ -231,16 +232,19 @@ class AskGroup(msgspec.Struct, frozen=True):
 Question = AskHook | AskGroup
 
 
-class Done(msgspec.Struct, frozen=True):
-    """The hook returned: True if the offsets are surely where the connector looks for them."""
+class HookSuccess(msgspec.Struct, frozen=True):
+    """The hook returned. `definite`: the offsets are surely where the connector looks for them."""
 
     definite: bool
 
 
-class Thrown(msgspec.Struct, frozen=True):
-    """The hook threw. `text` is what a worker answers then."""
+class HookFailure(msgspec.Struct, frozen=True):
+    """The hook threw. `text` is the worker's answer."""
 
     text: str | None
 
 
-HookOutcome = Done | Thrown
+HookOutcome = HookSuccess | HookFailure
+
+Decision = Plan | Question | Rejected
+"""Result of `decide`."""

@@ -1,23 +1,23 @@
-"""Every fact that may lie in the config, status, offsets and command topics.
+"""Every kind of record in the config, status, offsets and command topics.
 
-The config topic has one partition and is compacted: the last record of a key stands for all before
-it. Its records come in three sorts, and knowing which is which is most of knowing Connect:
+The config topic has one partition and is compacted: the last record of a key replaces those before
+it. Its records are of three sorts:
 
-* **what the user wants**: `ConnectorConfig` and `TargetState`. They are the truth.
-* **what follows from it**: `TaskConfig` and `TaskCommit`. A connector derives a map per task; the
-  leader writes one `TaskConfig` each and then the commit, "this set of n is complete". Until the
-  commit arrives task configs are *deferred*: invisible. A commit that does not find all of
-  0..n-1 among the deferred ones leaves the connector *inconsistent*. Because compaction keeps
-  single keys and not groups, a log can lose the early half of a set; a later commit heals it.
-* **what was asked of the workers, or among them**: `TaskCount` (fencing zombies), `SessionKey`,
+* **Requests of the user**: `ConnectorConfig` and `TargetState`. They are the source of truth.
+* **Data derived from them**: `TaskConfig` and `TaskCommit`. A connector generates a map per task.
+  The leader writes one `TaskConfig` for each and then the commit, which says that tasks 0..n-1 are
+  complete. Until the commit, task configs are *deferred* and invisible. A commit that does not find
+  all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps single
+  keys, not groups, so a log can lose the early half of a set; a later commit heals it.
+* **Requests to workers, or between them**: `TaskCount` (fencing zombies), `SessionKey`,
   `RestartRequest`, `LoggerLevel`. The last two are events and never state: replaying them would
-  restart connectors once more at every start of a worker.
+  restart connectors at every start of a worker.
 
-The status topic holds what workers report, the offsets topics how far source connectors have come,
-and the command topic (ours) who asked for what and how it ended.
+The status topic holds reports of workers, the offsets topics the progress of source connectors, and
+our command topic each command with its client and its end.
 
 Names and fields are those of Kafka's `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
-`KafkaOffsetBackingStore`. `codec` turns bytes into these and back.
+`KafkaOffsetBackingStore`. `codec` converts between bytes and records.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,15 @@ from typing import Any
 
 import msgspec
 
+JsonObject = Mapping[str, Any]
+"""A JSON object: a source partition, an offset."""
+
 Properties = Mapping[str, Any]
-"""A connector's or task's config. Kafka does not check the values' types, so neither does this."""
+"""Config of a connector or task. Values may have any type: Kafka does not check them either."""
 
 
 class Target(Enum):
-    """What the user wants of a connector (KIP-52, KIP-875)."""
+    """Target state that the user sets for a connector (KIP-52, KIP-875)."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -39,7 +42,7 @@ class Target(Enum):
 
 
 class State(Enum):
-    """What a worker reports of a connector or task. DESTROYED is read but never written."""
+    """State that a worker reports of a connector or task. DESTROYED is read but never written."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -87,7 +90,7 @@ class TaskCommit(Fact, frozen=True):
 
 
 class TaskCount(Fact, frozen=True):
-    """`tasks-fencing-<name>`: this many transactional producers may have to be fenced (KIP-618)."""
+    """`tasks-fencing-<name>`: number of transactional producers to fence next time (KIP-618)."""
 
     connector: str
     tasks: int
@@ -120,14 +123,14 @@ class LoggerLevel(Fact, frozen=True):
 
 
 class Status(Fact, frozen=True):
-    """What a worker reports of a connector or a task."""
+    """Report of a worker on a connector or task."""
 
     state: State
     trace: str | None
     worker_id: str | None
     generation: int
     version: str | None = None
-    """Version of the plugin (KIP-891); None where the release does not tell."""
+    """Version of the plugin (KIP-891); None: not reported."""
 
 
 class ConnectorStatus(Fact, frozen=True):
@@ -146,7 +149,7 @@ class TaskStatus(Fact, frozen=True):
 
 
 class Activity(Fact, frozen=True):
-    """The value of an active topic: which task met it first, when (ms since 1970)."""
+    """Value of an active topic: the task that used it first, and when (ms since 1970)."""
 
     topic: str
     connector: str
@@ -157,7 +160,7 @@ class Activity(Fact, frozen=True):
 class ActiveTopic(Fact, frozen=True):
     """`status-topic-<topic>:connector-<name>` (KIP-558): None removes it.
 
-    State is filed under the *key's* names; `activity` holds the value's, which need not agree.
+    State is stored under the key's names. `activity` holds the value's names, which may differ.
     """
 
     connector: str
@@ -169,7 +172,7 @@ class ActiveTopic(Fact, frozen=True):
 
 
 class SourcePartition(Fact, frozen=True):
-    """What the key of an offset says: `["<connector>",{...}]`."""
+    """Decoded key of an offset: `["<connector>",{...}]`."""
 
     connector: str
     partition: Mapping[str, Any]
@@ -179,7 +182,7 @@ class SourcePartition(Fact, frozen=True):
 
 
 class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
-    """A command begins: written before the first step of its plan. `plan` is data, as decided."""
+    """Acceptance of a command, written before its first step. `plan` is data, as decided."""
 
     command_id: str
     at_ms: int
@@ -190,7 +193,7 @@ class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
 
 
 class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
-    """A command ended: written after the last step."""
+    """End of a command, written after its last step."""
 
     command_id: str
     at_ms: int
@@ -199,7 +202,7 @@ class CommandFinished(Fact, frozen=True, tag="finished", tag_field="type"):
 
 
 class CommandRefused(Fact, frozen=True, tag="refused", tag_field="type"):
-    """A command was refused and wrote nothing."""
+    """Refusal of a command, which wrote nothing."""
 
     command_id: str
     at_ms: int
@@ -224,12 +227,12 @@ StatusRecord = ConnectorStatus | TaskStatus | ActiveTopic
 
 
 class Invalid(Fact, frozen=True):
-    """Bytes that are no record, and what a worker does about them.
+    """Bytes that are no record, and their effect on a worker.
 
-    `thrown` names the Java exception that leaves the store (None: the record is logged and
-    ignored). `advances` is False where the worker's config offset stays behind, because the value
-    was never decoded. `about` is what the key could be read as, for people. `silent` is True where
-    not even the log of the worker tells (an offset without a partition, KAFKA-16392).
+    - `thrown`: Java exception that leaves the store; None: the record is logged and ignored.
+    - `advances`: False if the worker's config offset stays, because the value was never decoded.
+    - `about`: the key as text, for people.
+    - `silent`: True if even the worker's log shows nothing (offset without partition, KAFKA-16392).
     """
 
     reason: str

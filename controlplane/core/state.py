@@ -1,8 +1,8 @@
-"""What a worker knows after reading its topics up to somewhere: immutable, as published.
+"""State of a worker that has read its topics up to certain offsets. Immutable.
 
 The parts are named as in Kafka's `ClusterConfigState`, `KafkaStatusBackingStore` and
-`KafkaOffsetBackingStore`. Snapshots share structure with the fold that published them and with each
-other; publishing one is cheap and it never changes.
+`KafkaOffsetBackingStore`. Snapshots share structure with their fold and with each other, so
+publishing one is cheap. A published snapshot never changes.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from itertools import combinations
 
 import msgspec
 
-from controlplane.core.codec.offsets import Identity
+from controlplane.core.codec.offsets import PartitionIdentity
+from controlplane.core.copy_on_write import CopyOnWrite
 from controlplane.core.entry import Position
-from controlplane.core.profiles import Profile
 from controlplane.core.records import (
     Activity,
     CommandAccepted,
@@ -24,12 +24,12 @@ from controlplane.core.records import (
     Status,
     Target,
 )
-from controlplane.core.shared import CopyOnWrite
-from controlplane.core.topic_names import ALLOWED, is_legal
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.topics.topic_names import ALLOWED, is_legal
 
 
 class Aspect(Enum):
-    """What about a connector can change, and differ."""
+    """Aspects in which a connector can change or differ."""
 
     CONFIG = "config"
     TARGET_STATE = "target state"
@@ -42,12 +42,12 @@ class Aspect(Enum):
     SOURCE_OFFSET = "source offset"
 
 
-Changes = CopyOnWrite[tuple[str, Aspect, str], Position]
-"""(connector, aspect, item) → the record that changed it last."""
+ChangePositions = CopyOnWrite[tuple[str, Aspect, str], Position]
+"""(connector, aspect, item) → position of the record that changed it last."""
 
 
 class SharedTopic(ValueError):
-    """One topic is to be two. The message says which, and what to do."""
+    """Two topics have the same name. The message names it and the remedy."""
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Topics(msgspec.Struct, frozen=True):
     commands: str = "connect-commands"
 
     def short(self, topic: str) -> str:
-        """The name by which people are shown a topic: `config`, `offsets`, `status`, `commands`."""
+        """Display name of a topic: `config`, `offsets`, `status`, `commands`; others in full."""
         for name in self.__struct_fields__:
             if getattr(self, name) == topic:
                 return name
@@ -67,7 +67,7 @@ class Topics(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> tuple[str, str] | None:
-        """Two of the four that have the same name, as fields; None: each has its own.
+        """Two fields with the same topic name; None: all four differ.
 
         The records of one would be read as those of the other.
         """
@@ -78,11 +78,11 @@ class Topics(msgspec.Struct, frozen=True):
 
 
 def check_topics(topics: Topics) -> None:
-    """Refuse names of topics with which no cluster can work.
+    """Check that a cluster can work with these topic names.
 
     Raises:
-        ValueError: no topic can have one of them.
-        SharedTopic: two of them are the same.
+        ValueError: a name is not legal for a topic.
+        SharedTopic: two names are the same.
     """
     for name in msgspec.structs.astuple(topics):
         if not is_legal(name):
@@ -104,20 +104,20 @@ class ConfigState(msgspec.Struct, frozen=True):
     targets: Mapping[str, Target] = {}
     task_counts: Mapping[str, int] = {}
     tasks: Mapping[str, Mapping[int, Properties]] = {}
-    """Applied task configs. Ids beyond the count stay: the count alone hides them."""
+    """Applied task configs. Ids beyond the count stay; only the count hides them."""
     deferred: Mapping[str, Mapping[int, Properties]] = {}
-    """Task configs that wait for a commit. An empty map is not the same as none."""
+    """Task configs that wait for a commit. An empty map differs from none."""
     inconsistent: Mapping[str, bool] = {}
-    """Names whose last commit did not find its task configs."""
+    """Connectors whose last commit did not find all task configs."""
     fenced_counts: Mapping[str, int] = {}
     generations: Mapping[str, int] = {}
     pending_fencing: Mapping[str, bool] = {}
     applied: Mapping[str, Properties | None] = {}
-    """The connector config from which the committed tasks were made."""
+    """Connector config from which the committed tasks were generated."""
     session_key: SessionKey | None = None
 
     def task_ids(self, connector: str) -> range:
-        """The tasks a worker would run: none while inconsistent (`ClusterConfigState#tasks`)."""
+        """Tasks that a worker runs: none while inconsistent (`ClusterConfigState#tasks`)."""
         if connector in self.inconsistent:
             return range(0)
         return range(max(0, self.task_counts.get(connector, 0)))
@@ -129,19 +129,19 @@ class StatusState(msgspec.Struct, frozen=True):
     connectors: Mapping[str, Status] = {}
     tasks: Mapping[str, Mapping[int, Status]] = {}
     active_topics: Mapping[str, Mapping[str, Activity]] = {}
-    """Connector → topic (both as the key has it) → activity."""
+    """Connector → topic (both from the key) → activity."""
 
 
 class OffsetState(msgspec.Struct, frozen=True):
-    """Fold of one offsets topic: raw bytes, the last value of each raw key."""
+    """Fold of one offsets topic: raw keys and the last value of each."""
 
     values: Mapping[bytes | None, bytes | None] = {}
-    hidden: Mapping[Identity, bool] = {}
-    """Source partitions whose last record, under whatever spelling of the key, is a tombstone."""
+    hidden: Mapping[PartitionIdentity, bool] = {}
+    """Source partitions whose last record, under any spelling of the key, is a tombstone."""
 
 
 class CommandTrace(msgspec.Struct, frozen=True, gc=False):
-    """One command as far as the command topic tells: begun, ended, or refused."""
+    """Records of one command in the command topic."""
 
     accepted: CommandAccepted | None = None
     finished: CommandFinished | None = None
@@ -149,17 +149,17 @@ class CommandTrace(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unfinished(self) -> bool:
-        """Begun and never ended: a crash lies in between."""
+        """Accepted but not ended, as after a crash."""
         return self.accepted is not None and self.finished is None
 
     @property
     def ended(self) -> bool:
-        """Finished, or refused without having begun: nothing more is to come."""
+        """Finished, or refused without having been accepted: no more records follow."""
         return not self.unfinished
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """Everything that one worker knows, and up to where it has read."""
+    """State of one worker, and the offsets up to which it has read."""
 
     profile: Profile
     topics: Topics = Topics()
@@ -167,30 +167,31 @@ class ClusterState(msgspec.Struct, frozen=True):
     config: ConfigState = ConfigState()
     status: StatusState = StatusState()
     offsets: Mapping[str, OffsetState] = {}
-    """By topic: the worker's own and those of connectors that have one of their own."""
+    """Offsets by topic: the worker's own topic and those that connectors have."""
     commands: Mapping[str, CommandTrace] = {}
-    """By id: all that have not ended, as they began, and the last to end (`ENDED_KEPT`)."""
+    """Commands by id: unfinished ones as they began, then the latest ended ones (`ENDED_KEPT`)."""
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
-    """(topic, raw key) → the last record with that key. Offsets topics only when traced, the
-    command topic (whose keys never come back) only then, too."""
+    """(topic, raw key) → position of the last record with that key. Covers offsets topics and the
+    command topic (whose keys never recur) only if traced."""
     changed: Mapping[tuple[str, Aspect, str], Position] = {}
-    """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
+    """(connector, aspect, item) → position of the record that changed it last. Offsets: see
+    `causes`."""
     unreadable: Mapping[Position, str] = {}
-    """Records that were no use, with the reason; the first few (`UNREADABLE_KEPT`)."""
+    """Unusable records with the reason; the first few (`UNREADABLE_KEPT`)."""
     unreadable_counts: Mapping[str, int] = {}
-    """How many of those there were, by topic. The fast way through a log (`bulk`) looks neither at
-    offsets nor at statuses that later ones have replaced."""
+    """Number of unusable records by topic. `bulk` skips offsets and statuses that later records
+    replace, so it does not count them."""
 
     @property
     def unreadable_count(self) -> int:
-        """How many records were no use, in all."""
+        """Number of unusable records in all topics."""
         return sum(self.unreadable_counts.values())
 
     @property
     def ends_by_topic(self) -> dict[str, list[int]]:
-        """The ends as a log takes them: by topic, one offset for each partition."""
+        """End offsets by topic, one for each partition, as a log takes them."""
         ends: dict[str, list[int]] = {}
         for (topic, partition), end in sorted(self.ends.items()):
             parts = ends.setdefault(topic, [])

@@ -1,1 +1,1 @@
-"""Where records lie: one contract (`log`), several shelves for it."""
+"""Logs of records: one contract (`log`), with several implementations."""

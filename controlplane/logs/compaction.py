@@ -1,4 +1,4 @@
-"""What compaction removes: the rule of Kafka's log cleaner (`LogCleaner`, `Cleaner`), once."""
+"""Rule of compaction, as in Kafka's log cleaner (`LogCleaner`, `Cleaner`)."""
 
 from collections.abc import Iterable
 
@@ -6,15 +6,16 @@ from controlplane.core.entry import Batch
 
 
 class Sieve:
-    """Sorts the entries of one partition, shown from the newest batch to the oldest.
+    """Classifies the entries of one partition, given from the newest batch to the oldest.
 
-    The last entry of each key stays. Entries without a key and those of aborted transactions go,
-    and the latter take no place of an older one. Entries from offset `below` on are left out
-    altogether, as the cleaner leaves out the active segment (None: everything is looked at).
+    The last entry of each key stays. Entries without a key and entries of aborted transactions go;
+    an aborted entry does not supersede an older one. Entries from offset `below` on are ignored,
+    as the cleaner ignores the active segment (None: no entry is ignored).
 
-    `superseded` and `tombstones` are offsets. The first may go at any time and in any order. The
-    second are last of their key, and may go only when the first are gone (else an older value
-    would come back to life); Kafka keeps them for `delete.retention.ms`. Costs memory per key.
+    `superseded` and `tombstones` are offsets. Superseded entries may be removed at any time and in
+    any order. Tombstones are the last of their key and may be removed only after all superseded
+    entries: otherwise an older value of the key would become visible again. Kafka keeps tombstones
+    for `delete.retention.ms`. Memory grows with the number of keys.
     """
 
     def __init__(self, below: int | None = None) -> None:
@@ -24,7 +25,7 @@ class Sieve:
         self._seen: set[bytes] = set()
 
     def sift(self, newest_first: Iterable[Batch]) -> None:
-        """Look at batches, each older than the one before."""
+        """Classify the entries of batches, each older than the one before."""
         for batch in newest_first:
             self._sift(batch)
 

@@ -1,15 +1,17 @@
-"""The contract of every log, and the errors it may raise.
+"""Contract of logs, and the errors that a log may raise.
 
 A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
 their log offsets, which ascend but may have gaps (compaction, transaction markers). The contract
-promises only what Kafka can keep (design decision 9): a batch of records is appended atomically,
-order holds within a partition, a reader can read to the end, a writer with an old epoch is fenced.
-There is no compare-and-append.
+promises only what Kafka can keep: a batch of records is appended atomically (a transaction), order
+holds within a partition, a reader can read to the end, a writer with an old epoch is fenced
+(`transactional.id`). There is no compare-and-append, and no promise which offset comes next: the
+marker of a transaction takes one, too. `EmbeddedLog` adds the methods that only a log of this
+process can offer.
 
-Every method of a closed log but `close` raises `LogUnavailable`; a `tail` that waits is woken to
-do so. Topics are named once or several times, it makes no difference. Offsets given as `Ends` may
-lie outside of what is there and may leave out topics or the last partitions (then the first record
-or the end is meant); more offsets than a topic has partitions raise `LogNotUsable`.
+Every method of a closed log but `close` raises `LogUnavailable`; a waiting `tail` wakes up and
+raises it. A topic may be named more than once. Offsets given as `Ends` may lie outside of the log
+and may leave out topics or the last partitions (default: the first record, or the end). More
+offsets than a topic has partitions raise `LogNotUsable`.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -19,18 +21,15 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from controlplane.core.entry import Batch, Entry, Headers, Position
-
-Ends = Mapping[str, Sequence[int]]
-"""Per topic, by partition number, one offset: of the next record (an end) or of the first one."""
-
+from controlplane.core.order import Ends
 
 OFFSET_LIMIT = 2**40
-"""Offsets of our own logs lie below: 35 years of 1,000 records a second in one partition. SQLite
-keeps partition and offset in one 64-bit number, and the other logs agree with it."""
+"""Upper bound of offsets in writable logs: 35 years of 1,000 records per second in one partition.
+The SQLite log stores partition and offset in one 64-bit number; the other logs share its limit."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """What is to be appended: an entry that has no place yet. `timestamp` in ms since 1970."""
+    """Record to append: an entry without an offset. `timestamp` is in ms since 1970."""
 
     topic: str
     partition: int
@@ -41,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogError(Exception):
-    """Something about a log; the message says what happened and what to do, in one sentence."""
+    """Failure of a log; the message says in one sentence what happened and what to do."""
 
 
 class LogUnavailable(LogError):
@@ -49,7 +48,7 @@ class LogUnavailable(LogError):
 
 
 class LogNotUsable(LogError):
-    """The log is there but is not what is needed: unknown format, newer schema, missing topic."""
+    """The log exists but cannot be used: unknown format, newer schema, missing topic."""
 
 
 class LogReplaced(LogUnavailable, LogNotUsable):
@@ -57,72 +56,86 @@ class LogReplaced(LogUnavailable, LogNotUsable):
 
 
 class LogCorrupt(LogError):
-    """Bytes of the log's own framing are damaged; nothing behind them can be trusted."""
+    """The log's own frames are damaged; no byte behind them can be trusted."""
 
 
 class Fenced(LogError):
-    """Another writer has taken over with a newer epoch. Step down; never retry."""
+    """Another writer has taken over with a newer epoch, and nothing was appended.
+
+    Never retry with the same epoch. The owner steps down: it may go on reading, and it may `claim`
+    the log again on an explicit request.
+    """
 
 
 @runtime_checkable
 class ReadableLog(Protocol):
-    """A log that can be read: every log, also those that belong to somebody else."""
+    """A log that can be read: every log, including a cluster that this program never writes to."""
 
     async def topics(self) -> Mapping[str, int]:
-        """Every topic there is, with its number of partitions."""
+        """All topics, each with its number of partitions."""
         ...
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """Offset of the first record that is still there (the end where there is none)."""
+        """Offset of the first record that the log still holds (the end of an empty partition)."""
         ...
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset behind the last record. Raises `LogNotUsable` for a topic that is missing."""
+        """Offset behind the last record that can be read now, or soon.
+
+        It lies behind every record whose `append` through this object has returned. On Kafka that
+        is the last stable offset or the own record's offset + 1, whichever is greater: a commit
+        returns before its marker is written. Raises `LogNotUsable` for a topic that is missing.
+        """
         ...
 
     def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """All batches of these topics from `start` (first record) to `stop` (the end, now).
+        """Yield batches of these topics from `start` (first record) to `stop` (current end).
 
-        Order holds within a partition; batches of several partitions come interleaved as it
-        suits the log (`core.order` puts them into the one order in which they are folded).
-        Entries of aborted transactions come too, marked.
+        Order holds within a partition; batches of several partitions come in any interleaving
+        (`core.order` puts them into the order of the fold). Entries of aborted transactions are
+        included and marked. No batch is empty.
         """
         ...
 
     def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
-        """Batches from `start` on, without end: waits for new records. Cancel to stop."""
+        """Yield batches from `start` on without end; waits for new records. Cancel to stop.
+
+        `Batch.end` eventually reaches the end of each partition. If no record lies just before the
+        end (markers, aborted or compacted records), an empty batch reports it (`ReadProgress`). So
+        a reader whose `Batch.end` has reached `ends` has read all records.
+        """
         ...
 
     async def close(self) -> None:
-        """Give back files, connections and threads. Closing twice is allowed."""
+        """Release files, connections and threads. A second call does nothing."""
         ...
 
 
 @runtime_checkable
-class MayBeInterrupted(Protocol):
-    """A log that is far away: its tails wait out an outage, and meanwhile bring nothing."""
+class HasInterruptions(Protocol):
+    """A remote log: its tails wait out an outage, and meanwhile yield nothing."""
 
     @property
     def interruption(self) -> LogError | None:
-        """Why something is not read just now, while it is tried again; None if all is well."""
+        """Failure that a read or tail is retrying at the moment; None without one."""
         ...
 
 
 @runtime_checkable
-class Named(Protocol):
-    """A log that has a name of its own, which goes with it wherever it is copied."""
+class HasClusterId(Protocol):
+    """A log with an id of its own, which its copies share."""
 
     @property
     def cluster_id(self) -> str | None:
-        """As a Kafka cluster's: 22 characters of Base64. None: it has not got one yet."""
+        """Id like that of a Kafka cluster: 22 characters of Base64; None: it has none yet."""
         ...
 
 
 @runtime_checkable
-class Probed(Protocol):
-    """A log that can tell whether it could be written now."""
+class ProbedLog(Protocol):
+    """A log that can test whether it is writable."""
 
     async def check_writable(self, epoch: int | None = None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
@@ -130,8 +143,8 @@ class Probed(Protocol):
 
 
 @runtime_checkable
-class Copied(Protocol):
-    """A log that may be the copy of a cluster whose numbers of partitions nobody has told."""
+class ImportedLog(Protocol):
+    """A log that may be the copy of a cluster with unknown numbers of partitions."""
 
     async def assumed_partitions(self) -> frozenset[str]:
         """Topics that may have more partitions in that cluster."""
@@ -139,47 +152,88 @@ class Copied(Protocol):
 
 
 @runtime_checkable
-class OneWriter(Protocol):
-    """A log that several processes could write, of which one is its control plane."""
+class HasWriterLock(Protocol):
+    """A log that several processes can write, but only one as its control plane."""
 
     def writer_lock(self) -> AbstractContextManager[None]:
-        """Be its only control plane. Raises `LogNotUsable` if there is another one."""
+        """Hold the lock of the control plane. Raises `LogNotUsable` if another process holds it."""
         ...
 
 
 @runtime_checkable
 class Log(ReadableLog, Protocol):
-    """A log of our own, which we may also write to."""
+    """A log that this program may also write to."""
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; nothing happens if it is there with as many partitions.
+        """Create a topic; no effect if it exists with as many partitions.
 
-        Raises `LogNotUsable` if it is there with another number of partitions.
+        Raises `LogNotUsable` if it exists with another number of partitions.
         """
         ...
 
     async def claim(self) -> int:
-        """Become the one writer: a new epoch. Every older epoch is `Fenced` from now on."""
+        """Become the only writer: start a new epoch. Every older epoch is `Fenced` from now on.
+
+        When this returns, appends of older epochs are decided: their records lie before `ends`, or
+        will never exist. So claim first, then read to the end. An epoch is valid for this object
+        alone; on Kafka it corresponds to a `transactional.id`.
+        """
         ...
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append all of the records, in order, or none; durable when this returns.
+        """Append all of the records, or none; durable when this returns.
 
-        The positions are in the order of the records. Raises `Fenced` for an `epoch` that is not
-        the newest, `LogNotUsable` for a topic or partition that is missing; nothing is appended
-        then. Whoever cancels this cannot know which it was: all of them, or none.
+        The records of a partition keep their order. The positions are in the order of the records.
+        Without an epoch the batch is appended beside the only writer, and is never fenced.
+
+        Raises:
+            Fenced: the `epoch` is not the newest; nothing was appended.
+            LogNotUsable: a topic or partition is missing; nothing was appended.
+            LogUnavailable: the log is unreachable. The batch was appended whole or not at all;
+                that is decided before the next answer of `ends`.
+
+        A caller that cancels this cannot know which of the two happened.
         """
         ...
 
-    async def put(self, entries: Sequence[Entry]) -> int:
-        """Take over entries of another log as they are: offsets, gaps, times, aborted marks.
 
-        The order of the entries does not matter; their topics must be there. Entries whose place
-        is taken by an equal entry are skipped, so importing twice adds nothing; the number of
-        entries added is returned. An unequal entry at a place that is taken, or one below the end
-        of its partition in a place where there was a gap, raises `LogNotUsable` and nothing is
-        changed.
+@runtime_checkable
+class EmbeddedLog(Log, Protocol):
+    """A log without brokers: methods do the work of brokers, and imports that brokers refuse."""
+
+    async def add_partitions(self, topic: str, partitions: int) -> None:
+        """Raise the number of partitions of a topic; no effect if it has as many or more."""
+        ...
+
+    async def put(self, entries: Sequence[Entry]) -> int:
+        """Import entries of another log unchanged: offsets, gaps, timestamps, aborted marks.
+
+        The entries may come in any order; their topics must exist. An entry equal to the one at its
+        offset is skipped, so a second import adds nothing. Returns the number of added entries.
+
+        Raises:
+            LogNotUsable: a different entry at an occupied offset, or an entry in a gap below the
+                end of its partition; nothing was changed.
+        """
+        ...
+
+    async def compact(
+        self, topic: str, below: Sequence[int] = (), *, tombstones: bool = False
+    ) -> int:
+        """Remove what Kafka's log cleaner may remove; return the number of entries removed.
+
+        The last entry of each key stays, and so do all ends. `below` gives by partition the offset
+        from which on entries are ignored (in Kafka the active segment; default: the end).
+        `tombstones` also removes tombstones that are the last of their key, as Kafka does after
+        `delete.retention.ms`.
+        """
+        ...
+
+    async def trim(self, topic: str, below: Sequence[int]) -> int:
+        """Remove all entries before these offsets, by partition; return their number.
+
+        Partitions that are left out keep their entries; all ends stay.
         """
         ...

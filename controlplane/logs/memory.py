@@ -1,13 +1,12 @@
-"""A log in memory: the reference for what a log does, and the one scenarios run on."""
+"""Log in memory: the reference implementation of the contract. Scenarios run on it."""
 
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from controlplane.core.entry import Batch, Entry, Position
-from controlplane.logs.changes import Changes, follow
-from controlplane.logs.columns import Columns
-from controlplane.logs.log import Ends, LogUnavailable, Record
-from controlplane.logs.places import (
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.offset_rules import (
     by_place,
     check_epoch,
     check_partitions,
@@ -15,25 +14,27 @@ from controlplane.logs.places import (
     check_topic,
     partition_in,
 )
+from controlplane.logs.partition_columns import PartitionColumns
 from controlplane.logs.spans import below_ends, spans, topic_in, trim_limits
+from controlplane.logs.wakeup import ChangeCounter, follow
 
 
 class MemoryLog:
-    """A log that ends with the process. For one event loop; nothing in it waits, except `tail`."""
+    """Log that ends with the process. It belongs to one event loop; only `tail` waits."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, list[Columns]] = {}
+        self._topics: dict[str, list[PartitionColumns]] = {}
         self._epoch = 0
-        self._changes = Changes()
+        self._changes = ChangeCounter()
         self._closed = False
 
     async def topics(self) -> Mapping[str, int]:
-        """Every topic there is, with its number of partitions."""
+        """All topics, each with its number of partitions."""
         self._check_open()
         return {topic: len(partitions) for topic, partitions in self._topics.items()}
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """Offset of the first record that is still there, per partition."""
+        """Offset of the first record that the log still holds, per partition."""
         return {topic: [each.start for each in self._partitions(topic)] for topic in topics}
 
     async def ends(self, topics: Iterable[str]) -> Ends:
@@ -43,7 +44,7 @@ class MemoryLog:
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """All batches from `start` to `stop`, partition after partition."""
+        """Yield all batches from `start` to `stop`, partition after partition."""
         self._check_open()
         ends = {topic: self._ends(topic) for topic in self._topics}
         for span in spans(topics, ends, start, stop):
@@ -52,28 +53,28 @@ class MemoryLog:
                 self._check_open()
 
     def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
-        """Batches from `start` on, without end."""
+        """Yield batches from `start` on, without end."""
         return follow(self, topics, start, self._changes)
 
     async def close(self) -> None:
-        """Wake the tails that wait. What was appended is gone with the object."""
+        """Close the log and wake waiting tails. The records go with the object."""
         self._closed = True
         self._changes.tell()
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic, unless it is there with as many partitions."""
+        """Create a topic, unless it exists with as many partitions."""
         self._check_open()
         check_partitions(topic, partitions, len(self._topics.get(topic, ())))
-        self._topics.setdefault(topic, [Columns() for _ in range(partitions)])
+        self._topics.setdefault(topic, [PartitionColumns() for _ in range(partitions)])
 
     async def add_partitions(self, topic: str, partitions: int) -> None:
-        """Let a topic have this many partitions; nothing happens if it has as many or more."""
+        """Raise the number of partitions of a topic; no effect if it has as many or more."""
         there = self._partitions(topic)
         check_topic(topic, partitions)
-        there.extend(Columns() for _ in range(partitions - len(there)))
+        there.extend(PartitionColumns() for _ in range(partitions - len(there)))
 
     async def claim(self) -> int:
-        """Become the one writer: a new epoch."""
+        """Become the only writer: start a new epoch and return it."""
         self._check_open()
         self._epoch += 1
         return self._epoch
@@ -81,7 +82,7 @@ class MemoryLog:
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append all of the records, in order, or none."""
+        """Append all records in order, or none."""
         self._check_open()
         check_epoch(epoch, self._epoch)
         places = {(record.topic, record.partition) for record in records}
@@ -97,9 +98,9 @@ class MemoryLog:
         return positions
 
     async def put(self, entries: Sequence[Entry]) -> int:
-        """Take over entries of another log as they are; answers how many were not there yet."""
+        """Import entries of another log unchanged; return the number of new entries."""
         self._check_open()
-        new: list[tuple[Columns, list[Entry]]] = []
+        new: list[tuple[PartitionColumns, list[Entry]]] = []
         for place, ascending in by_place(entries).items():
             columns = self._columns(*place)
             border = bisect_left(ascending, columns.end, key=lambda entry: entry.offset)
@@ -111,7 +112,7 @@ class MemoryLog:
         return sum(len(ascending) for _, ascending in new)
 
     async def add_marker(self, topic: str, partition: int) -> int:
-        """A transaction ends here, as on Kafka: its marker takes an offset that nobody can read."""
+        """Add a transaction marker, as Kafka does: it takes an offset but is no readable record."""
         columns = self._columns(topic, partition)
         check_room(topic, partition, columns.end, 1)
         columns.end += 1
@@ -121,11 +122,11 @@ class MemoryLog:
     async def compact(
         self, topic: str, below: Sequence[int] = (), *, tombstones: bool = False
     ) -> int:
-        """Remove what Kafka's log cleaner may remove; answers how many entries that were.
+        """Remove the entries that Kafka's log cleaner may remove; return their number.
 
         The last entry of each key stays, and so do all ends. `below` gives by partition the offset
-        from which on nothing is looked at (in Kafka the active segment; the end unless given).
-        With `tombstones`, those that are the last of their key go too, as they do in Kafka after
+        from which on entries are ignored (in Kafka the active segment; default: the end).
+        `tombstones` also removes tombstones that are the last of their key, as Kafka does after
         `delete.retention.ms`.
         """
         partitions = self._partitions(topic)
@@ -136,9 +137,9 @@ class MemoryLog:
         )
 
     async def trim(self, topic: str, below: Sequence[int]) -> int:
-        """Remove every entry before these offsets, by partition; answers how many that were.
+        """Remove all entries before these offsets, by partition; return their number.
 
-        Partitions that are left out are left alone; all ends stay.
+        Partitions that are left out keep their entries; all ends stay.
         """
         partitions = self._partitions(topic)
         limits = trim_limits(topic, self._ends(topic), below)
@@ -147,11 +148,11 @@ class MemoryLog:
     def _ends(self, topic: str) -> list[int]:
         return [columns.end for columns in self._partitions(topic)]
 
-    def _partitions(self, topic: str) -> list[Columns]:
+    def _partitions(self, topic: str) -> list[PartitionColumns]:
         self._check_open()
         return topic_in(self._topics, topic)
 
-    def _columns(self, topic: str, partition: int) -> Columns:
+    def _columns(self, topic: str, partition: int) -> PartitionColumns:
         return partition_in(self._partitions(topic), topic, partition)
 
     def _check_open(self) -> None:

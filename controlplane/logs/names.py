@@ -1,10 +1,10 @@
-"""What a log can be called: `kafka://host:port`, `sqlite:///path`, or the path of a file."""
+"""Names of logs: `kafka://host:port`, `sqlite:///path`, or the path of a file."""
 
 import os
 import re
 from pathlib import Path
 
-from controlplane.core.file_sentences import unreadable
+from controlplane.core.text.file_errors import unreadable
 from controlplane.logs.log import LogNotUsable
 
 KAFKA = "kafka://"
@@ -17,7 +17,7 @@ _BROKERS = re.compile(r"[\w.-]+:\d{1,5}(,[\w.-]+:\d{1,5})*", re.ASCII)
 
 
 def is_cluster(where: str) -> bool:
-    """Whether a name means a live cluster."""
+    """Return True for the name of a live cluster."""
     return where.startswith(KAFKA)
 
 
@@ -30,10 +30,10 @@ def check_ours(where: str) -> None:
 
 
 def brokers_of(where: str) -> str:
-    """The brokers in the name of a cluster; empty where it tells none.
+    """Return the brokers in the name of a cluster; empty if the name has none.
 
     Raises:
-        LogNotUsable: there is a login in it, which is not repeated.
+        LogNotUsable: the name contains a login. The message leaves the login out.
     """
     brokers = where.removeprefix(KAFKA)
     if "@" in brokers:
@@ -45,16 +45,16 @@ def brokers_of(where: str) -> str:
 
 
 def without_login(where: str) -> str:
-    """The name of a log as it may be shown."""
+    """Return the name of a log without the login, for display."""
     scheme, found, rest = where.partition("://")
     return f"{scheme}{found}{rest.rpartition('@')[2]}" if scheme == "kafka" else where
 
 
 def path_of(where: str) -> Path:
-    """The path in `sqlite:///path` (of `sqlite:////path`: an absolute one), or the text itself.
+    """Return the path in `sqlite:///path` (absolute in `sqlite:////path`), or the text itself.
 
     Raises:
-        LogNotUsable: a scheme that is none of ours, a log in memory, or nothing at all.
+        LogNotUsable: an unknown scheme, a log in memory, or an empty name.
     """
     if not where.strip():
         raise LogNotUsable(f"no log is named: give {_FORMS}")
@@ -72,16 +72,16 @@ def path_of(where: str) -> Path:
 
 
 def is_embedded(where: str) -> bool:
-    """Whether a name means an embedded log: it says so, or a SQLite file lies there."""
+    """Return True for an embedded log: by the scheme, or because the file is a SQLite file."""
     return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
 
 
 class NoSuchLog(LogNotUsable):
-    """There is no file at the path of a log."""
+    """The path of a log leads to no file."""
 
 
 def check_file(path: Path) -> None:
-    """Raise `LogNotUsable` where no file lies that can be read."""
+    """Raise `LogNotUsable` unless the path leads to a readable file with content."""
     try:
         _check_kind(path)
         with path.open("rb") as file:
@@ -104,7 +104,7 @@ def _check_kind(path: Path) -> None:
 
 
 def _advice(path: Path) -> str:
-    """What may have been meant by the path of a file that is not there."""
+    """Suggest a correction for a path without a file."""
     if _BROKERS.fullmatch(str(path)):
         return f"for a cluster say {KAFKA}{path}"
     other = Path(str(path).removeprefix("/") if path.is_absolute() else f"/{path}")
@@ -120,4 +120,4 @@ def _magic(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(len(_MAGIC))
     except OSError:
-        return b""  # whoever opens it says why
+        return b""  # the caller opens the file next and reports the error

@@ -1,62 +1,62 @@
-"""Where a log keeps what was folded of it: bytes in pieces, which the log does not understand.
+"""Storage for snapshots of a log: bytes in pieces, which the log does not interpret.
 
-A log need not do so. One that does keeps snapshots topic by topic, and lets go of those of a topic
-as soon as a record of it is removed (by compaction or retention): what is kept is always what
-folding the records would give that are there.
+Storage is optional. A log that has it keeps snapshots per topic. It drops the snapshots of a topic
+as soon as a record of that topic is removed (by compaction or retention). So a snapshot always
+equals a fold of the records that the log still holds.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
-class Kept(NamedTuple):
-    """A snapshot that is complete: under which number it lies, and what its maker says of it."""
+class StoredSnapshot(NamedTuple):
+    """A complete snapshot: its number, its kind, and the description that its writer gave."""
 
     number: int
     kind: str
     about: bytes
 
 
-class Shelf(Protocol):
-    """The snapshots of one log. They are made in steps: `begin`, `add` by and by, `finish`."""
+class SnapshotStore(Protocol):
+    """Snapshots of one log. A writer calls `begin`, then `add` repeatedly, then `finish`."""
 
-    async def kept(self, topic: str, kind: str | None = None) -> Sequence[Kept]:
-        """The complete snapshots of a topic of this kind, or of every kind, the newest first."""
+    async def kept(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
+        """Complete snapshots of a topic, of one kind or of all kinds, newest first."""
         ...
 
     def pieces(self, number: int) -> AsyncIterator[bytes]:
-        """The pieces of a snapshot, as they were added. What is gone meanwhile is left out."""
+        """Pieces of a snapshot in the order of `add`. Pieces removed meanwhile are left out."""
         ...
 
     async def begin(self, topic: str, kind: str) -> int:
-        """Begin a snapshot, before any of its records is read; answers its number.
+        """Begin a snapshot and return its number. Call it before reading any of its records.
 
-        One of this topic and kind that somebody has begun and not finished is dropped.
+        An unfinished snapshot of the same topic and kind is dropped.
         """
         ...
 
     async def add(self, number: int, pieces: Sequence[bytes]) -> bool:
-        """Add pieces; False if the snapshot is none any more, because records were removed."""
+        """Add pieces; return False if the snapshot was dropped, because records were removed."""
         ...
 
     async def finish(self, number: int, about: bytes, room: int) -> bool:
-        """Say that it is complete; of its topic only the newest `room` snapshots stay.
+        """Mark the snapshot complete; only the newest `room` snapshots of its topic stay.
 
-        Answers False, and nothing is changed, if it is none any more.
+        Returns False and changes nothing if the snapshot was dropped.
         """
         ...
 
 
 @runtime_checkable
 class HasSnapshots(Protocol):
-    """A log that may keep snapshots."""
+    """A log that may store snapshots."""
 
     @property
-    def snapshots(self) -> Shelf | None:
-        """Where they are; None where there are none, and none can be."""
+    def snapshots(self) -> SnapshotStore | None:
+        """The storage; None if this log stores no snapshots."""
         ...
 
 
-def shelf_of(log: object) -> Shelf | None:
-    """Where a log keeps snapshots, if it does."""
+def shelf_of(log: object) -> SnapshotStore | None:
+    """Return the snapshot storage of a log; None if it has none."""
     return log.snapshots if isinstance(log, HasSnapshots) else None

@@ -1,14 +1,15 @@
-"""Which offsets of which partitions a read covers."""
+"""Spans of offsets that a read covers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from controlplane.logs.log import Ends, LogNotUsable
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogNotUsable
 
 V = TypeVar("V")
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets `start` (included) to `stop` (excluded) of one partition."""
 
     topic: str
@@ -19,11 +20,11 @@ class Span(NamedTuple):
 
 def spans(
     topics: Iterable[str], ends: Ends, start: Ends | None = None, stop: Ends | None = None
-) -> list[Span]:
-    """The non-empty spans of a read from `start` to `stop`, within the `ends` as they are now.
+) -> list[OffsetSpan]:
+    """Return the non-empty spans of a read from `start` to `stop`, limited by the current `ends`.
 
-    Raises `LogNotUsable` for a topic that is missing in `ends` or has fewer partitions than
-    offsets are given for.
+    Raises `LogNotUsable` for a topic that `ends` lacks, and for more offsets than a topic has
+    partitions.
     """
     found = []
     for topic in dict.fromkeys(topics):
@@ -33,12 +34,12 @@ def spans(
         for partition, end in enumerate(upto):
             begin, behind = max(0, first[partition]), min(last[partition], end)
             if begin < behind:
-                found.append(Span(topic, partition, begin, behind))
+                found.append(OffsetSpan(topic, partition, begin, behind))
     return found
 
 
 def topic_in(topics: Mapping[str, V], topic: str) -> V:
-    """What is known of a topic. Raises `LogNotUsable` if it is missing."""
+    """Return the item of a topic. Raises `LogNotUsable` for a missing topic."""
     try:
         return topics[topic]
     except KeyError:
@@ -48,17 +49,17 @@ def topic_in(topics: Mapping[str, V], topic: str) -> V:
 
 
 def below_ends(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[int]:
-    """Offsets as given in `below`, no higher than the ends, which also stand for missing ones."""
+    """Limit the offsets in `below` to the ends; a missing offset becomes the end."""
     return [min(pair) for pair in zip(_padded(topic, below, ends), ends, strict=True)]
 
 
 def trim_limits(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[int]:
-    """Offsets as given in `below`, no higher than the ends; 0 stands for missing ones."""
+    """Limit the offsets in `below` to the ends; a missing offset becomes 0."""
     return [min(pair) for pair in zip(_padded(topic, below, [0] * len(ends)), ends, strict=True)]
 
 
 def _padded(topic: str, offsets: Sequence[int], default: Sequence[int]) -> Sequence[int]:
-    """Offsets as given, the default for partitions that were left out."""
+    """Return the offsets, filled up with the default for partitions that were left out."""
     if len(offsets) > len(default):
         message = f"Topic {topic!r} has {len(default)} partitions, but {len(offsets)} offsets"
         raise LogNotUsable(f"{message} were given for it")

@@ -1,1 +1,1 @@
-"""Connect's HTTP surface: `reads` answers from a state, `errors` knows the status codes."""
+"""Connect's HTTP surface: endpoints that read a log and run commands on it."""

@@ -1,17 +1,19 @@
-"""The ASGI application: Connect's REST API over a log that is followed, and commands if it may.
+"""ASGI application: Connect's REST API over a followed log, with commands if they are configured.
 
-A plain function of scope, receive and send over one table (`routes`). A framework's router would
-stand in the way of exact answers: Connect routes on the raw path (a connector's name may hold a
-slash), writes errors without `Content-Type` before a route has matched, and its JSON is Jackson's.
-Starlette lends what does not: headers and responses. It can be mounted beneath any path of another
-ASGI application.
+The application is a plain function of scope, receive and send over one table of endpoints. It uses
+no framework's router, because exact answers need three things that a router prevents:
 
-Beneath `/compat/{release}` the same is answered as that release of Kafka does. Each reading
-endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a moment:
-`config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is too new
-to be known, it is answered as the newest that is, and where a vector leaves something open, it is
-taken as it is meant; the header `NOTICE` says so. It also says when the log is not followed just
-now, so that an answer may be old.
+- Connect routes on the raw path: a connector's name may hold a slash.
+- Connect writes errors without `Content-Type` until a route has matched.
+- Its JSON is Jackson's.
+
+Starlette provides headers and responses. Another ASGI application can mount this one at any path.
+
+Beneath `/compat/{release}` the application answers as that release of Kafka does. Each reading
+endpoint takes two query parameters that Connect does not have: `as_of=` (a moment: `config@57`, a
+time, a vector of end offsets) and `profile=` (a release). A release that is too new is answered as
+the newest known one. A vector that leaves topics open is completed. The header `NOTICE` reports
+both, and it reports an outage of the log, because answers may then be old.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,12 +26,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.profiles import Profile, UnknownRelease, resolve
+from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, apart
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
-from controlplane.rest import routes
-from controlplane.rest.calls import Call, Service
+from controlplane.rest.endpoints.responders import RESPONDERS
+from controlplane.rest.endpoints.router import Offering, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
@@ -40,19 +42,22 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
-from controlplane.rest.leaving import ClientLeft, unless_left
-from controlplane.rest.pages import Refused
-from controlplane.rest.repeating import Repeat
-from controlplane.rest.requests import Request, as_accepted, read_request
-from controlplane.rest.wire import response
+from controlplane.rest.http.disconnects import ClientLeft, unless_left
+from controlplane.rest.http.jetty_errors import Refused
+from controlplane.rest.http.request_reader import read_request
+from controlplane.rest.http.response_cache import Repeat
+from controlplane.rest.http.wire import response
+from controlplane.rest.requests import Request, as_accepted
+from controlplane.rest.security.request_info import RequestInfo, asked
+from controlplane.rest.service import Call, Service
 
 __all__ = ["NOTICE", "App"]
 
 CLIENT_LEFT = 499
-"""Status of a request in the log whose client left before the answer; it is sent to nobody."""
+"""Status logged for a request whose client left before the answer; it is never sent."""
 
 TEXT_IN_A_MEMBER = 100
-"""Characters of a text that take as long to encode as a member, where many are escaped."""
+"""Characters of heavily escaped text that take as long to encode as one member."""
 
 
 class App:
@@ -60,6 +65,11 @@ class App:
 
     def __init__(self, service: Service, logger: Logger | None = None) -> None:
         self._service = service
+        self._offering = Offering(
+            service.part,
+            read_only=service.commands is None,
+            plans=service.planner is not None,
+        )
         self._logger = logger or silent()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,8 +77,8 @@ class App:
         if scope["type"] != "http":
             raise NotImplementedError(f"no {scope['type']} here: only HTTP requests are answered")
         began, moves = perf_counter(), self._service.follower.moves
-        request = read_request(scope)
-        given = await self.answer(request, receive)
+        request, about = read_request(scope), asked(scope, self._service.dialect)
+        given = await self.answer(request, about, receive)
         given, sent = await apart(partial(self._made, given, request), _parts(given.body))
         tell = partial(
             self._logger.info,
@@ -88,7 +98,7 @@ class App:
         await sent(scope, receive, send)
 
     def _made(self, given: Answer, request: Request) -> tuple[Answer, Response]:
-        """The answer as it is sent; one that cannot be written is a defect of ours, too."""
+        """Return the answer as an HTTP response; an encoding failure becomes a 500 answer."""
         try:
             return given, response(given, request.method)
         except Exception as error:
@@ -97,7 +107,7 @@ class App:
             return told, response(told, request.method)
 
     def _until(self, moves: int) -> Callable[[], bool] | None:
-        """Tells whether all is as it was when so much was known; None where that is of no use."""
+        """Return a check that `moves` is still current; None while the log is not followed."""
         follower, commands = self._service.follower, self._service.commands
 
         def followed() -> bool:
@@ -106,14 +116,16 @@ class App:
 
         return (lambda: follower.moves == moves and followed()) if followed() else None
 
-    async def answer(self, request: Request, receive: Receive | None = None) -> Answer:
-        """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
-        given = await self._answer_or_error(request, receive)
+    async def answer(self, request: Request, about: RequestInfo, receive: Receive) -> Answer:
+        """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
+        given = await self._answer_or_error(request, about, receive)
         return given.noticed((*_on_release(request.profile), *self._on_log()))
 
-    async def _answer_or_error(self, request: Request, receive: Receive | None) -> Answer:
+    async def _answer_or_error(
+        self, request: Request, about: RequestInfo, receive: Receive
+    ) -> Answer:
         try:
-            return await self._answer(request, receive)
+            return await self._answer(request, about, receive)
         except Refused as error:
             return error.paged(request.method, request.base)
         except RestError as error:
@@ -128,28 +140,22 @@ class App:
             self._logger.exception("defect", target=request.target)
             return _defect(error)
 
-    async def _answer(self, request: Request, receive: Receive | None) -> Answer:
-        profile = self._service.dialect
+    async def _answer(self, request: Request, about: RequestInfo, receive: Receive) -> Answer:
         if request.profile is not None:
-            profile = Profile.of(request.profile)
-        service = self._service
-        found, endpoint, names, query, notice = routes.routed(
-            request,
-            profile,
-            part=service.part,
-            read_only=service.commands is None,
-            plans=service.planner is not None,
-        )
+            Profile.of(request.profile)  # refuses an unknown release
+        service, profile, target = self._service, about.profile, about.target
+        methods, endpoint, names, notice = route(request, target, profile, self._offering)
         if endpoint is None:
-            return allowed(routes.methods_of(found), request.headers.get("accept", ""))
+            return allowed(methods_of(methods), request.headers.get("accept", ""))
         body = None
-        if endpoint.reads_body and receive is not None:
+        if endpoint.reads_body:
             body = await _body_of(receive)
             untold = endpoint.needs_type(profile) and "content-type" not in request.headers
             if body and untold:
                 raise MissingMediaType
-        work = endpoint.answer(Call(self._service, request, profile, names, query, body))
-        if endpoint.reads_log and receive is not None:
+        respond = RESPONDERS[endpoint.place]
+        work = respond(Call(service, request, profile, names, target.query, body))
+        if endpoint.reads_log:
             given = await unless_left(work, receive)
         else:
             given = await work
@@ -157,7 +163,7 @@ class App:
         return given._replace(content_type=as_accepted(given.content_type, request.headers))
 
     def _on_log(self) -> tuple[str, ...]:
-        """What is to be said about the log: that it is not followed just now."""
+        """Return notices about the log: commands are fenced, or the log is not followed."""
         failure = self._service.follower.failure
         fenced = self._service.commands and self._service.commands.failure
         told = () if fenced is None else (f"no command is carried out here any more: {fenced}",)
@@ -168,15 +174,15 @@ class App:
 
 
 def _parts(body: Any) -> int:
-    """Number of members of an answer, as far as they are worth counting; long texts are several."""
+    """Number of members of an answer, counted up to `LARGE`; a long text counts as several."""
     count, waiting = 0, [body]
     for value in waiting:
-        if isinstance(value, Mapping):
-            waiting += islice(value.values(), LARGE)
+        if isinstance(value, str):
+            count += len(value) // TEXT_IN_A_MEMBER
         elif isinstance(value, list | tuple):
             waiting += islice(value, LARGE)
-        elif isinstance(value, str):
-            count += len(value) // TEXT_IN_A_MEMBER
+        elif isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - dict is quick
+            waiting += islice(value.values(), LARGE)
         count += 1
         if count > LARGE:
             break
@@ -184,21 +190,21 @@ def _parts(body: Any) -> int:
 
 
 def _defect(error: Exception) -> Answer:
-    """A defect of ours is told as Connect tells its own."""
+    """Return the 500 answer for an unexpected exception, in Connect's words."""
     return Failed(f"{type(error).__name__}: {error}").answer()
 
 
 def _on_release(release: str | None) -> tuple[str, ...]:
-    """What is to be said about a release that is asked for: that it is too new to be known."""
+    """Return a notice if the requested release is too new to be known."""
     try:
         warning = resolve(release).warning if release is not None else None
     except UnknownRelease:
-        return ()  # the answer says so itself
+        return ()  # the answer reports it
     return () if warning is None else (warning,)
 
 
 async def _body_of(receive: Receive) -> bytes | None:
-    """All of a body; None where there is none."""
+    """Read a whole body; None if it is empty."""
     parts: list[bytes] = []
     more = True
     while more:

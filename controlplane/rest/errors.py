@@ -1,6 +1,6 @@
-"""The only place that knows HTTP status codes, and how Connect words what it refuses.
+"""HTTP status codes, answers, and errors in Connect's words. No other module knows status codes.
 
-Sorted by whose fault it is: `NotFound` and `BadRequest` are the asker's, `Failed` is the worker's.
+Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `Failed` is the worker's.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -35,19 +35,19 @@ EVENTS = "text/event-stream"
 
 
 NOTICE = "x-controlplane-notice"
-"""A header of ours: how the question was understood and whether the log is followed, in a sentence
-or a few, split by `; `."""
+"""Response header of this project: notices about the request and the log, separated by `; `."""
 
 NOTICES_SHOWN = 5
-"""Notices that are told; the rest is counted: a header has room for some lines."""
+"""Maximum number of notices in the header; the rest is only counted, to bound the header's
+length."""
 
 
 NOT_KEPT = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
-"""A header of pages that Jetty writes about errors."""
+"""Cache header of Jetty's error pages."""
 
 
 class Answer(NamedTuple):
-    """What goes back to the asker. `body` is a JSON value, or text where the type is HTML or text.
+    """Response to the client. `body` is a JSON value, or text if the type is HTML or plain text.
 
     Without a `content_type` the header is left out, as Connect does before a route has matched.
     """
@@ -57,27 +57,27 @@ class Answer(NamedTuple):
     content_type: str | None = JSON
     headers: Mapping[str, str] = MappingProxyType({})
     stream: AsyncIterator[bytes] | None = None
-    """The body, where it comes bit by bit and may never end."""
+    """The body as a stream of chunks that may never end."""
     pure: bool = False
-    """Whether it depends on nothing but the request and what is known now."""
+    """True if the answer depends only on the request and the current state."""
 
     def noticed(self, notices: Sequence[str]) -> "Answer":
-        """The same answer, telling what is to be noticed about it."""
+        """Return the same answer with notices added to its header."""
         if not notices:
             return self
         more = len(notices) - NOTICES_SHOWN
         told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
         known = [self.headers[NOTICE]] if NOTICE in self.headers else []
-        # Somebody may have put line breaks around the release, or a strange letter into the name of
-        # a host: a header has none.
+        # A release may come with line breaks, and a host name with non-ASCII letters: neither is
+        # allowed in a header.
         line = " ".join("; ".join(told).split()).encode("unicode_escape").decode()
         return self._replace(headers={**self.headers, NOTICE: "; ".join([*known, line])})
 
 
 def allowed(methods: Sequence[str], accepted: str) -> Answer:
-    """What an endpoint says when asked by which methods it can be asked (`OPTIONS`).
+    """Return the answer to `OPTIONS`: the methods of an endpoint.
 
-    Whoever accepts no text gets an empty body of the first type that he names.
+    A client that accepts no text gets an empty body of the first type that it names.
     """
     listed = {"allow": ",".join(methods)}
     wanted = [one.partition(";")[0].strip().lower() for one in accepted.split(",")]
@@ -87,26 +87,26 @@ def allowed(methods: Sequence[str], accepted: str) -> Answer:
 
 
 class RestError(Exception):
-    """A request that is answered with an error; the message is the one on the wire."""
+    """An error that is answered to the client; its message is the one on the wire."""
 
     status = INTERNAL_ERROR
     content_type: str | None = JSON
 
     def answer(self) -> Answer:
-        """The error as Connect writes it (`ErrorMessage`)."""
+        """Return the error as Connect writes it (`ErrorMessage`)."""
         message = str(self) if self.args else None
         body = {"error_code": self.status, "message": message}
         return Answer(self.status, body, self.content_type)
 
 
 class NotFound(RestError):
-    """There is no such connector, task or status."""
+    """The connector, task or status does not exist."""
 
     status = NOT_FOUND
 
 
 class NoSuchPath(RestError):
-    """No route has this path, in this release."""
+    """The release has no route with this path."""
 
     status = NOT_FOUND
     content_type = None
@@ -116,7 +116,7 @@ class NoSuchPath(RestError):
 
 
 class NoSuchMethod(RestError):
-    """The route is there, but not for this method."""
+    """The route exists, but not for this method."""
 
     status = METHOD_NOT_ALLOWED
     content_type = None
@@ -126,12 +126,12 @@ class NoSuchMethod(RestError):
 
 
 class OnlyRead(RestError):
-    """Something would be changed where the log is only read."""
+    """A change was requested from a read-only service."""
 
     status = METHOD_NOT_ALLOWED
 
     def __init__(self, *, plans: bool) -> None:
-        """`plans`: a dry run would have been answered."""
+        """`plans`: True if the service answers dry runs."""
         super().__init__(
             "This service only reads its log and changes nothing: ask a worker of the cluster, or "
             "whoever writes the log"
@@ -140,7 +140,7 @@ class OnlyRead(RestError):
 
 
 class NotAcceptable(RestError):
-    """The asker wants something that is no JSON."""
+    """The client accepts no JSON."""
 
     status = NOT_ACCEPTABLE
     content_type = None
@@ -150,7 +150,7 @@ class NotAcceptable(RestError):
 
 
 class UnsupportedMediaType(RestError):
-    """The asker sends something that is no JSON."""
+    """The client sends a body that is not JSON."""
 
     status = UNSUPPORTED_MEDIA_TYPE
     content_type: str | None = None
@@ -160,37 +160,37 @@ class UnsupportedMediaType(RestError):
 
 
 class MissingMediaType(UnsupportedMediaType):
-    """A body comes and nobody says what it is: by then a method has matched."""
+    """A body has no `Content-Type`; this is detected after a method has matched."""
 
     content_type = JSON
 
 
 class BadRequest(RestError):
-    """What is asked cannot be done as it is asked, whatever the state."""
+    """The request is invalid in every state."""
 
     status = BAD_REQUEST
 
 
 class BadQuestion(RestError):
-    """One of our own query parameters (`as_of`, `profile`) cannot be understood."""
+    """A query parameter of this project (`as_of`, `profile`) cannot be parsed."""
 
     status = BAD_REQUEST
 
 
 class Failed(RestError):
-    """The worker fails at this."""
+    """The worker failed to carry out the request."""
 
     status = INTERNAL_ERROR
 
 
 class Forbidden(RestError):
-    """The worker's settings do not allow it."""
+    """The worker's settings do not allow the request."""
 
     status = FORBIDDEN
 
 
 class Unauthorized(RestError):
-    """Nobody knows who asks. `challenges` say how to tell it (`WWW-Authenticate`)."""
+    """The caller is unknown. `challenges` lists the accepted schemes (`WWW-Authenticate`)."""
 
     status = UNAUTHORIZED
 
@@ -199,12 +199,12 @@ class Unauthorized(RestError):
         self.challenges = challenges
 
     def answer(self) -> Answer:
-        """With the challenges, without which a client need not try again."""
+        """Add the challenges: without them a client does not try again."""
         return super().answer()._replace(headers={"www-authenticate": ", ".join(self.challenges)})
 
 
 def unauthorized_by_extension(method: str) -> Answer:
-    """The same as Connect's own extension for basic authentication says it: text called JSON.
+    """Return the refusal of Connect's basic authentication extension: text that is labelled JSON.
 
     Source: `JaasBasicAuthFilter`.
     """
@@ -213,7 +213,7 @@ def unauthorized_by_extension(method: str) -> Answer:
 
 
 class Conflict(RestError):
-    """It is there already, or somebody else is changing it just now."""
+    """The connector exists already, or another change is under way."""
 
     status = CONFLICT
 
@@ -225,7 +225,7 @@ class NotReady(RestError):
 
 
 class ShuttingDown(RestError):
-    """The service ends before the request is done. A worker answers 500 to that (`compat`)."""
+    """The service ends before the request is done; a worker answers 500 in that case (`compat`)."""
 
     def __init__(self, *, compat: bool) -> None:
         super().__init__("Worker is shutting down")
@@ -233,44 +233,44 @@ class ShuttingDown(RestError):
 
 
 class _Ending(RestError):
-    """What has been sent is left unread, so the connection is of no more use."""
+    """Base of errors that leave a request unread, so that the connection must be closed."""
 
     def answer(self) -> Answer:
         return super().answer()._replace(headers={"connection": "close"})
 
 
 class BodyTooLarge(_Ending):
-    """The body has more bytes than are read."""
+    """The body exceeds the byte limit or the value limit."""
 
     status = TOO_LARGE
 
 
 class BodyTooSlow(_Ending):
-    """The body does not come in time."""
+    """The body did not arrive in time."""
 
     status = REQUEST_TIMEOUT
 
 
 class BodyCutOff(_Ending):
-    """The client has gone away in the middle of a body: there is nobody to read this."""
+    """The client disconnected in the middle of a body; this answer is never read."""
 
     status = BAD_REQUEST
 
 
 class HeadTooLarge(_Ending):
-    """The target or the headers of a request are longer than they may be."""
+    """The target and headers of a request exceed their limit."""
 
     status = HEADERS_TOO_LARGE
 
 
 class TargetTooLong(HeadTooLarge):
-    """The target alone is too long."""
+    """The target alone exceeds the limit."""
 
     status = URI_TOO_LONG
 
 
 class TooBusy(RestError):
-    """As many requests are being answered as may be."""
+    """The limit of concurrent requests is reached."""
 
     status = UNAVAILABLE
 
@@ -292,7 +292,7 @@ _REFUSALS: Mapping[Reason, type[RestError]] = MappingProxyType(
 
 
 def refused(rejected: Rejected) -> RestError:
-    """What a refusal is on the wire. A command that a release has not got has no path there."""
+    """Map a rejected command to its REST error; an unsupported command is an unknown path."""
     if rejected.reason is Reason.NOT_OFFERED:
         return NoSuchPath()
     error = _REFUSALS[rejected.reason]

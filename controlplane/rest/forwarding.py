@@ -1,17 +1,17 @@
-"""Who carries out a command: the worker that is asked, or the leader, to whom it is passed on.
+"""Forwarding of commands from a worker to the leader of its group.
 
-A worker first does what it can by itself. What it can tell without the leader it answers at once;
-only then it forwards, with method, path and body. Kafka: `HerderRequestHandler`,
-`DistributedHerder`.
+A worker first does what it can do alone. It answers at once where it needs no leader. Otherwise it
+forwards the request with method, path and body. Kafka: `HerderRequestHandler`, `DistributedHerder`.
 """
 
 from collections.abc import Mapping
 
-from controlplane.core import commands, javajson
+from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, CreateConnector
+from controlplane.core.java import json_converter
 from controlplane.core.plan import Reason, Rejected
-from controlplane.core.profiles import Profile
-from controlplane.rest.entities import TARGETS
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import Failed
 
 _BY_ANYBODY = (
@@ -32,28 +32,28 @@ _TOLD_AT_ONCE: Mapping[type, frozenset[Reason]] = {
     commands.RestartConnector: _UNKNOWN,
     commands.RestartTask: _UNKNOWN,
 }
-"""What the worker that is asked refuses before it looks for the leader."""
+"""Reasons for which a worker rejects each command before it looks for the leader."""
 
 
 def forwards(command: AnyCommand, profile: Profile) -> bool:
-    """Whether a worker that does not lead passes this on.
+    """Return True if a worker that does not lead forwards this command.
 
-    A restart that leaves no record is the affair of whoever runs the connector or task; the leader
-    knows who that is.
+    A restart that writes no record goes to the worker that runs the connector or task. The leader
+    knows that worker.
     """
     return not (profile.any_worker_writes and isinstance(command, _BY_ANYBODY))
 
 
 def told_at_once(command: AnyCommand, rejected: Rejected) -> bool:
-    """Whether the worker that is asked says so itself, though it would have to forward."""
+    """Return True if the worker itself sends this rejection, without forwarding."""
     return rejected.reason in _TOLD_AT_ONCE.get(type(command), ())
 
 
 def body_passed_on(command: AnyCommand, body: bytes | None, profile: Profile) -> bytes | None:
-    """The body as the leader gets it.
+    """Return the body that the leader receives.
 
-    Releases that know of initial states write one in any case, as null where none was asked for: a
-    leader that has never heard of the field refuses it.
+    Releases with initial states always write that field, with null if the client sent none. A
+    leader of an older release refuses the unknown field.
     """
     if not isinstance(command, CreateConnector) or not profile.forwards_null_state:
         return body
@@ -63,16 +63,16 @@ def body_passed_on(command: AnyCommand, body: bytes | None, profile: Profile) ->
         "config": command.config,
         "initial_state": None if wanted is None else TARGETS[wanted],
     }
-    return javajson.encode(passed_on)
+    return json_converter.encode(passed_on)
 
 
 def unreachable() -> Failed:
-    """The leader does not answer: it is gone, and the group has not noticed yet."""
+    """Return the error for a leader that has left but is still in the group."""
     return _not_passed_on("java.net.ConnectException: Connection refused")
 
 
 def broken_off() -> Failed:
-    """The leader has gone away before it answered. Nobody knows what it has done."""
+    """Return the error for a leader that left before it answered. Its result is unknown."""
     return _not_passed_on("java.io.EOFException")
 
 

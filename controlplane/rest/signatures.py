@@ -1,4 +1,4 @@
-"""Requests among workers: whether they are signed with the cluster's session key (KIP-507).
+"""Signatures of requests among workers, made with the cluster's session key (KIP-507).
 
 Kafka: `InternalRequestSignature`, `DistributedHerder#requestNotSignedProperly`.
 """
@@ -13,12 +13,12 @@ from controlplane.core.records import SessionKey
 from controlplane.rest.errors import BadRequest, Forbidden, NotReady
 
 AUTHORIZATION = "x-connect-authorization"
-"""The signature, in base64."""
+"""Header with the signature in base64."""
 
 ALGORITHM = "x-connect-request-signature-algorithm"
 
 _ACCEPTED = "HmacSHA256"
-"""Kafka's default of `inter.worker.verification.algorithms`, and of every cluster we know."""
+"""Accepted algorithm: Kafka's default of `inter.worker.verification.algorithms`."""
 
 _KNOWN_TO_JAVA = re.compile(
     r"Hmac(MD5|SHA1|SHA(3-)?(224|256|384|512)|SHA512/(224|256))"
@@ -27,25 +27,25 @@ _KNOWN_TO_JAVA = re.compile(
     r"|SslMac(MD5|SHA1)",
     re.IGNORECASE,
 )
-"""Algorithms that a Java machine brings; it does not mind capitals, a worker does."""
+"""Algorithms that Java provides. Java ignores their case; a worker does not."""
 
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 
 
 class Signature(NamedTuple):
-    """What a request says of who sent it, and the key with which that can be checked."""
+    """Signature of a request, with the session key that verifies it."""
 
     algorithm: str
     encoded: str
     key: SessionKey | None
 
     def check(self, body: bytes) -> None:
-        """Make sure that a worker of this cluster has sent this body.
+        """Verify that a worker of this cluster has sent this body.
 
         Raises:
-            BadRequest: the signature is none, or of another kind.
-            NotReady: no key has been read yet.
-            Forbidden: somebody else has signed it.
+            BadRequest: the signature is malformed, or its algorithm is not accepted.
+            NotReady: no session key has been read yet.
+            Forbidden: the signature does not match.
         """
         if not _KNOWN_TO_JAVA.fullmatch(self.algorithm):
             raise BadRequest(f"Algorithm {self.algorithm} not available")
@@ -59,14 +59,14 @@ class Signature(NamedTuple):
 
 
 def signature(headers: Mapping[str, str], key: SessionKey | None) -> Signature | None:
-    """The signature of a request; None: it has none."""
+    """Return the signature of a request; None if it has none."""
     if AUTHORIZATION not in headers or ALGORITHM not in headers:
         return None
     return Signature(headers[ALGORITHM], headers[AUTHORIZATION], key)
 
 
 def _decoded(text: str) -> bytes:
-    """What Java's decoder makes of it. Raises `BadRequest` with its words."""
+    """Decode base64 as Java does. Raises `BadRequest` with Java's words."""
     wrong = _NO_BASE64.search(text)
     if wrong is not None:
         raise BadRequest(f"Illegal base64 character {ord(wrong[0]):x}")

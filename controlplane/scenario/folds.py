@@ -3,7 +3,7 @@
 The main fold applies entries one by one. The bulk loader, which takes a way of its own to the same
 state, is always the second. Other packages register theirs under the entry point group
 `controlplane.folds`: a callable like `Refold`; or, under `controlplane.folds.together`, one that is
-asked for everything at once (`Together`). Whatever differs is printed with the fold's name.
+asked for everything at once (`BatchFold`). Whatever differs is printed with the fold's name.
 """
 
 from collections import defaultdict
@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.evolve.bulk import load
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.bulk import load
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.extras import install_command
+from controlplane.terminal.extras import install_command
 
 GROUP = "controlplane.folds"
 TOGETHER = "controlplane.folds.together"
@@ -38,7 +38,7 @@ class Refold(Protocol):
         ...
 
 
-class Ask(NamedTuple):
+class FoldTask(NamedTuple):
     """A log, and who reads it."""
 
     entries: tuple[Entry, ...]
@@ -48,19 +48,19 @@ class Ask(NamedTuple):
     exactly_once: bool
 
 
-class Together(Protocol):
+class BatchFold(Protocol):
     """The same for many logs at once: of one that needs seconds before it begins."""
 
-    def __call__(self, asks: Sequence[Ask], /) -> list[ClusterState]:
-        """What each reader knows."""
+    def __call__(self, asks: Sequence[FoldTask], /) -> list[ClusterState]:
+        """State of each reader."""
         ...
 
 
-class Asks:
+class FoldTasks:
     """Remembers what is asked, and answers once that was asked elsewhere."""
 
     def __init__(self) -> None:
-        self._asks: dict[Ask, None] = {}  # each once, in order
+        self._asks: dict[FoldTask, None] = {}  # each once, in order
 
     def remember(
         self,
@@ -71,11 +71,11 @@ class Asks:
         exactly_once: bool = False,
     ) -> ClusterState:
         """Answer as the main fold does, for now."""
-        self._asks[Ask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
+        self._asks[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
         return fold(entries, profile, topics=topics, exactly_once=exactly_once)
 
-    def answered(self, together: Together) -> Refold:
-        """What answers as this does, who is asked for all of it now."""
+    def answered(self, together: BatchFold) -> Refold:
+        """A fold that answers from one batch run over all remembered tasks."""
         asks = list(self._asks)
         states = dict(zip(asks, together(asks), strict=True))
 
@@ -86,7 +86,7 @@ class Asks:
             topics: Topics | None = None,
             exactly_once: bool = False,
         ) -> ClusterState:
-            return states[Ask(tuple(entries), profile, topics or Topics(), exactly_once)]
+            return states[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)]
 
         return refold
 
@@ -116,7 +116,7 @@ class Folds(NamedTuple):
 
     main: Refold = fold
     others: Mapping[str, Refold] = MappingProxyType({"bulk": bulk})
-    together: Mapping[str, Together] = MappingProxyType({})
+    together: Mapping[str, BatchFold] = MappingProxyType({})
 
 
 def with_registered(names: Sequence[str]) -> Folds:

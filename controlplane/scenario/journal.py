@@ -1,19 +1,19 @@
-"""What is done, step by step, as the log itself tells: what is new since it was looked at."""
+"""Steps as the log shows them: the records that are new since the last look."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from controlplane.core.commands import Asked
+from controlplane.core.commands import CommandRequest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import AnyAction, Step
 from controlplane.logs.log import ReadableLog
 
 
-class Deed(NamedTuple):
+class JournalStep(NamedTuple):
     """A step of a plan that has been done: the records it has left, or the action it was."""
 
-    asked: Asked
+    asked: CommandRequest
     step: str
     entries: Sequence[Entry]
     action: AnyAction | None = None
@@ -26,18 +26,18 @@ class Journal:
         self._log = log
         self._unseen = unseen
         self._ends: dict[str, Sequence[int]] = {}
-        self._deeds: list[Deed] = []
+        self._deeds: list[JournalStep] = []
 
     async def begin(self) -> None:
-        """What there is now has been written before."""
+        """Skip the records that are in the log now."""
         await self._news()
         self._deeds = []
 
-    async def note(self, asked: Asked, step: Step) -> None:
+    async def note(self, asked: CommandRequest, step: Step) -> None:
         """A step has been done."""
-        self._deeds.append(Deed(asked, step.name, await self._news(), step.action))
+        self._deeds.append(JournalStep(asked, step.name, await self._news(), step.action))
 
-    def end(self) -> list[Deed]:
+    def end(self) -> list[JournalStep]:
         """All deeds since the beginning."""
         return self._deeds
 

@@ -28,34 +28,34 @@ class ScenarioFile(pytest.File):
         yield ScenarioItem.from_parent(self, name=self.path.stem)
 
 
-class Different(Exception):
+class ScenarioDiffers(Exception):
     """A scenario prints something else than is written in it, or is none. The message shows it."""
 
 
 class ScenarioItem(pytest.Item):
-    """One scenario: passes if every step prints what is written, and all folds agree."""
+    """Test of one scenario: each step prints what the file expects, and all folds agree."""
 
     def runtest(self) -> None:
         """Play it."""
-        from controlplane.scenario.parse import BadScenario  # noqa: PLC0415 - see above
         from controlplane.scenario.run import play, read, report  # noqa: PLC0415
+        from controlplane.scenario.scenario_file import BadScenario  # noqa: PLC0415 - see above
 
         try:
             scenario = read(Path(self._shown()))
         except BadScenario as bad:
-            raise Different(str(bad)) from None
+            raise ScenarioDiffers(str(bad)) from None
         text = report(scenario, asyncio.run(play(scenario)))
         if text:
-            raise Different(text)
+            raise ScenarioDiffers(text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
-        """What differs; a traceback only for what is a defect of ours."""
-        if isinstance(excinfo.value, Different):
+        """Text of a failure: the difference; a traceback only for a defect of this program."""
+        if isinstance(excinfo.value, ScenarioDiffers):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the test is, for pytest's own lines."""
+        """Location of the test for pytest."""
         return self.path, 0, self._shown()
 
     def _shown(self) -> str:

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.core.file_sentences import unreadable
-from controlplane.scenario.folds import Asks, Folds
-from controlplane.scenario.parse import BadScenario, Scenario, Step, parse, rewritten
+from controlplane.core.text.file_errors import unreadable
+from controlplane.scenario.folds import Folds, FoldTasks
+from controlplane.scenario.scenario_file import (
+    BadScenario,
+    Scenario,
+    ScenarioStep,
+    parse,
+    rewritten,
+)
 from controlplane.scenario.verbs import BadStep, verb
 from controlplane.scenario.world import World
 
@@ -23,15 +29,15 @@ _LARGEST_BYTES = 1_000_000
 
 
 class Played(msgspec.Struct, frozen=True):
-    """One step and what it printed. `agreed`: all folds gave the same."""
+    """A step and its output. `agreed`: all folds gave the same."""
 
-    step: Step
+    step: ScenarioStep
     printed: tuple[str, ...]
     agreed: bool = True
 
     @property
     def as_written(self) -> bool:
-        """Whether it printed what the file expects, and all folds agreed about it."""
+        """True if it printed what the file expects and all folds agreed."""
         return self.agreed and self.printed == self.step.expected
 
 
@@ -79,7 +85,7 @@ def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[
     """
     folds = folds or Folds()
     if folds.together:
-        asks = Asks()
+        asks = FoldTasks()
         asyncio.run(_play_in_turn(scenarios, Folds(asks.remember, {})))
         answered = {name: asks.answered(together) for name, together in folds.together.items()}
         folds = Folds(folds.main, {**folds.others, **answered})
@@ -90,7 +96,7 @@ async def _play_in_turn(scenarios: Sequence[Scenario], folds: Folds) -> list[lis
     return [await play(one, folds) for one in scenarios]
 
 
-async def _play(world: World, step: Step, name: str) -> Played:
+async def _play(world: World, step: ScenarioStep, name: str) -> Played:
     world.disagreed = False
     try:
         printed = tuple(await verb(step.verb)(world, step))
@@ -102,7 +108,7 @@ async def _play(world: World, step: Step, name: str) -> Played:
 
 
 def report(scenario: Scenario, played: Sequence[Played]) -> str:
-    """What differs, step by step, and what to do about it; empty where nothing does."""
+    """Report of the differences by step, with advice; empty if there are none."""
     different = [one for one in played if not one.as_written]
     blocks = ["\n".join(difference(scenario, one)) for one in different]
     return "\n\n".join([*blocks, ADVICE]) if blocks else ""

@@ -5,7 +5,7 @@ answered at known positions of its topics. `verify` folds the log up to each suc
 of that release, asks the fold the same questions and compares the answers as JSON.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -13,30 +13,29 @@ from urllib.parse import unquote
 import msgspec
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import before, in_order
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import KIP, Profile, check_support
+from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import ClusterState, Topics
-from controlplane.rest.reads import Reading, answer
-from controlplane.scenario.alike import alike
-
-Ends = Mapping[str, Sequence[int]]
+from controlplane.rest.endpoints.offline import answer
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.scenario.json_equality import alike
 
 
 class BadStory(ValueError):
     """Not a story. The message says which line, and what is wrong with it."""
 
 
-class Given(msgspec.Struct, frozen=True):
-    """One recorded answer."""
+class RecordedAnswer(msgspec.Struct, frozen=True):
+    """Answer that was recorded from a worker, or one like it."""
 
     status: int
     answer: Any
 
 
-class Step(msgspec.Struct, frozen=True):
-    """One step of a story.
+class StoryStep(msgspec.Struct, frozen=True):
+    """Step of a story.
 
     Only `observe` steps have `answers` (by raw path); the fields from `method` on are those of
     `request` steps. `before` is where the topics ended when a request was sent, `positions` when
@@ -49,7 +48,7 @@ class Step(msgspec.Struct, frozen=True):
     worker: str | None = None
     release: str | None = None
     at_ms: int = 0
-    answers: dict[str, Given] = {}
+    answers: dict[str, RecordedAnswer] = {}
     method: str = ""
     path: str = ""
     body: Any = None
@@ -59,29 +58,29 @@ class Step(msgspec.Struct, frozen=True):
     location: str | None = None
 
 
-class Difference(NamedTuple):
+class AnswerDifference(NamedTuple):
     """An answer that the fold does not give, and the last record that has a say in it."""
 
     step: int
     release: str
     path: str
-    recorded: Given
-    folded: Given
+    recorded: RecordedAnswer
+    folded: RecordedAnswer
     cause: Position | None
 
 
-class Verdict(msgspec.Struct):
-    """How many answers were compared, which differ, and how many no log can tell."""
+class StoryVerdict(msgspec.Struct):
+    """Verdict on a story: answers compared, differences, answers that no log determines."""
 
     compared: int
-    differences: list[Difference]
+    differences: list[AnswerDifference]
     beyond: int
     """Offsets of sink connectors: they lie in consumer groups."""
 
 
-def read_story(path: Path) -> list[Step]:
+def read_story(path: Path) -> list[StoryStep]:
     """The steps of a story file. Raises `BadStory`."""
-    decoder = msgspec.json.Decoder(Step)
+    decoder = msgspec.json.Decoder(StoryStep)
     lines = path.read_bytes().splitlines()
     steps = []
     for number, line in enumerate(lines[1:], start=2):
@@ -120,37 +119,37 @@ class Verifier:
         self._exactly_once = exactly_once
         """Names of the workers that run with exactly-once support; `*` means all."""
 
-    def verify(self, steps: Sequence[Step]) -> Verdict:
+    def verify(self, steps: Sequence[StoryStep]) -> StoryVerdict:
         """Compare every observation."""
-        verdict = Verdict(0, [], 0)
+        verdict = StoryVerdict(0, [], 0)
         for step in steps:
             if step.kind == "observe":
                 self._observe(step, verdict)
         return verdict
 
-    def _observe(self, step: Step, verdict: Verdict) -> None:
+    def _observe(self, step: StoryStep, verdict: StoryVerdict) -> None:
         state = self._state(step)
         for path, given in step.answers.items():
             if self._beyond(state, path, given):
                 verdict.beyond += 1
                 continue
             verdict.compared += 1
-            folded = Given(*answer(Reading(state, self._plugins), path)[:2])
+            folded = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
             if not same(given, folded):
                 cause = explain(state, path)
                 verdict.differences.append(
-                    Difference(step.n, step.release or "", path, given, folded, cause)
+                    AnswerDifference(step.n, step.release or "", path, given, folded, cause)
                 )
 
-    def _state(self, step: Step) -> ClusterState:
+    def _state(self, step: StoryStep) -> ClusterState:
         seen = before(self._entries, step.positions)
         exactly_once = bool(self._exactly_once & {"*", step.worker})
         profile = Profile.of(step.release or KIP)
         check_support(profile, exactly_once=exactly_once)
         return fold(seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
 
-    def _beyond(self, state: ClusterState, path: str, given: Given) -> bool:
-        """Whether an answer holds offsets of a consumer group, which no log of Connect has."""
+    def _beyond(self, state: ClusterState, path: str, given: RecordedAnswer) -> bool:
+        """True if an answer has a consumer group's offsets, which no log of Connect holds."""
         parts = path.split("/")
         if parts[-1] != "offsets" or not isinstance(given.answer, dict):
             return False
@@ -159,7 +158,7 @@ class Verifier:
         return sink and "offsets" in given.answer
 
 
-def same(recorded: Given, folded: Given) -> bool:
+def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:
     """Equal as JSON, where Java's order is none: sets of names, partitions, tasks."""
     return recorded.status == folded.status and alike(recorded.answer, folded.answer)
 

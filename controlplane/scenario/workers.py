@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from controlplane.core.profiles import RELEASES, Profile
+from controlplane.core.releases.profiles import RELEASES, Profile
 
 EXACTLY_ONCE = "+eos"
 
@@ -24,7 +24,7 @@ class Worker(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Who it is and what it runs: `w1@3.4`."""
+        """Name and release: `w1@3.4`."""
         return f"{self.name}@{self.runs}"
 
 

@@ -1,4 +1,4 @@
-"""Whether `git diff` would show what rewriting changes, and nothing else."""
+"""Check that `git diff` will show nothing but what rewriting changes."""
 
 import subprocess
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ def check_clean(paths: Iterable[Path]) -> None:
 
 
 def _dirty(path: Path) -> bool:
-    """Whether the file differs from git's index, or is not in it."""
+    """True if the file differs from git's index, or is not in it."""
     answer = _git(path, "status", "--porcelain=v1", "--ignored", "--", path.name)
     return answer is not None and answer[1:2] not in ("", " ")
 
 
 def _git(path: Path, *arguments: str) -> str | None:
-    """What git says in the folder of a file; None where there is no git, or no work tree."""
+    """Output of git in the folder of a file; None: no git, or no work tree."""
     try:
         answer = subprocess.run(  # noqa: S603 - a list, no shell; the path is one argument
             ["git", *arguments],  # noqa: S607 - the user's git, wherever it is

@@ -9,37 +9,37 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of, in_order
-from controlplane.core.partitioner import partition_of
 from controlplane.core.state import Topics
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.memory import MemoryLog
-from controlplane.scenario.cluster import Cluster
+from controlplane.scenario.consumer_groups import ConsumerGroups
 from controlplane.scenario.folds import Folds
-from controlplane.scenario.groups import Groups
 from controlplane.scenario.journal import Journal
-from controlplane.scenario.plugins import plugins
-from controlplane.scenario.running import Surroundings
+from controlplane.scenario.running_worker import WorkerEnvironment
+from controlplane.scenario.scenario_plugins import plugins
+from controlplane.scenario.worker_group import WorkerGroup
 from controlplane.scenario.workers import Column, columns
 
 START_MS = 1_700_000_000_000
-"""When every scenario begins, in ms since 1970."""
+"""Start of every scenario in ms since 1970."""
 
 STEP_MS = 1_000
 """Time between two steps that write: more than the records of one step take."""
 
 
-class Hand(NamedTuple):
-    """How a foreign hand writes records, beyond key and value."""
+class ForeignWriter(NamedTuple):
+    """Options of records that a foreign producer writes."""
 
     partition: int | None = None
     """None: the partition that Kafka's partitioner gives."""
     skew_ms: int = 0
-    """How far the writer's clock is ahead."""
+    """Lead of the writer's clock in ms."""
     transaction: str = ""
     """`committed` or `aborted`: a marker follows. Empty: no transaction."""
 
 
 class World:
-    """What the verbs of one scenario act upon."""
+    """State of one scenario, on which its verbs act."""
 
     def __init__(self, folds: Folds) -> None:
         self.folds = folds
@@ -47,11 +47,13 @@ class World:
         self.topics = Topics()
         self.plugins = plugins()
         self.journal = Journal(self.log, [self.topics.commands])
-        around = Surroundings(self.log, self.topics, self.plugins, Groups(), self.now_ms, count(1))
-        self.cluster = Cluster(around, self.journal)
+        around = WorkerEnvironment(
+            self.log, self.topics, self.plugins, ConsumerGroups(), self.now_ms, count(1)
+        )
+        self.cluster = WorkerGroup(around, self.journal)
         self.settings: dict[str, bool] = {"commands": True, "steps": False}
         self.disagreed = False
-        """Whether a second computation of the present step gave something else."""
+        """True if a second computation of the present step gave another result."""
         self._now_ms = START_MS
 
     @property
@@ -74,7 +76,7 @@ class World:
             await self.log.create_topic(topic, partitions)
 
     async def write(
-        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], hand: Hand
+        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], hand: ForeignWriter
     ) -> list[Position]:
         """Append records as a foreign writer would, one millisecond apart.
 
@@ -95,7 +97,12 @@ class World:
         return in_order(entries_of(batches))
 
     def _place(
-        self, topic: str, key: bytes | None, value: bytes | None, ends: list[int], hand: Hand
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        ends: list[int],
+        hand: ForeignWriter,
     ) -> Entry:
         """A record at the end of its partition, which it moves."""
         usual = 0 if key is None else partition_of(key, len(ends))

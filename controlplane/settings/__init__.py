@@ -1,17 +1,17 @@
-"""What is told about a worker, by whom, and what follows from it.
+"""Settings of a worker, from several sources in order of precedence.
 
     flag > environment > file > default
 
-Each source is read into what it tells (`sources`, `environment`), key by key, as text. A
-`Configuration` holds them in their order and makes settings of them: `WorkerSettings`, the table of
-what counts here of a worker's `.properties` file, or the limits of a part of the program, which are
-told the same way. A setting's key is its field with dots in place of `_`.
+`sources` and `environment` read each source into text by key. A `Configuration` holds the sources
+in their order and builds settings from them. One is `WorkerSettings`, the table of the supported
+keys of a worker's `.properties` file. Others are the limits of a part of the program. A setting's
+key is its field with dots in place of `_`.
 """
 
-from controlplane.properties import SettingsError
 from controlplane.settings.configuration import Configuration, Effective
 from controlplane.settings.kinds import BadValue
-from controlplane.settings.sources import Source, Telling, Told
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.sources import SourcedValue, Telling, ValueSource
 from controlplane.settings.worker import WorkerSettings
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Configuration",
     "Effective",
     "SettingsError",
-    "Source",
+    "SourcedValue",
     "Telling",
-    "Told",
+    "ValueSource",
     "WorkerSettings",
 ]

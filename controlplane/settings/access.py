@@ -1,39 +1,38 @@
-"""How a worker's settings let us in: Kafka's `security.protocol`, `sasl.*` and `ssl.*`."""
+"""Access to a cluster from a worker's settings: `security.protocol`, `sasl.*` and `ssl.*`."""
 
 import re
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from controlplane.security import MECHANISMS, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.kinds import BadValue
+from controlplane.settings.security import MECHANISMS, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.stores import StoreSettings, identity, trusted
 
 
 class AccessSettings(StoreSettings, frozen=True, kw_only=True):
-    """How a worker gets in to its cluster. They are looked at by whoever connects, only."""
+    """Settings of a worker's access to its cluster; they are checked only for a connection."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
 
     sasl_mechanism: str = "GSSAPI"
-    """PLAIN or SCRAM are understood; what the protocol does not use may be anything."""
+    """PLAIN and SCRAM are supported; the value is ignored if the protocol does not use SASL."""
 
     sasl_jaas_config: Secret | None = None
-    """A login module with its options, `username` and `password` among them."""
+    """Login module with its options, which include `username` and `password`."""
 
     ssl_endpoint_identification_algorithm: Annotated[str, Meta(extra={"empty": True})] = "https"
-    """Empty: a certificate is good for every broker."""
+    """Empty: the host name in a certificate is not checked."""
 
 
 _PROTOCOL = "security.protocol"
 
 
 def kafka_security(settings: AccessSettings) -> KafkaSecurity:
-    """How to be let in. What the protocol does not use is not looked at.
+    """Build the security of a connection. Settings that the protocol does not use are ignored.
 
     Raises:
-        BadValue: an unknown mechanism or type of a store, a login without a name or a
-            password.
+        BadValue: an unknown mechanism or store type, or a login without a name or a password.
     """
     protocol = settings.security_protocol
     return KafkaSecurity(

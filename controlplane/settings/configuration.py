@@ -1,4 +1,4 @@
-"""Every source in its order: what is told of a key, and the settings that follow from it."""
+"""Configuration: all sources in their order, and the settings that follow from them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,34 +10,34 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import inspect
 
-from controlplane.core.java import trim
-from controlplane.properties import SettingsError
+from controlplane.core.java.java_library import trim
 from controlplane.settings.kinds import BadValue, extra, means_nothing, read, refused_empty, texts
+from controlplane.settings.properties import SettingsError
 from controlplane.settings.providers import Providers
-from controlplane.settings.sources import DEFAULT, Source, Telling, Told
+from controlplane.settings.sources import DEFAULT, SourcedValue, Telling, ValueSource
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 Made = TypeVar("Made")
 
 
 class Effective(NamedTuple):
-    """The value that a setting has, and why."""
+    """Effective value of a setting, with its source."""
 
     key: str
     value: Any
-    source: Source
+    source: ValueSource
     text: str = ""
     """The value as it was written."""
     idle: str = ""
-    """Why it changes nothing here; empty: it counts."""
+    """Reason why it has no effect here; empty: it has an effect."""
 
 
 class Configuration:
-    """What several sources tell, the strongest first.
+    """Values from several sources, the strongest first.
 
-    An empty value counts as none. In a file or a flag it is refused where Kafka refuses it, or a
-    worker with it would not start; an environment variable may be empty, for images pass on those
-    that nobody has set.
+    An empty value counts as unset. A file or a flag must not have one where Kafka refuses it, or
+    where a worker would not start. An environment variable may be empty, because images pass on
+    unset ones.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class Configuration:
         self._variables = variables
 
     @property
-    def told(self) -> dict[str, Told]:
-        """What is told, key by key, by the strongest source that does."""
+    def told(self) -> dict[str, SourcedValue]:
+        """Return the value of each key from its strongest source."""
         keys = dict.fromkeys(chain.from_iterable(reversed(self._tellings)))
         return {key: told for key in keys if (told := self._told(key))}
 
     @property
     def keys(self) -> set[str]:
-        """Every key that is told, empty or not."""
+        """Return every key of any source, empty or not."""
         return {*chain.from_iterable(self._tellings)}
 
-    def only(self, trusted: Callable[[Source], bool]) -> "Configuration":
-        """What some of the sources tell."""
+    def only(self, trusted: Callable[[ValueSource], bool]) -> "Configuration":
+        """Return the configuration of selected sources."""
         tellings = (
             {key: told for key, told in telling.items() if trusted(told.source)}
             for telling in self._tellings
@@ -66,10 +66,10 @@ class Configuration:
         return Configuration(*tellings, variables=self._variables)
 
     def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[Effective]:
-        """Every setting of a table. The keys of one that is not a worker's begin with its prefix.
+        """Yield every setting of a table. Keys outside of a worker's file begin with the prefix.
 
         Raises:
-            SettingsError: a value cannot be used.
+            SettingsError: a value is invalid.
         """
         for key, field in _keyed(table, prefix):
             if isinstance(field.type, inspect.StructType):
@@ -78,10 +78,10 @@ class Configuration:
                 yield self._effective(key, field)
 
     def settings(self, table: type[Table], prefix: str = "") -> Table:
-        """The settings of a table.
+        """Build the settings of a table.
 
         Raises:
-            SettingsError: a value cannot be used, or not with another one.
+            SettingsError: a value is invalid, or contradicts another one.
         """
         values = {
             field.name: self.settings(field.type.cls, key + ".")
@@ -93,25 +93,27 @@ class Configuration:
             return table(**values)
 
     def make(self, table: type[Table], of: Callable[[Table], Made], prefix: str = "") -> Made:
-        """What a function makes of a worker's settings.
+        """Build a value from a worker's settings by a function.
 
         Raises:
-            SettingsError: a value cannot be used, or the function cannot use it.
+            SettingsError: a value is invalid, or the function refuses it.
         """
         settings = self.settings(table, prefix)
         with self._blaming():
             return of(settings)
 
-    def empty(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, Source]]:
-        """Settings of a table that a file or a flag leaves empty, and that count as not told."""
+    def empty(
+        self, table: type[msgspec.Struct], prefix: str = ""
+    ) -> Iterator[tuple[str, ValueSource]]:
+        """Yield the settings that a file or a flag leaves empty, and that count as unset."""
         for key, field in _keyed(table, prefix):
             if isinstance(field.type, inspect.StructType):
                 yield from self.empty(field.type.cls, key + ".")
             elif (source := self._empty_in(key)) and means_nothing(field.type, field.default):
                 yield key, source
 
-    def _empty_in(self, key: str) -> Source | None:
-        """The file or flag in which a value is empty, if no stronger source tells one."""
+    def _empty_in(self, key: str) -> ValueSource | None:
+        """Return the file or flag with an empty value, if no stronger source has one."""
         for telling in self._tellings:
             told = telling.get(key)
             if told is not None and trim(told.text):
@@ -135,7 +137,7 @@ class Configuration:
 
     @contextmanager
     def _blaming(self) -> Iterator[None]:
-        """Say of a bad value who told it."""
+        """Add the source of a bad value to its error."""
         try:
             yield
         except BadValue as bad:
@@ -151,20 +153,20 @@ class Configuration:
             {name: told.text if told else "" for name, told in classes.items()}, self._variables
         )
 
-    def _told(self, key: str, *, empty: bool = False) -> Told | None:
-        """What the strongest source tells that says anything."""
+    def _told(self, key: str, *, empty: bool = False) -> SourcedValue | None:
+        """Return the value from the strongest source that sets it."""
         for telling in self._tellings:
             told = telling.get(key)
             if told is None:
                 continue
             text = trim(told.text)
             if text or empty:
-                return Told(text, told.source)
+                return SourcedValue(text, told.source)
         return None
 
 
 def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
-    """The key of every setting of a table; a table in it has keys that begin with its field's."""
+    """Yield the key of every setting of a table; keys of a nested table begin with its field's."""
     for key, field in _keyed(table, prefix):
         if isinstance(field.type, inspect.StructType):
             yield from keys(field.type.cls, key + ".")
@@ -173,7 +175,7 @@ def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
 
 
 def _keyed(table: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, inspect.Field]]:
-    """The fields of a table, each with its key."""
+    """Yield the fields of a table, each with its key."""
     described = inspect.type_info(table)
     assert isinstance(described, inspect.StructType)
     for field in described.fields:

@@ -1,10 +1,10 @@
-"""Settings in the environment, in every spelling by which container images take a worker's.
+"""Settings in the environment, in every spelling that container images use for a worker.
 
-- `CONTROLPLANE_GROUP_ID` is ours.
+- `CONTROLPLANE_GROUP_ID` is this project's.
 - `CONNECT_GROUP_ID`: Confluent's images, and those that follow them. `_` is a dot, `__` an
   underscore, `___` a dash.
-- `GROUP_ID`: Debezium's image, which takes some names without a prefix, and these first.
-- `KAFKA_CONNECT_CONFIGURATION`: older images of Strimzi have a whole file in it; later ones mount
+- `GROUP_ID`: Debezium's image, which takes some names without a prefix, and prefers these.
+- `KAFKA_CONNECT_CONFIGURATION`: older images of Strimzi hold a whole file in it; later ones mount
   the file.
 """
 
@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 
 from controlplane.private_files import MODE
-from controlplane.settings.sources import OURS, Source, Telling, Told, told_by_variable
+from controlplane.settings.sources import OURS, SourcedValue, Telling, ValueSource, told_by_variable
 
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
-"""The path of a worker's file, for whoever has no flag to name it with."""
+"""Variable with the path of a worker's file, in place of the flag."""
 
 _NO_SETTINGS = {
     WORKER_FILE,
@@ -26,7 +26,7 @@ _NO_SETTINGS = {
 
 _CONNECT = "CONNECT_"
 _LOGGING = "CONNECT_LOG4J_"
-"""Images make lines of log4j's configuration of these."""
+"""Prefix of variables that images turn into log4j configuration."""
 
 _DEBEZIUM = {
     "BOOTSTRAP_SERVERS": "bootstrap.servers",
@@ -45,7 +45,8 @@ _DEBEZIUM = {
     "ADVERTISED_PORT": "rest.advertised.port",
 }
 _DEBEZIUM_NEEDS = ("CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC")
-"""Its image does not start without these. Elsewhere a `GROUP_ID` is somebody else's."""
+"""Variables without which Debezium's image does not start. Without them, `GROUP_ID` has another
+meaning."""
 
 _STRIMZI = {
     "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "bootstrap.servers",
@@ -58,10 +59,10 @@ _MEANS = (".", "_", "-")
 
 
 def told_by_environment(variables: Mapping[str, str]) -> list[Telling]:
-    """What the environment tells, one telling for each spelling, the stronger first.
+    """Return the values of the environment, one mapping for each spelling, the stronger first.
 
     Raises:
-        SettingsError: a file in a variable is none.
+        SettingsError: a variable that must hold a file is malformed.
     """
     return [
         _prefixed(variables, OURS),
@@ -73,7 +74,7 @@ def told_by_environment(variables: Mapping[str, str]) -> list[Telling]:
 
 
 def key_of(name: str) -> str:
-    """The key that the end of a variable's name spells: `GROUP_ID` is `group.id`."""
+    """Return the key of a variable's suffix: `GROUP_ID` is `group.id`."""
     return _UNDERSCORES.sub(lambda found: _MEANS[len(found.group()) - 1], name.lower())
 
 
@@ -95,7 +96,7 @@ def _debezium(variables: Mapping[str, str]) -> Telling:
 
 def _named(variables: Mapping[str, str], keys: Mapping[str, str]) -> Telling:
     return {
-        key: Told(variables[name], Source("environment", name))
+        key: SourcedValue(variables[name], ValueSource("environment", name))
         for name, key in keys.items()
         if name in variables
     }

@@ -1,7 +1,7 @@
-"""Text → value, by the type that a setting has; and what is allowed, in words.
+"""Parsing of values by the type of their setting, with descriptions of the permitted values.
 
-Texts are taken as Kafka's `ConfigDef.parseType` takes them: trimmed, `TRUE` is true, a choice may
-be written in any case.
+Texts are parsed as in Kafka's `ConfigDef.parseType`: trimmed, `TRUE` is true, a choice may be
+written in any case.
 """
 
 import re
@@ -11,25 +11,26 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Meta, inspect
 
-from controlplane.core.java import trim
-from controlplane.core.redact import redacted_value
-from controlplane.properties import SettingsError
-from controlplane.security import Secret
+from controlplane.core.java.java_library import trim
+from controlplane.core.text.redaction import redacted_value
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.security import Secret
 
 SHOWN_CHARACTERS = 60
-"""How much of a bad value a sentence repeats: a file may hold a whole certificate in a number."""
+"""Maximum characters of a bad value in an error: a file may hold a whole certificate in a
+number."""
 
 LEAST = 1
-"""Of a number that says nothing else: it is a limit, and with a limit of 0 nothing goes on."""
+"""Default minimum of a number: it is a limit, and with a limit of 0 nothing works."""
 
 
 class BadValue(SettingsError):
-    """The value of a key cannot be used. The message begins with the key."""
+    """The value of a key is invalid. The message begins with the key."""
 
     def __init__(self, key: str, wrong: str, *, because: str | None = None) -> None:
         super().__init__(f"{key} {wrong}")
         self.keys = (key, because) if because else (key,)
-        """What to look at: the key, and another one that makes it matter."""
+        """Keys to check: the key itself, and another one that makes it matter."""
 
 
 class _Unfit(Exception):
@@ -37,17 +38,17 @@ class _Unfit(Exception):
 
 
 class Kind(NamedTuple):
-    """How a text of one kind is read, and what is allowed in it."""
+    """Parser of one kind of value, with its permitted values."""
 
     read: Callable[[Any, str], Any]
     allowed: Callable[[Any], str]
 
 
 def read(key: str, text: str, kind: inspect.Type) -> Any:
-    """The value that a text means.
+    """Parse the value of a key.
 
     Raises:
-        BadValue: it means none.
+        BadValue: the text is invalid.
     """
     kinds = _plain(kind)
     for one in kinds:
@@ -59,10 +60,10 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
 
 
 def check(name: str, value: Any, kind: inspect.Type) -> None:
-    """Look at a value that no text has told, but a program.
+    """Check a value that a program has set.
 
     Raises:
-        BadValue: it is of another type, or out of bounds.
+        BadValue: it has the wrong type, or is out of bounds.
     """
     kinds = _plain(kind)
     may_be_none = len(kinds) < len(getattr(kind, "types", kinds))
@@ -94,16 +95,16 @@ def _cut(text: str) -> str:
 
 
 def extra(kind: inspect.Type, name: str) -> Any:
-    """What the table says of a setting beside its type (`Meta(extra=…)`)."""
+    """Return an annotation of a setting beside its type (`Meta(extra=…)`)."""
     return (kind.extra or {}).get(name) if isinstance(kind, inspect.Metadata) else None
 
 
 REFUSED: Final = Meta(extra={"empty": "refused"})
-"""Annotates a text that must not be empty, as Kafka says, or as a worker finds when it starts."""
+"""Annotation of a text that must not be empty, by Kafka's rules or at a worker's start."""
 
 
 def refused_empty(kind: inspect.Type) -> str:
-    """What is allowed in a setting that must not be empty, in words; empty: it may be empty.
+    """Return the permitted values of a setting that must not be empty; empty: it may be empty.
 
     `ConfigDef` refuses an empty number, boolean, choice or class.
     """
@@ -117,7 +118,7 @@ _TYPED = (inspect.BoolType, inspect.IntType, inspect.LiteralType)
 
 
 def means_nothing(kind: inspect.Type, default: Any) -> bool:
-    """Whether an empty value of a setting is passed over in favour of a default other than it.
+    """Return True if an empty value counts as unset, and the default is not empty.
 
     An empty list is the default of each list that may be empty.
     """
@@ -126,7 +127,7 @@ def means_nothing(kind: inspect.Type, default: Any) -> bool:
 
 
 def _plain(kind: inspect.Type) -> tuple[inspect.Type, ...]:
-    """The types themselves: without what is said about them, without None."""
+    """Return the types without annotations and without None."""
     match kind:
         case inspect.Metadata():
             return _plain(kind.type)
@@ -173,7 +174,7 @@ def _choice(kind: inspect.LiteralType, text: str) -> Any:
 
 
 def texts(text: str) -> tuple[str, ...]:
-    """The parts of a list, which are separated by commas."""
+    """Split a list at its commas."""
     return tuple(trim(part) for part in text.split(",")) if text else ()
 
 

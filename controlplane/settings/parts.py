@@ -1,4 +1,4 @@
-"""How the keys of limits begin: by the part of the program that they bound."""
+"""Prefixes of the settings that are limits, by the part of the program that they bound."""
 
 READER = "reader."
 """Reading from a cluster."""
@@ -13,13 +13,13 @@ CONTROLLER = "controller."
 """Running commands."""
 
 UPKEEP = "upkeep."
-"""Looking after a log: snapshots and retention."""
+"""Maintenance of a log: snapshots and retention."""
 
 AUTH = "auth."
-"""Who is let in to the HTTP interface."""
+"""Authentication at the HTTP interface."""
 
 LOG = "log."
 """Log lines of a service."""
 
 HTTP = "http."
-"""How much is taken at once by the HTTP interface."""
+"""Load limits of the HTTP interface."""

@@ -1,26 +1,26 @@
-"""Values that lie elsewhere: `${provider:path:key}` in a worker's settings (KIP-297).
+"""Config providers: resolve `${provider:path:key}` in a worker's settings (KIP-297).
 
-Kafka's own three providers are asked as `ConfigTransformer` asks them: a file of properties, a
-directory with a file for each key, the environment. What any other one knows, only Java can ask.
+Kafka's own three providers are supported, as in `ConfigTransformer`: a properties file, a directory
+with a file for each key, the environment. Other providers exist only as Java classes.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from controlplane.properties import SettingsError, properties_in
 from controlplane.settings.kinds import BadValue
+from controlplane.settings.properties import SettingsError, properties_in
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
 
 Provider = Callable[[str, str], str | None]
-"""(path, key) → the value, or None where there is none."""
+"""Function from (path, key) to the value; None if there is none."""
 
 _KAFKAS = "org.apache.kafka.common.config.provider."
 
 
 class Providers:
-    """The providers that a worker is configured with, by their names."""
+    """Configured providers of a worker, by name."""
 
     def __init__(self, classes: Mapping[str, str], variables: Mapping[str, str]) -> None:
         self._classes = classes
@@ -31,10 +31,10 @@ class Providers:
         }
 
     def resolved(self, key: str, text: str) -> str:
-        """The value of a key with what its references stand for; what is no reference is text.
+        """Replace the references in a key's value; all other text stays.
 
         Raises:
-            BadValue: a provider cannot be asked, or does not know.
+            BadValue: a provider fails, or lacks the value.
         """
         return _REFERENCE.sub(lambda found: self._looked_up(key, found), text)
 

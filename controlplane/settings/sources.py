@@ -1,4 +1,4 @@
-"""Who tells a setting: flags, environment variables, lines of a file; and what they tell."""
+"""Sources of settings: flags, environment variables, lines of a file."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,24 +6,24 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from controlplane.properties import SettingsError, located, properties_in, read_properties
+from controlplane.settings.properties import SettingsError, located, properties_in, read_properties
 
 OURS = "CONTROLPLANE_"
-"""How variables begin that speak to us and nobody else."""
+"""Prefix of variables that only this project reads."""
 
 
-class Source(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a value comes from."""
+class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Origin of a value."""
 
     kind: Literal["flag", "environment", "file", "default"]
     name: str = ""
-    """The flag, the variable, the path of the file."""
+    """Flag, variable, or path of the file."""
     line: int = 0
-    """The line in a file or in a variable that holds one; from 1, 0: none."""
+    """Line in a file or in a variable that holds one; from 1, 0: none."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether it speaks to us and nobody else. A worker's file speaks to the worker, too."""
+        """True if only this project reads it; a worker's file configures the worker, too."""
         return self.kind == "flag" or (self.kind == "environment" and self.name.startswith(OURS))
 
     def __str__(self) -> str:
@@ -31,45 +31,48 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{name}:{self.line}" if self.line else name
 
 
-DEFAULT = Source("default")
+DEFAULT = ValueSource("default")
 
 
-class Told(NamedTuple):
-    """A value as it was written, and who wrote it."""
+class SourcedValue(NamedTuple):
+    """A value as it was written, with its source."""
 
     text: str
-    source: Source
+    source: ValueSource
 
 
-Telling = Mapping[str, Told]
-"""What one source tells: text by key."""
+Telling = Mapping[str, SourcedValue]
+"""Values of one source: text by key."""
 
 
 def told_by_file(path: Path) -> Telling:
-    """What a worker's, or any client's, `.properties` file tells.
+    """Read the values of a `.properties` file of a worker or client.
 
     Raises:
-        SettingsError: it cannot be read, or is no such file.
+        SettingsError: it cannot be read, or is malformed.
     """
     found = read_properties(path)
     return {
-        one.key: Told(one.value, Source("file", str(path), one.line)) for one in found
+        one.key: SourcedValue(one.value, ValueSource("file", str(path), one.line)) for one in found
     }  # the last of a key wins, as in Java
 
 
 def told_by_variable(name: str, text: str) -> Telling:
-    """What the lines of a `.properties` file tell that lies in an environment variable.
+    """Read the values of a `.properties` file in an environment variable.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: the text is malformed.
     """
     try:
         found = list(properties_in(text))
     except SettingsError as failure:
         raise located(name, failure) from None
-    return {one.key: Told(one.value, Source("environment", name, one.line)) for one in found}
+    return {
+        one.key: SourcedValue(one.value, ValueSource("environment", name, one.line))
+        for one in found
+    }
 
 
 def told_by_flags(flags: Iterable[tuple[str, str, str]]) -> Telling:
-    """What flags tell, each as (flag, key, value)."""
-    return {key: Told(value, Source("flag", flag)) for flag, key, value in flags}
+    """Return the values of flags, each given as (flag, key, value)."""
+    return {key: SourcedValue(value, ValueSource("flag", flag)) for flag, key, value in flags}

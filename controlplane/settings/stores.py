@@ -1,28 +1,28 @@
-"""Keys and certificates as Kafka's settings name them, `ssl.*`: for clients, and for a listener."""
+"""Keys and certificates by Kafka's settings `ssl.*`, for clients and for listeners."""
 
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from controlplane.security import JavaStore, Secret
 from controlplane.settings.kinds import BadValue
+from controlplane.settings.security import JavaStore, Secret
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to trust, and who we are."""
+    """Settings of trusted certificates and of the own identity."""
 
     ssl_truststore_type: str = "JKS"
-    """JKS and PKCS12, which mean the same (the content tells), or PEM; of the key store, too."""
+    """JKS or PKCS12 (the content decides which), or PEM; the key store's type as well."""
 
     ssl_truststore_location: str | None = None
-    """A path, relative to the current directory, as for Java. None: the system's authorities."""
+    """Path, relative to the current directory, as in Java. None: the system's authorities."""
 
     ssl_truststore_password: Secret | None = None
-    """Of a JKS or PKCS12 store, as that of the key store."""
+    """Password of a JKS or PKCS12 store; the key store's is analogous."""
 
     ssl_truststore_certificates: str | None = None
-    """The certificates themselves (KIP-651)."""
+    """Certificates as PEM text (KIP-651)."""
 
     ssl_keystore_type: str = "JKS"
     ssl_keystore_location: str | None = None
@@ -30,20 +30,20 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     ssl_keystore_key: Secret | None = None
     ssl_keystore_certificate_chain: str | None = None
     ssl_key_password: Secret | None = None
-    """Of a key in PEM: in a PKCS12 store it has the store's."""
+    """Password of a PEM key; in a PKCS12 store the key has the store's password."""
 
     ssl_client_auth: Literal["none", "requested", "required"] = "none"
-    """Whether clients of an `https://` listener have to show a certificate that is trusted."""
+    """Verification of client certificates at an `https://` listener."""
 
 
 _JAVA_STORES, _PEM = ("JKS", "PKCS12"), "PEM"
 
 
 def trusted(settings: StoreSettings, prefix: str = "") -> Path | JavaStore | str | None:
-    """Whom to trust; None where nothing is told. `prefix` is how these keys begin.
+    """Return the trusted certificates; None if they are not set. `prefix` is the keys' prefix.
 
     Raises:
-        BadValue: an unknown type of a store.
+        BadValue: the store type is unknown.
     """
     return settings.ssl_truststore_certificates or _store(
         f"{prefix}ssl.truststore.type",
@@ -54,10 +54,10 @@ def trusted(settings: StoreSettings, prefix: str = "") -> Path | JavaStore | str
 
 
 def identity(settings: StoreSettings, prefix: str = "") -> Path | JavaStore | Secret | None:
-    """Who we are: a private key with its certificates; None where nothing is told.
+    """Return the private key with its certificates; None if they are not set.
 
     Raises:
-        BadValue: an unknown type of a store, a key without certificates or they without it.
+        BadValue: the store type is unknown, or the key or the certificates are missing.
     """
     return _inline_identity(settings, prefix) or _store(
         f"{prefix}ssl.keystore.type",
@@ -79,7 +79,7 @@ def _inline_identity(settings: StoreSettings, prefix: str) -> Secret | None:
 def _store(
     key: str, kind: str, location: str | None, password: Secret | None
 ) -> Path | JavaStore | None:
-    """Where a store is and how it is opened; None where there is none. `key` tells its type."""
+    """Return a store's path and password; None if it is not set. `key` names its type setting."""
     if location is None:
         return None
     if kind.upper() == _PEM:

@@ -1,16 +1,17 @@
-"""Archives of control-plane logs: immutable segments, and manifests that vouch for them.
+"""Archives of control-plane logs: immutable segments under a chain of manifests.
 
     cluster=C/
-      _manifest/0000000001.json, …       what each append added, and the hash of the one before
-      _snapshots/…                       what was folded up to a day's end
+      _manifest/0000000001.json, …       each append, with the hash of the manifest before
+      _snapshots/…                       folded states at the end of a day
       topic=T/partition=P/
-        segment-START-END-HASH.parquet   records, in the order of their offsets
-        _winners-START-END-HASH.parquet  those of a segment that may still count
+        segment-START-END-HASH.parquet   records in the order of their offsets
+        _winners-START-END-HASH.parquet  rows of a segment that may still count
 
-Nothing is ever changed or removed. A file counts once a manifest names it; one that no manifest
-names was left by an append that died, and is nobody's. So an append is its manifest: there or not.
+Files are never changed or removed. A file counts once a manifest names it. An append that dies
+leaves files that no manifest names; they have no effect. An append is therefore atomic.
 
-`store` is where files lie (`objects`: in an object store, of which `hadoop` has the settings),
-`layout` how they are called, `segments` what is in one, `manifest` the chain, `cluster` what it
-amounts to, `appending` adds to it, `verify` looks at every byte.
+`store` is the place of the files: a folder, or an object store (`object_store`, with Hadoop's
+settings in `hadoop_settings`). `layout` names files, `segments` reads and writes their content,
+`manifest` is the chain, `archived_cluster` the resulting view. `appender` adds records,
+`verification` checks every byte.
 """

@@ -1,24 +1,24 @@
-"""Whether files are still what a manifest vouches for."""
+"""Integrity checks: files compared with the hashes in the manifests."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import pyarrow as pa
 
-from replay.archive.cluster import Cluster
-from replay.archive.manifest import Stored
-from replay.archive.objects import reading
-from replay.archive.store import Store
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.manifest import StoredFile
+from replay.archive.object_store import reading
+from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt
 
 CHUNK_BYTES = 1024 * 1024
 
 
-def check_files(store: Store, files: Iterable[Stored]) -> None:
-    """Look at every byte of some files.
+def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
+    """Compare every byte of the files with their hashes.
 
     Raises:
-        ArchiveCorrupt: one is missing or altered.
+        ArchiveCorrupt: a file is missing or altered.
     """
     for stored in files:
         flaw = flaw_of(store, stored)
@@ -26,60 +26,60 @@ def check_files(store: Store, files: Iterable[Stored]) -> None:
             raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or archive that cluster anew")
 
 
-class Checked:
-    """A store of which nobody reads a file before its hash was compared, once."""
+class CheckedStore:
+    """Store that compares the hash of each file once, before its first read."""
 
-    def __init__(self, store: Store, files: Iterable[Stored]) -> None:
+    def __init__(self, store: ArchiveStore, files: Iterable[StoredFile]) -> None:
         self.where = store.where
         self.settings = store.settings
         self._store = store
         self._unchecked = {one.file: one for one in files}
 
     def names(self, folder: str) -> list[str]:
-        """As the store."""
+        """Delegate to the store."""
         return self._store.names(folder)
 
     def walk(self, folder: str) -> Iterator[str]:
-        """As the store."""
+        """Delegate to the store."""
         return self._store.walk(folder)
 
     def size(self, name: str) -> int | None:
-        """As the store."""
+        """Delegate to the store."""
         return self._store.size(name)
 
     def read(self, name: str) -> bytes:
-        """As the store. Raises `ArchiveCorrupt` for a file that was altered."""
+        """Read a file. Raises `ArchiveCorrupt` if it was altered."""
         self._check(name)
         return self._store.read(name)
 
     def open(self, name: str) -> pa.NativeFile:
-        """As the store. Raises `ArchiveCorrupt` for a file that was altered."""
+        """Open a file. Raises `ArchiveCorrupt` if it was altered."""
         self._check(name)
         return self._store.open(name)
 
     def add(self, name: str, content: bytes) -> bool:
-        """As the store."""
+        """Delegate to the store."""
         return self._store.add(name, content)
 
     def take(self, name: str, content: bytes) -> bool:
-        """As the store."""
+        """Delegate to the store."""
         return self._store.take(name, content)
 
     def _check(self, name: str) -> None:
         stored = self._unchecked.get(name)
         if stored is not None:
             check_files(self._store, [stored])
-            self._unchecked.pop(name, None)  # two threads may both have looked
+            self._unchecked.pop(name, None)  # two threads may check the same file
 
 
-def checked(cluster: Cluster) -> Cluster:
-    """The same cluster, of which no file is read that was altered."""
+def checked(cluster: ArchivedCluster) -> ArchivedCluster:
+    """Return the cluster with a store that refuses altered files."""
     files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
-    return cluster._replace(store=Checked(cluster.store, files))
+    return cluster._replace(store=CheckedStore(cluster.store, files))
 
 
-def flaw_of(store: Store, stored: Stored) -> str:
-    """What is wrong with the bytes of a file, as the end of a sentence; empty: nothing."""
+def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
+    """Problem with a file's bytes, as the end of a sentence; empty if there is none."""
     there = store.size(stored.file)
     if there is None:
         return "is missing"
@@ -92,11 +92,11 @@ def flaw_of(store: Store, stored: Stored) -> str:
     return "" if digest.hexdigest() == stored.sha256 else "was altered: it has another hash"
 
 
-def read_whole(store: Store, stored: Stored) -> bytes:
-    """All of a file that is no table.
+def read_whole(store: ArchiveStore, stored: StoredFile) -> bytes:
+    """Read a whole file that is not Parquet.
 
     Raises:
-        ArchiveCorrupt: it is missing or altered.
+        ArchiveCorrupt: the file is missing or altered.
     """
     check_files(store, [stored])
     return store.read(stored.file)

@@ -1,8 +1,8 @@
-"""The chain of manifests: what each append added, and the hash of the manifest before it.
+"""Chain of manifests: each describes one append and holds the hash of the manifest before it.
 
-So nothing can be altered, added or taken away in the middle without every later manifest being
-wrong. Only the end can be cut off unseen; `verify` tells the hash of the last one, to be kept
-elsewhere and compared.
+An alteration, addition or removal in the middle invalidates every later manifest. Only a cut-off
+end stays undetected: `verify` prints the hash of the last manifest, to be stored elsewhere and
+compared.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ import msgspec
 
 from controlplane.core.state import Topics
 from replay.archive import layout
-from replay.archive.store import Store
+from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """A file: its name within the archive, and what must be in it."""
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file: its name within the archive, its size, its hash and its number of records."""
 
     file: str
     bytes: int
@@ -28,11 +28,11 @@ class Stored(msgspec.Struct, frozen=True):
     records: int
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """Of a partition, the offsets that an append has read: all records there were are archived.
+class ReadRange(msgspec.Struct, frozen=True):
+    """Offsets of one partition that an append has read; all records in them are archived.
 
-    Where one does not begin at the end of the one before, offsets are missing that the source had
-    lost by then. Kafka leaves offsets out by itself (markers, compaction); those are no gaps.
+    A range that begins behind the end of the range before leaves a gap: the source had lost these
+    offsets. Offsets that Kafka itself skips (markers, compaction) are not a gap.
     """
 
     topic: str
@@ -47,22 +47,22 @@ class Segment(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     start: int
-    """The offset of the first one."""
+    """Offset of the first record."""
     end: int
-    """The offset behind the last one."""
+    """Offset behind the last record."""
     first_ms: int
-    """The time of the first record that has one, in ms since 1970; -1: none has."""
+    """Time of the first record that has one, in ms since 1970; -1 if none has."""
     latest_ms: int
-    """The greatest timestamp of the partition up to here: so goes the order between partitions."""
+    """Greatest timestamp of the partition up to the segment's end; it orders partitions."""
     aborted: int
-    """How many records are of aborted transactions."""
-    stored: Stored
-    winners: Stored | None = None
-    """Those of its rows that may still count, where they are far fewer."""
+    """Number of records of aborted transactions."""
+    stored: StoredFile
+    winners: StoredFile | None = None
+    """File with the rows that may still count; None if they are not far fewer."""
 
 
-class Rows(msgspec.Struct, frozen=True):
-    """The rows of one partition in a snapshot's file, which follow those of the one before."""
+class SnapshotRows(msgspec.Struct, frozen=True):
+    """Number of one partition's rows in a snapshot file; partitions follow each other."""
 
     partition: int
     rows: int
@@ -70,43 +70,43 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class TopicRows(msgspec.Struct, frozen=True):
-    """The rows of a topic that may still count at a snapshot."""
+    """Rows of a topic that may still count at a snapshot."""
 
     topic: str
-    stored: Stored
-    partitions: tuple[Rows, ...]
+    stored: StoredFile
+    partitions: tuple[SnapshotRows, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """What the records before a cut amount to."""
+    """Folded content of all records before a cut."""
 
     day: str
-    """The day at whose end it was (ISO 8601, UTC)."""
+    """The day at whose end the cut lies (ISO 8601, UTC)."""
     ends: dict[str, list[int]]
     topics: tuple[TopicRows, ...]
-    folded: Stored | None = None
-    """What releases know of the topics in which every record may count, frozen."""
+    folded: StoredFile | None = None
+    """Frozen states of topics in which every record may count."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One append."""
+    """Description of one append: its segments, read ranges and snapshots."""
 
     cluster: str
     number: int
     previous: str
-    """The hash of the manifest before it; empty for the first."""
+    """Hash of the manifest before; empty in the first."""
     topics: Topics
     secrets: str
-    """What becomes of secrets on the way: `kept`, `dropped`, or `encrypted` with which key."""
+    """Policy for secrets: `kept`, `dropped`, or `encrypted` with the id of the key."""
     written_at_ms: int
-    reaches: tuple[Reach, ...] = ()
+    reaches: tuple[ReadRange, ...] = ()
     segments: tuple[Segment, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     format: int = FORMAT
 
     @property
-    def files(self) -> Iterator[Stored]:
-        """Every file that it vouches for."""
+    def files(self) -> Iterator[StoredFile]:
+        """All files that the manifest names."""
         for segment in self.segments:
             yield segment.stored
             if segment.winners is not None:
@@ -118,7 +118,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Chain(NamedTuple):
-    """The manifests of a cluster, the first first, and the hash of the last."""
+    """Manifests of a cluster, the oldest first, and the hash of the last."""
 
     manifests: tuple[Manifest, ...]
     head: str
@@ -128,16 +128,16 @@ _DECODER = msgspec.json.Decoder(Manifest)
 
 
 def encoded(manifest: Manifest) -> bytes:
-    """A manifest as a file, which people can read."""
+    """Encode a manifest as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1) + b"\n"
 
 
-def read_chain(store: Store, cluster: str) -> Chain:
-    """The manifests of a cluster, each of which vouches for the one before.
+def read_chain(store: ArchiveStore, cluster: str) -> Chain:
+    """Read the manifests of a cluster and check the hash chain.
 
     Raises:
-        ArchiveCorrupt: one is missing, altered, or none.
-        NoArchive: they are of a format that is not known here.
+        ArchiveCorrupt: a manifest is missing, altered or invalid.
+        NoArchive: the format is unknown.
     """
     manifests: list[Manifest] = []
     head = ""

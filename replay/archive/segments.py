@@ -1,7 +1,7 @@
-"""What is in a segment: the records of one partition, in the order of their offsets, as Parquet.
+"""Segment files: the records of one partition, in the order of their offsets, as Parquet.
 
-Keys come as one full dictionary per row group, which makes them numbers for whoever looks for the
-last of each; offsets and times as differences; everything compressed with zstd.
+Keys have one full dictionary per row group, so a search for the last row of each key works on
+numbers. Offsets and times are delta-encoded; everything is compressed with zstd.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
-from replay.archive.manifest import Stored
-from replay.archive.objects import is_outage, why_not
-from replay.archive.store import Store
+from replay.archive.manifest import StoredFile
+from replay.archive.object_store import is_outage, why_not
+from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.kernels.batches import stored_headers
 
@@ -29,30 +29,30 @@ SCHEMA = pa.schema(
         pa.field("aborted", pa.bool_(), nullable=False),
     ]
 )
-"""Topic and partition are those of the folders. A value of null is a tombstone."""
+"""Columns of a segment. Topic and partition come from the folders. A null value is a tombstone."""
 
 
-class Sizes(NamedTuple):
-    """How large the parts of an archive are made; those that are there are read whatever they are.
+class SegmentSizes(NamedTuple):
+    """Sizes of new files; existing files of other sizes stay readable.
 
-    What is skipped or read as one is a row group: fewer rows skip better and share fewer keys.
+    A row group is the unit that is skipped or read: fewer rows skip better, but share fewer keys.
     """
 
     segment_records: int = 1_000_000
     row_group_rows: int = 250_000
 
 
-SIZES = Sizes()
-"""Segments of some 25 MB."""
+SIZES = SegmentSizes()
+"""Defaults: segments of about 25 MB."""
 
 DICTIONARY_BYTES = 64 * 1024 * 1024
-"""Room for every key of a row group: beyond it Parquet would store each key again."""
+"""Room for every key of a row group; beyond it Parquet would store each key again."""
 
 _LEVEL = 3
 
 
 def table_of(batches: Sequence[Batch]) -> pa.Table:
-    """Batches of one partition, in order, as rows."""
+    """Convert batches of one partition, in order, to rows."""
     return pa.concat_tables(map(_table, batches)) if batches else SCHEMA.empty_table()
 
 
@@ -70,25 +70,25 @@ def _table(batch: Batch) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-class Written(NamedTuple):
-    """A file that is to be: its bytes, and what a manifest says of it but its name."""
+class EncodedFile(NamedTuple):
+    """A file before it is written: its bytes, and its description without the name."""
 
     content: bytes
     sha256: str
     records: int
 
     @classmethod
-    def of(cls, content: bytes, records: int = 0) -> "Written":
-        """A file with these bytes."""
+    def of(cls, content: bytes, records: int = 0) -> "EncodedFile":
+        """Create a file from its bytes."""
         return cls(content, sha256(content).hexdigest(), records)
 
-    def stored(self, name: str) -> Stored:
-        """What a manifest says of it."""
-        return Stored(name, len(self.content), self.sha256, self.records)
+    def stored(self, name: str) -> StoredFile:
+        """Description for the manifest."""
+        return StoredFile(name, len(self.content), self.sha256, self.records)
 
 
-def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows) -> Written:
-    """Rows as a file. Each table begins a row group."""
+def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows) -> EncodedFile:
+    """Encode rows as a file. Each table begins a row group."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -102,33 +102,33 @@ def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_ro
     ) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=row_group_rows)
-    return Written.of(sink.getvalue().to_pybytes(), sum(one.num_rows for one in tables))
+    return EncodedFile.of(sink.getvalue().to_pybytes(), sum(one.num_rows for one in tables))
 
 
-class File(NamedTuple):
-    """An open file of an archive."""
+class ArchiveFile(NamedTuple):
+    """Open file of an archive."""
 
     name: str
     parquet: pq.ParquetFile
 
 
 class RowGroup(NamedTuple):
-    """Rows of one row group of a file (`kernels.rows.Rows`)."""
+    """Rows of one row group of a file (`kernels.row_runs.RowRun`)."""
 
-    file: File
+    file: ArchiveFile
     number: int
     begin: int
     end: int
-    """From which row of the group to which."""
+    """Range of rows within the group."""
 
     def __len__(self) -> int:
         return self.end - self.begin
 
     def read(self, *columns: str) -> pa.Table:
-        """Some of their columns.
+        """Read some columns.
 
         Raises:
-            ArchiveCorrupt: they cannot be read.
+            ArchiveCorrupt: the columns cannot be read.
         """
         try:
             return self._decoded(list(columns)).slice(self.begin, len(self))
@@ -136,7 +136,7 @@ class RowGroup(NamedTuple):
             raise _damaged(self.file.name, error) from None
 
     def _decoded(self, columns: list[str]) -> pa.Table:
-        """The rows up to the last that is wanted: where a cut lies, the rest is not decoded."""
+        """Read rows up to the last wanted one; rows behind a cut are not decoded."""
         parquet, number = self.file.parquet, self.number
         if self.end == parquet.metadata.row_group(number).num_rows:
             return parquet.read_row_group(number, columns, use_threads=False)
@@ -147,21 +147,21 @@ class RowGroup(NamedTuple):
                 break
         return pa.Table.from_batches(found)
 
-    # Of the whole row group, by its statistics: nothing is read for them.
+    # Statistics cover the whole row group and need no read.
 
     @property
     def first_offset(self) -> int:
-        """The least offset."""
+        """The least offset of the row group."""
         return int(self._statistics("offset").min)
 
     @property
     def last_offset(self) -> int:
-        """The greatest offset."""
+        """The greatest offset of the row group."""
         return int(self._statistics("offset").max)
 
     @property
     def greatest_time_ms(self) -> int:
-        """The greatest timestamp."""
+        """The greatest timestamp of the row group."""
         return int(self._statistics("timestamp").max)
 
     def _statistics(self, column: str) -> pq.Statistics:
@@ -172,11 +172,11 @@ class RowGroup(NamedTuple):
         return statistics
 
 
-def opened(store: Store, stored: Stored) -> File:
-    """A file of an archive, as a manifest tells of it.
+def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
+    """Open a file and compare it with its description.
 
     Raises:
-        ArchiveCorrupt: it is missing, or is not what the manifest tells of.
+        ArchiveCorrupt: the file is missing or differs from the description.
     """
     there = store.size(stored.file)
     if there != stored.bytes:
@@ -191,7 +191,7 @@ def opened(store: Store, stored: Stored) -> File:
         raise ArchiveCorrupt(
             f"{stored.file} has {file.metadata.num_rows} rows and not {stored.records}: restore it"
         )
-    return File(stored.file, file)
+    return ArchiveFile(stored.file, file)
 
 
 def _damaged(name: str, error: Exception) -> ReplayError:
@@ -217,8 +217,8 @@ def _differs(there: pa.Schema, column: str) -> bool:
     return bool(there.field(column).type != SCHEMA.field(column).type)
 
 
-def row_groups(file: File, begin: int = 0, end: int | None = None) -> Iterator[RowGroup]:
-    """The row groups that hold the rows from `begin` to `end` of a file, cut to them."""
+def row_groups(file: ArchiveFile, begin: int = 0, end: int | None = None) -> Iterator[RowGroup]:
+    """Yield the row groups with the rows from `begin` to `end` of a file, cut to that range."""
     metadata = file.parquet.metadata
     end = metadata.num_rows if end is None else end
     first = 0
@@ -231,6 +231,6 @@ def row_groups(file: File, begin: int = 0, end: int | None = None) -> Iterator[R
 
 
 def ascending(table: pa.Table) -> bool:
-    """Whether offsets ascend, none twice."""
+    """True if offsets ascend strictly."""
     offsets = table.column("offset")
     return bool(len(offsets) < 2 or pc.all(pc.less(offsets[:-1], offsets[1:])).as_py())

@@ -1,6 +1,6 @@
-"""Where the files of an archive lie: a folder, or an object store (`s3a://bucket/folder`).
+"""Stores of archive files: a folder, or an object store (`s3a://bucket/folder`).
 
-A file appears whole or not at all, under a name that was free, and never changes afterwards.
+A file appears complete, under a name that was free, and never changes afterwards.
 """
 
 import os
@@ -12,66 +12,68 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from controlplane.core.file_sentences import unwritable
+from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import draft_file, make_folders, remove_abandoned, sync_folder
-from replay.archive import hadoop
-from replay.archive.objects import bucket_at, reading
+from replay.archive import hadoop_settings
+from replay.archive.object_store import bucket_at, reading
 from replay.errors import NoArchive, NotWritable
 
 
-class Store(Protocol):
-    """Files by their names within an archive: relative, with `/`."""
+class ArchiveStore(Protocol):
+    """Files by their names within an archive: relative, separated by `/`."""
 
     where: str
-    """The archive's own name, for people and for `open_store`."""
-    settings: hadoop.Settings
-    """What else `open_store` has to be told to find it."""
+    """Path or URL of the archive, for messages and for `open_store`."""
+    settings: hadoop_settings.HadoopSettings
+    """Further settings that `open_store` needs."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of what lies directly in a folder, sorted; none where there is no folder."""
+        """Names directly in a folder, sorted; empty if the folder does not exist."""
         ...
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Every file in a folder and the folders in it."""
+        """All files in a folder and its subfolders."""
         ...
 
     def size(self, name: str) -> int | None:
-        """How many bytes a file has; None: there is none."""
+        """Size of a file in bytes; None if it does not exist."""
         ...
 
     def read(self, name: str) -> bytes:
-        """All of a file. Raises `FileNotFoundError`."""
+        """Read a whole file. Raises `FileNotFoundError`."""
         ...
 
     def open(self, name: str) -> pa.NativeFile:
-        """A file to be read here and there. Raises `FileNotFoundError`."""
+        """Open a file for random access. Raises `FileNotFoundError`."""
         ...
 
     def add(self, name: str, content: bytes) -> bool:
-        """Write a file, durably; False, and nothing is changed, if the name is taken.
+        """Write a file durably; return False, without a change, if the name is taken.
 
-        Who adds under one name at the same time adds the same: it is named after what is in it.
+        Names derive from the content, so concurrent writers of one name write the same bytes.
 
         Raises:
-            NotWritable: there is no room, or no permission.
+            NotWritable: no room, or no permission.
         """
         ...
 
     def take(self, name: str, content: bytes) -> bool:
-        """The same under a name for which others may have something else: at most one gets it."""
+        """Write a file under a name that others may use for other content; at most one succeeds."""
         ...
 
 
-def open_store(where: str, settings: hadoop.Settings = hadoop.NONE) -> Store:
-    """The store that a path or URL names; nothing is made.
+def open_store(
+    where: str, settings: hadoop_settings.HadoopSettings = hadoop_settings.NONE
+) -> ArchiveStore:
+    """Open the store at a path or URL; nothing is created.
 
     Raises:
-        NoArchive: no archive can be at such a URL.
-        BadSetting: a setting is unknown, or means nothing.
+        NoArchive: the URL cannot hold an archive.
+        BadStoreSetting: a setting is unknown or invalid.
     """
     scheme, found, rest = where.partition("://")
     if not found:
-        return Folder(where)
+        return FolderStore(where)
     if scheme in S3:
         return bucket_at(where, rest, settings)
     if scheme != "file":
@@ -80,37 +82,38 @@ def open_store(where: str, settings: hadoop.Settings = hadoop.NONE) -> Store:
         _, path = fs.FileSystem.from_uri(where)
     except (pa.ArrowInvalid, OSError) as error:
         raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
-    return Folder(path)
+    return FolderStore(path)
 
 
 S3 = ("s3", "s3a")
 """Schemes of S3: Arrow's and AWS's, and Hadoop's."""
 
 
-class Folder:
-    """A folder of this machine.
+class FolderStore:
+    """Folder on this machine.
 
-    A file is written under a name that nobody reads, then linked to its own, which fails if that
-    is taken. So two who append at once find out, and whoever is killed leaves nothing half-written.
+    A file is written under a draft name, then hard-linked to its own name; the link fails if the
+    name is taken. Concurrent appends thus detect each other, and a killed process leaves nothing
+    half written.
     """
 
-    settings = hadoop.NONE
+    settings = hadoop_settings.NONE
 
     def __init__(self, where: str) -> None:
         self.where = where
         self._root = Path(where).absolute()
         self._tidied: set[Path] = set()
-        """Folders from which drafts of killed processes have been removed."""
+        """Folders whose drafts of killed processes have been removed."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of what lies directly in a folder, sorted."""
+        """Names directly in a folder, sorted."""
         at = self._root / folder
         with reading(str(at)), suppress(FileNotFoundError, NotADirectoryError):
             return sorted(one.name for one in at.iterdir())
         return []
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Every file in a folder and the folders in it."""
+        """All files in a folder and its subfolders."""
         at = self._root / folder
         with reading(str(at)):
             for one in sorted(at.rglob("*")):
@@ -118,7 +121,7 @@ class Folder:
                     yield one.relative_to(self._root).as_posix()
 
     def size(self, name: str) -> int | None:
-        """How many bytes a file has."""
+        """Size of a file in bytes; None if it does not exist."""
         at = self._root / name
         try:
             with reading(str(at)):
@@ -127,19 +130,19 @@ class Folder:
             return None
 
     def read(self, name: str) -> bytes:
-        """All of a file."""
+        """Read a whole file."""
         at = self._root / name
         with reading(str(at)):
             return at.read_bytes()
 
     def open(self, name: str) -> pa.NativeFile:
-        """A file to be read here and there: mapped, so that what nobody looks at is not read."""
+        """Open a file memory-mapped: unused parts are never read."""
         at = str(self._root / name)
         with reading(at):
             return pa.memory_map(at)
 
     def add(self, name: str, content: bytes) -> bool:
-        """Write a file, durably."""
+        """Write a file durably; return False if the name is taken."""
         path = self._root / name
         try:
             make_folders(path.parent)
@@ -151,12 +154,12 @@ class Folder:
             raise NotWritable(unwritable(self.where, error)) from None
 
     def take(self, name: str, content: bytes) -> bool:
-        """The same: a link is made by one only."""
+        """Write a file; a hard link succeeds only once, so `add` is enough."""
         return self.add(name, content)
 
 
 def _linked(path: Path, content: bytes) -> bool:
-    """Write a file beside its place and link it there; False: the name is taken."""
+    """Write a draft beside the place and link it there; return False if the name is taken."""
     with draft_file(path) as draft:
         with draft.open("wb") as file:
             file.write(content)

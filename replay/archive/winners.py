@@ -1,8 +1,9 @@
-"""Rows that may still count, kept beside a segment or in a snapshot, so that the rest is not read.
+"""Winners: rows that may still count, stored beside a segment or in a snapshot.
 
-They are rows of a segment like any others, but for their timestamp: it is the greatest one of the
-partition up to the row, for the order between partitions goes by that. So the kernels that reduce
-segments reduce winners, too, in any mixture, and snapshots are made of winners.
+Reading winners saves reading the rest. They are ordinary rows of a segment but for the timestamp:
+it is the greatest one of the partition up to the row, because that orders partitions. The kernels
+that reduce segments therefore reduce winners, too, in any mixture, and snapshots are made of
+winners.
 """
 
 from collections.abc import Sequence
@@ -11,34 +12,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controlplane.core.profiles import PROFILES
+from controlplane.core.releases.profiles import PROFILES
 from controlplane.core.state import Topics
 from replay.archive.segments import SCHEMA
 from replay.kernels.last_value import last_values
-from replay.kernels.rows import Rows, running_times, visible
-from replay.kernels.statuses import counting_rows
+from replay.kernels.row_runs import RowRun, running_times, visible
+from replay.kernels.status_rows import counting_rows
 
 WORTH_IT = 0.5
-"""Winners are kept if they are at most so large a part of the rows."""
+"""Greatest share of a segment's rows up to which winners are stored."""
 
 
 def reducible(topic: str, topics: Topics) -> bool:
-    """Whether of a topic only some records count: every one may in the others."""
+    """True if only some records of a topic count. In the config and command topics each may."""
     return topic not in (topics.config, topics.commands)
 
 
 def winners(
-    runs: Sequence[Rows],
+    runs: Sequence[RowRun],
     topic: str,
     topics: Topics,
     before_ms: int | None,
     *,
     removed: bool = True,
 ) -> pa.Table:
-    """The rows that may still count, for any release, whether or not it sees aborted records.
+    """Rows that may still count for any release, with and without exactly-once support.
 
-    `before_ms` is the greatest timestamp of the partition before them. Earlier versions kept
-    winners without the statuses that a tombstone has `removed`.
+    `before_ms` is the partition's greatest timestamp before them. Earlier versions kept winners
+    without the statuses that a tombstone has `removed`.
     """
     some_aborted = any(visible(rows, aborted=False) is not None for rows in runs)
     readers = (True, False) if some_aborted else (True,)
@@ -58,7 +59,7 @@ def winners(
 
 
 def _counting(
-    runs: Sequence[Rows], topic: str, topics: Topics, *, aborted: bool, removed: bool
+    runs: Sequence[RowRun], topic: str, topics: Topics, *, aborted: bool, removed: bool
 ) -> pa.ChunkedArray:
     if topic == topics.status:
         return counting_rows(runs, PROFILES, aborted=aborted, removed=removed).column("offset")
@@ -66,9 +67,9 @@ def _counting(
 
 
 def _timed(
-    rows: Rows, times: "np.ndarray[tuple[int], np.dtype[np.int64]]", before_ms: int | None
+    rows: RowRun, times: "np.ndarray[tuple[int], np.dtype[np.int64]]", before_ms: int | None
 ) -> pa.Table:
-    """Rows whose timestamp is the greatest one of the partition so far."""
+    """Rows with the greatest timestamp of the partition so far."""
     table = rows.read(*SCHEMA.names)
     latest = times if before_ms is None else np.maximum(times, before_ms)
     columns = [table.column(name).cast(SCHEMA.field(name).type) for name in SCHEMA.names]

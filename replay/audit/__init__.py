@@ -1,52 +1,54 @@
-"""Audits: what the logs of a fleet tell that no status page does.
+"""Audits: problems in the logs of a fleet that no status page shows.
 
-Pure functions over ordered entries, in a single pass; what they remember grows with keys.
+Pure functions over ordered entries, in a single pass; their memory grows with the number of keys.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from replay.audit.about import About, Audit, Clock
-from replay.audit.fleet import Shares, Sharing, in_common
+from replay.audit.context import Audit, AuditContext, LogClock
+from replay.audit.decoded_log import ClusterLog, read
 from replay.audit.kinds import TABLE
-from replay.audit.reading import Cluster, read
+from replay.audit.shared_topics import SharedResourceFinder, SharedResources, in_common
 from replay.audit.thresholds import Thresholds
 from replay.findings import Finding, Severity, by_name
 
-__all__ = ["Audited", "Cluster", "audit", "audited", "together"]
+__all__ = ["AuditResult", "ClusterLog", "audit", "audited", "together"]
 
 _WORST_FIRST = {severity: -rank for rank, severity in enumerate(Severity)}
 
 
-class Audited(msgspec.Struct, frozen=True):
-    """One cluster: what was found, and what it may share with others."""
+class AuditResult(msgspec.Struct, frozen=True):
+    """Result of one cluster: findings, and resources that it may share with others."""
 
     findings: tuple[Finding, ...]
-    shares: Shares
+    shares: SharedResources
 
 
-def audit(clusters: Iterable[Cluster], thresholds: Thresholds | None = None) -> list[Finding]:
-    """Everything that is found in these clusters, and between them; the worst comes first.
+def audit(clusters: Iterable[ClusterLog], thresholds: Thresholds | None = None) -> list[Finding]:
+    """Audit these clusters; return all findings, the worst first.
 
-    Each cluster's entries are gone through once, before those of the next one are touched.
+    The entries of one cluster are consumed before those of the next.
     """
     return together([audited(cluster, thresholds) for cluster in clusters])
 
 
-def together(fleet: Iterable[Audited]) -> list[Finding]:
-    """What was found in some clusters, and what is found between them; the worst comes first."""
+def together(fleet: Iterable[AuditResult]) -> list[Finding]:
+    """Combine the findings of clusters with those between them, the worst first."""
     clusters = list(fleet)
     alone = (finding for one in clusters for finding in one.findings)
     return sorted([*alone, *in_common(one.shares for one in clusters)], key=_order)
 
 
-def audited(cluster: Cluster, thresholds: Thresholds | None = None) -> Audited:
-    """What is found in one cluster, in one pass."""
+def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditResult:
+    """Audit one cluster in one pass."""
     limits = thresholds or Thresholds()
-    about = About(cluster.name, cluster.profile, Clock(), cluster.topics, limits, cluster.trail)
+    about = AuditContext(
+        cluster.name, cluster.profile, LogClock(), cluster.topics, limits, cluster.trail
+    )
     audits = [kind(about) for kind in TABLE]
-    sharing = Sharing(cluster.name)
+    sharing = SharedResourceFinder(cluster.name)
     found: list[Finding] = []
     looking: dict[type, list[Audit]] = {}
     for told in read(cluster):
@@ -59,7 +61,7 @@ def audited(cluster: Cluster, thresholds: Thresholds | None = None) -> Audited:
             found += one.see(told)
     for one in audits:
         found += one.end()
-    return Audited(tuple(found), sharing.end())
+    return AuditResult(tuple(found), sharing.end())
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

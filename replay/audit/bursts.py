@@ -1,4 +1,4 @@
-"""What happens too often in too short a time, and what happens at once for many keys."""
+"""Bursts and episodes: events that are too frequent, and events of many keys with one cause."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from controlplane.core.entry import Position
-from replay.audit.about import EVIDENCE_KEPT
-from replay.audit.reading import Told
+from replay.audit.context import EVIDENCE_KEPT
+from replay.audit.decoded_log import DecodedRecord
 
 K = TypeVar("K", bound=Hashable)
 
@@ -16,13 +16,13 @@ K = TypeVar("K", bound=Hashable)
 class Burst(msgspec.Struct):
     """Several events that belong together."""
 
-    last: Told
+    last: DecodedRecord
     first_ms: int
     count: int = 0
     evidence: list[Position] = []
 
-    def add(self, told: Told) -> None:
-        """One more."""
+    def add(self, told: DecodedRecord) -> None:
+        """Add an event."""
         self.last = told
         self.count += 1
         if len(self.evidence) < EVIDENCE_KEPT:
@@ -30,11 +30,11 @@ class Burst(msgspec.Struct):
 
     @property
     def lasted_ms(self) -> int:
-        """From the first to the last."""
+        """Time from the first to the last event."""
         return self.last.time_ms - self.first_ms
 
 
-def _burst(events: list[Told]) -> Burst:
+def _burst(events: list[DecodedRecord]) -> Burst:
     burst = Burst(events[0], events[0].time_ms)
     for told in events:
         burst.add(told)
@@ -42,16 +42,16 @@ def _burst(events: list[Told]) -> Burst:
 
 
 class Bursts(Generic[K]):
-    """Per key, times when at least so many events lay within a window. Unknown times count not."""
+    """Bursts by key: a number of events within a window. Events without a time do not count."""
 
     def __init__(self, least: int, window_ms: int) -> None:
         self._least = least
         self._window_ms = window_ms
-        self._recent: dict[K, deque[Told]] = {}
+        self._recent: dict[K, deque[DecodedRecord]] = {}
         self._open: dict[K, Burst] = {}
 
-    def add(self, key: K, told: Told) -> Burst | None:
-        """One more event; answers the burst that it shows to be over."""
+    def add(self, key: K, told: DecodedRecord) -> Burst | None:
+        """Add an event; return the burst that has ended with it."""
         told = told.kept
         if told.entry.timestamp < 0:
             return None
@@ -68,19 +68,19 @@ class Bursts(Generic[K]):
         return None
 
     def end(self) -> Iterator[tuple[K, Burst]]:
-        """Those that last until the log ends."""
+        """Bursts that last until the end of the log."""
         yield from self._open.items()
 
 
 class Episodes(Generic[K]):
-    """Per key, runs of events with short pauses between them: one cause, one finding."""
+    """Episodes by key: events with short pauses between them make one finding."""
 
     def __init__(self, pause_ms: int) -> None:
         self._pause_ms = pause_ms
         self._open: dict[K, Burst] = {}
 
-    def add(self, key: K, told: Told) -> Burst | None:
-        """One more event; answers the episode that it shows to be over."""
+    def add(self, key: K, told: DecodedRecord) -> Burst | None:
+        """Add an event; return the episode that has ended with it."""
         told = told.kept
         running = self._open.get(key)
         if running is not None and told.time_ms - running.last.time_ms <= self._pause_ms:
@@ -90,5 +90,5 @@ class Episodes(Generic[K]):
         return running
 
     def end(self) -> Iterator[tuple[K, Burst]]:
-        """Those that last until the log ends."""
+        """Episodes that last until the end of the log."""
         yield from self._open.items()

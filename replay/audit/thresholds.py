@@ -1,4 +1,4 @@
-"""From when on something is worth a finding: every threshold by its name, with unit and reason."""
+"""Thresholds of findings, each with its unit and reason."""
 
 from typing import Annotated, Any, get_type_hints
 
@@ -12,7 +12,7 @@ def _least(number: int, reason: str) -> msgspec.Meta:
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them; times in milliseconds (names end with `ms`), everything else is a count."""
+    """All thresholds; names that end in `ms` are milliseconds, the others are counts."""
 
     match_ms: Annotated[
         int,
@@ -94,7 +94,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """One threshold, as it is told on the command line."""
+    """Threshold, as the command line shows it."""
 
     name: str
     usual: int
@@ -103,12 +103,12 @@ class Threshold(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """`ms`, or nothing where it is a count."""
+        """`ms`, or empty for a count."""
         return "ms" if self.name.endswith("-ms") else ""
 
 
 def known() -> list[Threshold]:
-    """Every threshold that there is."""
+    """All thresholds."""
     hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
     usual = msgspec.to_builtins(Thresholds())
     return [
@@ -118,14 +118,14 @@ def known() -> list[Threshold]:
 
 
 class BadThreshold(ReplayError):
-    """No threshold, or a value that it cannot have. The message says which there are."""
+    """Unknown threshold or invalid value. The message lists the known ones."""
 
 
 def thresholds(told: dict[str, str]) -> Thresholds:
-    """The usual thresholds, with what was told: `{"stall-ms": "60000"}`.
+    """Default thresholds with the given changes: `{"stall-ms": "60000"}`.
 
     Raises:
-        BadThreshold: a name that is none, or a value that is no number or too small.
+        BadThreshold: unknown name, no number, or a value that is too small.
     """
     by_name = {one.name: one for one in known()}
     fields = {}
@@ -144,4 +144,4 @@ def _number(text: str) -> int | None:
 
 
 _DIGITS = 15
-"""Digits of a number that is no slip of the pen: 30,000 years in ms."""
+"""Greatest number of digits of a plausible value: 30,000 years in ms."""

@@ -1,5 +1,5 @@
-"""Logs into archives: from a cluster, an embedded log or a dump, as they are.
+"""Captures: logs into archives, from a cluster, an embedded log or a dump.
 
-Offsets, gaps, times, headers and records of aborted transactions are kept. What an open transaction
-holds back is taken once it is decided. Where a capture was killed the next one goes on.
+Offsets, gaps, times, headers and records of aborted transactions are kept. Records of an open
+transaction are captured once it is decided. A capture continues where an earlier one was killed.
 """

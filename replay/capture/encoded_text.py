@@ -10,7 +10,7 @@ from binascii import a2b_base64
 from collections.abc import Callable
 from typing import Final
 
-from controlplane.core import redact
+from controlplane.core.text import redaction
 
 _RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
 """Base64 may be broken into lines."""
@@ -24,7 +24,7 @@ _BETWEEN: Final = b"\1"
 _ZEROS: Final = "A" * 2 * _QUANTUM
 
 _REPLACED: Final = re.compile(r"""[\s\\"']*(?:\[hidden\]|\$\{encrypted:[^{}]*\})[\s\\"']*""")
-"""What stands in place of a secret, with its quotes."""
+"""Replacement of a secret, with its quotes."""
 
 _PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
 
@@ -37,7 +37,7 @@ def may_hold_secrets(text: str) -> bool:
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))
-    return bool(stretches) and redact.may_hold_secrets(_BETWEEN.join(stretches).decode())
+    return bool(stretches) and redaction.may_hold_secrets(_BETWEEN.join(stretches).decode())
 
 
 def _decoded(runs: list[str]) -> bytes:
@@ -67,5 +67,5 @@ def _spells(decoded: bytes) -> bool:
         return secret
 
     for text in decoded.split(_BETWEEN):
-        redact.text_without(text.decode("latin-1"), found)
+        redaction.text_without(text.decode("latin-1"), found)
     return not all(map(_REPLACED.fullmatch, secrets))

@@ -1,9 +1,9 @@
-"""What tasks of Spark's do in a capture: rows of its Kafka source in, segments out.
+"""Spark tasks of a capture: rows of the Kafka source in, segments out.
 
-Each partition of a topic is one task, its rows in the order of their offsets. The source does not
-tell which records are of aborted transactions. So it is asked twice: first as a reader that sees
-committed records only, then as one that sees all; what the first has not seen was aborted. In this
-order, since compaction may take records in between, and none that was decided ever comes.
+Each partition is one task, with its rows in the order of offsets. The source does not mark records
+of aborted transactions. It is therefore read twice: first with committed records only, then with
+all. Records missing in the first pass were aborted. The order of the passes matters: compaction may
+remove records in between, but decided records never appear later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controlplane.core.state import Topics
-from replay.archive.cluster import Place
-from replay.archive.filling import Filling
+from replay.archive.archived_cluster import PartitionId
 from replay.archive.manifest import Segment
+from replay.archive.segment_writer import SegmentWriter
 from replay.archive.segments import SCHEMA, table_of
-from replay.capture.secrets import KEPT, Secrets
+from replay.capture.secrets import KEPT, SecretPolicy
 from replay.errors import ReplayError
 from replay.kernels.batches import batch
 from replay.offsets_topics import own_topics
 
 MICROSECONDS = 1_000
-"""Of a millisecond: Spark's timestamps are finer than Kafka's."""
+"""Microseconds per millisecond: Spark's timestamps are finer than Kafka's."""
 
-Bounds = npt.NDArray[np.int64]
+RunBounds = npt.NDArray[np.int64]
 
 RUNS = pa.schema(
     [
@@ -39,14 +39,14 @@ RUNS = pa.schema(
     ]
 )
 RUNS_DDL = "topic string, partition int, first bigint, behind bigint"
-"""Offsets without a hole between them."""
+"""Schema of runs: offsets without holes."""
 
 ANSWERS = pa.schema([("answer", pa.binary())])
 ANSWERS_DDL = "answer binary"
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What came of a partition."""
+class PartitionResult(msgspec.Struct, frozen=True):
+    """Result of a partition."""
 
     topic: str
     partition: int
@@ -54,20 +54,20 @@ class Answer(msgspec.Struct, frozen=True):
     fresh: int = 0
     segments: tuple[Segment, ...] = ()
     own: tuple[str, ...] = ()
-    """Offsets topics of connectors' own that its records name."""
+    """Dedicated offsets topics that its records name."""
     wrong: str = ""
-    """What is wrong with it; then nothing else is told."""
+    """Problem of the partition; the other fields are then empty."""
 
 
-class Seen:
-    """The offsets of a partition that were seen, as runs without a hole."""
+class SeenOffsets:
+    """Seen offsets of a partition, as runs without holes."""
 
     def __init__(self, runs: Sequence[tuple[int, int]]) -> None:
         ordered = np.array(sorted(runs), np.int64).reshape(-1, 2)
         self._firsts, self._behinds = ordered[:, 0], ordered[:, 1]
 
-    def unseen(self, offsets: Bounds) -> npt.NDArray[np.bool_]:
-        """Which of these offsets are in none of them."""
+    def unseen(self, offsets: RunBounds) -> npt.NDArray[np.bool_]:
+        """For each offset, True if no run contains it."""
         if not len(self._firsts):
             return np.ones(len(offsets), np.bool_)
         at = np.searchsorted(self._firsts, offsets, "right") - 1
@@ -75,19 +75,19 @@ class Seen:
         return found
 
 
-class Job(NamedTuple):
-    """What a task has to know."""
+class CaptureTask(NamedTuple):
+    """Input of a task."""
 
-    fillings: Mapping[Place, Filling]
-    """What takes in each partition."""
-    committed: Mapping[Place, Seen]
-    """What readers of committed records see of it."""
-    secrets: Secrets
+    fillings: Mapping[PartitionId, SegmentWriter]
+    """Writer of each partition."""
+    committed: Mapping[PartitionId, SeenOffsets]
+    """Offsets of committed records, by partition."""
+    secrets: SecretPolicy
     topics: Topics
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: topic, partition and offset in, `RUNS` out."""
+    """`mapInArrow` function: topic, partition and offset in, `RUNS` out."""
     for rows in batches:
         for (topic, partition), some in _by_place(pa.Table.from_batches([rows])):
             offsets = some.column("offset").to_numpy()
@@ -102,25 +102,25 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             )
 
 
-def archived(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: rows of the Kafka source in, an `Answer` for each partition out."""
-    found: dict[Place, _Archiving] = {}
+def archived(batches: Iterator[pa.RecordBatch], job: CaptureTask) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow`: rows of the Kafka source in, one `PartitionResult` per partition out."""
+    found: dict[PartitionId, _PartitionArchiver] = {}
     for rows in batches:
         for place, some in _by_place(pa.Table.from_batches([rows])):
             if place not in found:
-                found[place] = _Archiving(place, job)
+                found[place] = _PartitionArchiver(place, job)
             found[place].add(some)
     answers = [msgspec.msgpack.encode(one.answer()) for one in found.values()]
     yield pa.record_batch([pa.array(answers, pa.binary())], schema=ANSWERS)
 
 
-class _Archiving:
-    """Takes in the rows of a partition. What is wrong is told: to try again would not mend it."""
+class _PartitionArchiver:
+    """Archives the rows of a partition. Errors are returned as results: a retry would not help."""
 
-    def __init__(self, place: Place, job: Job) -> None:
+    def __init__(self, place: PartitionId, job: CaptureTask) -> None:
         self._place = place
         self._filling = job.fillings[place]
-        self._committed = job.committed.get(place, Seen([]))
+        self._committed = job.committed.get(place, SeenOffsets([]))
         self._secrets = job.secrets
         self._topics = job.topics
         self._own: set[str] = set()
@@ -143,20 +143,22 @@ class _Archiving:
         except ReplayError as error:
             self._wrong = str(error)
 
-    def answer(self) -> Answer:
+    def answer(self) -> PartitionResult:
         if not self._wrong:
             try:
                 self._filling.write()
             except ReplayError as error:
                 self._wrong = str(error)
         if self._wrong:
-            return Answer(*self._place, wrong=self._wrong)
+            return PartitionResult(*self._place, wrong=self._wrong)
         own = tuple(sorted(self._own))
-        return Answer(*self._place, self._read, self._fresh, tuple(self._filling.segments), own)
+        return PartitionResult(
+            *self._place, self._read, self._fresh, tuple(self._filling.segments), own
+        )
 
 
-def archive_rows(rows: pa.Table, committed: Seen) -> pa.Table:
-    """Rows of the Kafka source as an archive has them."""
+def archive_rows(rows: pa.Table, committed: SeenOffsets) -> pa.Table:
+    """Convert rows of the Kafka source to rows of an archive."""
     offsets = rows.column("offset").to_numpy()
     micros = rows.column("timestamp").cast(pa.int64()).to_numpy()
     columns = {
@@ -171,7 +173,7 @@ def archive_rows(rows: pa.Table, committed: Seen) -> pa.Table:
 
 
 def _headers(column: pa.ListArray) -> pa.Array:
-    """Headers under the names that an archive gives to their parts."""
+    """Rename the fields of headers for the archive."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks)
     parts = column.values
@@ -181,8 +183,8 @@ def _headers(column: pa.ListArray) -> pa.Array:
     return pa.ListArray.from_arrays(column.offsets, named, mask=column.is_null())
 
 
-def _by_place(rows: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
-    """Rows by topic and partition, in their order."""
+def _by_place(rows: pa.Table) -> Iterator[tuple[PartitionId, pa.Table]]:
+    """Split rows by topic and partition, in order."""
     places = rows.group_by(["topic", "partition"], use_threads=False).aggregate([])
     for one in places.to_pylist():
         wanted = pc.and_(

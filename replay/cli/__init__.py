@@ -1,1 +1,1 @@
-"""The command line of replay."""
+"""Command line of `replay`."""

@@ -1,15 +1,21 @@
-"""What a change of release does to a cluster: told from its log, before anybody dares it."""
+"""Compatibility: the effects of a release change on a cluster, predicted from its log."""
 
-from replay.compat.assessing import Assessed, Assessment, Verdict, assess
-from replay.compat.rolls import BadRoll, Mode, Roll, roll, steps_of
+from replay.compat.assessment import ClusterAssessment, ConnectorAssessment, ReleaseVerdict, assess
+from replay.compat.release_change import (
+    BadReleaseChange,
+    ReleaseChange,
+    RolloutMode,
+    roll,
+    steps_of,
+)
 
 __all__ = [
-    "Assessed",
-    "Assessment",
-    "BadRoll",
-    "Mode",
-    "Roll",
-    "Verdict",
+    "BadReleaseChange",
+    "ClusterAssessment",
+    "ConnectorAssessment",
+    "ReleaseChange",
+    "ReleaseVerdict",
+    "RolloutMode",
     "assess",
     "roll",
     "steps_of",

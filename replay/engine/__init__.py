@@ -1,6 +1,6 @@
-"""Questions about archives: planned, reduced by kernels, folded by the core.
+"""Queries on archives: planned, reduced by kernels, folded by the core.
 
-`moments` finds where in an archive a moment lies, `plan` which rows have to be read for it,
-`reading` reads them and lets kernels reduce them, `folding` makes states of what is left, as many
-releases see it. `snapshots` keeps such states for later. `local` does all of it in this process.
+`moment_cut` finds the cut at a moment, `read_plan` the rows to read. `partition_reader` reads and
+reduces them, `state_builder` folds the rest for each release. `daily_snapshots` stores such states.
+`local_engine` does all of it in this process, `spark` in Spark.
 """

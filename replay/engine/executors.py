@@ -1,7 +1,7 @@
-"""Who carries out work on many things: this process, several, or tasks of Spark.
+"""Executors of work on many items: this process, several processes, or Spark tasks.
 
-Work is a function that tells one finding after the other, so that this process holds few of them.
-What others find comes back as a whole, thing by thing, in the order in which they were named.
+Work is a generator of findings, so this process holds few of them. Other processes return the
+findings of an item as a whole, in the order of the items.
 """
 
 import pickle
@@ -19,65 +19,64 @@ from replay.errors import ReplayError
 T = TypeVar("T")
 F = TypeVar("F")
 
-Work = Callable[[T], Iterable[F]]
-"""What is done with a thing, and what it finds, one by one."""
+ItemWork = Callable[[T], Iterable[F]]
+"""Work on one item; yields findings."""
 
 
-class Died(ReplayError):
-    """A process that carried out work was ended from outside."""
+class WorkerDied(ReplayError):
+    """A worker process was ended from outside."""
 
 
 class Executor(Protocol):
-    """Somebody who carries out work."""
+    """Runs work on many items."""
 
     slots: int
-    """How much is carried out at once."""
+    """Number of items worked on at once."""
 
-    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
-        """What is found in each thing, in their order.
+    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
+        """Run the work on each item; yield the findings of each, in order.
 
         Raises:
-            Died: a process was ended from outside.
+            WorkerDied: a process was ended from outside.
             NoSpark: Spark has failed.
         """
         ...
 
 
-class InTurn:
-    """This process, one thing after the other: each is worked on while its findings are taken."""
+class SerialExecutor:
+    """Works on one item after the other in this process, while the findings are consumed."""
 
     slots = 1
 
-    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
-        """What is found in each thing, in their order."""
-        return map(work, things)
+    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
+        """Run the work on each item; yield the findings of each, in order."""
+        return map(work, items)
 
 
-class Processes:
-    """Several processes, each with memory of its own."""
+class ProcessExecutor:
+    """Works in several processes, each with its own memory."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
 
-    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
-        """What is found in each thing, in their order."""
-        slots = min(self.slots, len(things))
-        if slots < 2:  # one more would help nobody
-            yield from map(work, things)
+    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
+        """Run the work on each item; yield the findings of each, in order."""
+        slots = min(self.slots, len(items))
+        if slots < 2:  # one extra process would not help
+            yield from map(work, items)
             return
         others = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
-                with unheard(signal.SIGINT):  # Ctrl-C is for us alone: children inherit that
-                    futures = [pool.submit(packed, work, thing) for thing in things]
-                for thing, future in zip(things, futures, strict=True):
-                    yield unpacked(future.result(), work, thing)
+                with unheard(signal.SIGINT):  # children inherit the mask: only we handle Ctrl-C
+                    futures = [pool.submit(packed, work, item) for item in items]
+                for item, future in zip(items, futures, strict=True):
+                    yield unpacked(future.result(), work, item)
             except BrokenProcessPool:
-                raise Died(
-                    "a process that looked at a cluster was ended, most likely for want of memory: "
-                    "take fewer --jobs"
+                raise WorkerDied(
+                    "a worker process was killed, most likely for lack of memory: take fewer --jobs"
                 ) from None
-            # Nobody waits for what is under way. It is not cancelled: the pool would complain.
+            # The caller has left. Running work is not cancelled, because the pool would complain.
             except BaseException:
                 for child in {*active_children()} - others:
                     child.terminate()
@@ -86,11 +85,11 @@ class Processes:
 
 @contextmanager
 def unheard(number: signal.Signals) -> Iterator[None]:
-    """Put a signal off until the end of the block; processes started meanwhile never get it.
+    """Defer a signal until the end of the block; processes started meanwhile never receive it.
 
-    A mask holds for one thread. Another thread, a progress bar's, may still take the signal, and
-    Python then runs the handler in the main thread, between two steps of starting a process. So
-    the handler is exchanged, too.
+    A mask holds for one thread. Another thread, such as a progress bar's, may still receive the
+    signal. Python then runs the handler in the main thread, between two steps of starting a
+    process. The handler is therefore replaced, too.
     """
     heard: list[int] = []
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
@@ -110,14 +109,14 @@ def unheard(number: signal.Signals) -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def packed(work: "Work[T, F]", thing: T) -> bytes | None:
-    """What is found in a thing, or what is wrong with it, to be handed over.
+def packed(work: "ItemWork[T, F]", item: T) -> bytes | None:
+    """Pickle the findings of an item, or its error.
 
-    None: it is nested too deeply for that.
+    Returns None if they are nested too deeply for pickle.
     """
     found: list[F] | ReplayError
     try:
-        found = list(work(thing))
+        found = list(work(item))
     except ReplayError as error:
         found = error
     try:
@@ -126,14 +125,14 @@ def packed(work: "Work[T, F]", thing: T) -> bytes | None:
         return None
 
 
-def unpacked(parcel: bytes | None, work: "Work[T, F]", thing: T) -> Iterable[F]:
-    """What was handed over; what could not be, this process finds by itself.
+def unpacked(parcel: bytes | None, work: "ItemWork[T, F]", item: T) -> Iterable[F]:
+    """Unpickle the findings; None means that this process runs the work itself.
 
     Raises:
-        ReplayError: what was wrong with the thing.
+        ReplayError: the error of the item.
     """
     if parcel is None:
-        return work(thing)
+        return work(item)
     found: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
     if isinstance(found, ReplayError):
         raise found

@@ -1,6 +1,6 @@
-"""Arrow and numpy: what is left of many records if only the last of a key counts.
+"""Kernels in Arrow and numpy: reduce many records to those that count.
 
-Nothing here opens a file or knows Spark. A kernel gets the rows of one partition in the order of
-their offsets, as runs whose columns are read when they are asked for, and asks for as few as it
-can: values come last, and only those of winners are copied. All backends run the same ones.
+Kernels open no files and do not know Spark. A kernel gets the rows of one partition in the order of
+their offsets, as runs whose columns are read on demand. It reads as few columns as possible: values
+come last, and only the winners' values are copied. All engines run the same kernels.
 """

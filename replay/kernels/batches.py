@@ -1,19 +1,19 @@
-"""Rows as the core takes them: a batch of one partition."""
+"""Conversion of rows to batches of the core."""
 
 import pyarrow as pa
 
-from controlplane.core.entry import Decoded, Headers
+from controlplane.core.entry import ColumnBatch, Headers
 
-Header = dict[str, bytes | None]
+HeaderRow = dict[str, bytes | None]
 
 
-def batch(topic: str, partition: int, table: pa.Table) -> Decoded:
-    """Rows of one partition (at least one) as a batch; what the table lacks was not wanted."""
+def batch(topic: str, partition: int, table: pa.Table) -> ColumnBatch:
+    """Convert rows of one partition (at least one) to a batch; absent columns stay empty."""
     columns = {name: table.column(name) for name in table.column_names}
     length = table.num_rows
     headers = columns["headers"].to_pylist() if "headers" in columns else []
     marks = columns["aborted"].to_pylist() if "aborted" in columns else []
-    return Decoded(
+    return ColumnBatch(
         topic,
         partition,
         columns["offset"].to_pylist(),
@@ -25,15 +25,15 @@ def batch(topic: str, partition: int, table: pa.Table) -> Decoded:
     )
 
 
-def _headers(stored: list[Header]) -> Headers:
-    """Headers as an entry has them; their names are stored as bytes, for any text may be one."""
+def _headers(stored: list[HeaderRow]) -> Headers:
+    """Headers of an entry; names are stored as bytes, because any text may be one."""
     return tuple(
         ((one["name"] or b"").decode("utf-8", "surrogatepass"), one["value"]) for one in stored
     )
 
 
-def stored_headers(entry_headers: Headers) -> list[Header] | None:
-    """Headers as rows have them; None: there are none."""
+def stored_headers(entry_headers: Headers) -> list[HeaderRow] | None:
+    """Headers in stored form; None if there are none."""
     return [
         {"name": name.encode("utf-8", "surrogatepass"), "value": value}
         for name, value in entry_headers

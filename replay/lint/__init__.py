@@ -1,6 +1,6 @@
-"""A rehearsal: Kafka's log cleaner comes by, then a worker starts. Who is not what he was?"""
+"""Rehearsal of a compaction: the log cleaner runs, a worker starts, and the states are compared."""
 
-from replay.lint.cleaning import cleaned
-from replay.lint.rehearsing import lint
+from replay.lint.log_cleaner import cleaned
+from replay.lint.rehearsal import lint
 
 __all__ = ["cleaned", "lint"]

@@ -1,14 +1,13 @@
-"""A report: one page of HTML about a fleet, which asks nobody for anything.
+"""Report: one self-contained page of HTML about a fleet.
 
-`limits` say how much is told at most, `facts` are what a page is made of, `following` and `moving`
-draw them from the records as they go by, `naming` says which of these are shown as evidence,
-`looking` puts all of one cluster together. From there on nothing is read any more: `html` writes
-elements, `drawing`, `plot` and `axis` pictures, `sections` the parts of the page, `page` the whole.
+`fleet_facts` collects everything about one cluster, within `page_limits`. `connector_timelines` and
+`offset_lines` follow its records, and `evidence_order` selects the records to show. The result,
+`page_facts`, is complete: `sections` and `page` only write HTML (`controlplane.page`).
 """
 
-from replay.report.facts import Looked
-from replay.report.limits import Limits
-from replay.report.looking import Look
+from replay.report.fleet_facts import ReportTask
 from replay.report.page import page
+from replay.report.page_facts import ClusterFacts
+from replay.report.page_limits import PageLimits
 
-__all__ = ["Limits", "Look", "Looked", "page"]
+__all__ = ["ClusterFacts", "PageLimits", "ReportTask", "page"]

@@ -1,26 +1,26 @@
-"""The whole page: one file of HTML that asks nobody for anything, without a script."""
+"""Assembly of the page: one HTML file without scripts or external resources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
-from replay.audit.fleet import in_common
-from replay.report.evidence import Index
-from replay.report.facts import Looked, Told
-from replay.report.html import Html, el
-from replay.report.limits import Limits
-from replay.report.looking import told_of
+from controlplane.page.html import Html, el
+from replay.audit.shared_topics import in_common
+from replay.report.fleet_facts import told_of
+from replay.report.page_facts import ClusterFacts, FindingFacts
+from replay.report.page_limits import PageLimits
+from replay.report.record_index import RecordIndex
 from replay.report.sections.connectors import connectors
+from replay.report.sections.evidence import records
 from replay.report.sections.findings import audited, linted, shared
-from replay.report.sections.head import brief, header, navigation
-from replay.report.sections.records import records
+from replay.report.sections.page_head import brief, header, navigation
 from replay.report.sections.releases import fleet_matrix, releases
 from replay.report.sections.summary import summary
 
 OPEN = 4
-"""Of a fleet of more clusters than these, each is shown when somebody opens it."""
+"""Clusters of larger fleets are collapsed at first."""
 
 _NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
-"""What a browser may load and run: the styles in the page, and nothing else."""
+"""Content security policy: inline styles only."""
 
 _PARTS = (
     ("connectors", "Connectors", connectors),
@@ -31,8 +31,8 @@ _PARTS = (
 )
 
 
-def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A page about these clusters, piece by piece; `failed` could not be read, and why."""
+def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield the page in pieces; `failed` maps unreadable clusters to reasons."""
     between = _between(fleet)
     styles = files("replay.report").joinpath("style.css").read_text(encoding="utf-8")
     title = f"Replay: {fleet[0].cluster if len(fleet) == 1 else f'{len(fleet)} clusters'}"
@@ -47,7 +47,7 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
         el("title", title),
         el("style", Html(styles)),
     )
-    indexes = [Index.of(number, looked) for number, looked in enumerate(fleet)]
+    indexes = [RecordIndex.of(number, looked) for number, looked in enumerate(fleet)]
     yield "<body>"
     yield header(fleet, indexes, _links(indexes, between))
     yield "<main>"
@@ -65,30 +65,32 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
     yield "</body></html>\n"
 
 
-def _between(fleet: Sequence[Looked]) -> list[Told]:
-    """What clusters share that they should not."""
+def _between(fleet: Sequence[ClusterFacts]) -> list[FindingFacts]:
+    """Findings about resources that clusters share by mistake."""
     topics = {one.cluster: one.topics for one in fleet}
     return [told_of(one, topics) for one in in_common(each.shares for each in fleet)]
 
 
-def _links(indexes: Sequence[Index], between: Sequence[Told]) -> list[tuple[str, str]]:
-    """The parts of the page with their names."""
+def _links(
+    indexes: Sequence[RecordIndex], between: Sequence[FindingFacts]
+) -> list[tuple[str, str]]:
+    """Links to the parts of the page, with titles."""
     if len(indexes) == 1:
         return [("summary", "Summary"), *_parts_of(indexes[0])]
     shared = [("shared", "Between clusters")] if between else []
     return [("summary", "Summary"), ("clusters", "Clusters"), ("releases", "Releases"), *shared]
 
 
-def _parts_of(index: Index) -> list[tuple[str, str]]:
+def _parts_of(index: RecordIndex) -> list[tuple[str, str]]:
     return [(index.part(part), title) for part, title, _ in _PARTS]
 
 
-def _parts(looked: Looked, index: Index) -> Iterator[Html]:
-    """All that is told of a cluster."""
+def _parts(looked: ClusterFacts, index: RecordIndex) -> Iterator[Html]:
+    """All parts about a cluster."""
     return (make(looked, index) for _, _, make in _PARTS)
 
 
-def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
+def _cluster(looked: ClusterFacts, index: RecordIndex, *, is_open: bool) -> Html:
     return el(
         "details",
         el("summary", el("h2", looked.cluster), brief(looked, index)),
@@ -100,7 +102,7 @@ def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
     )
 
 
-def _footer(limits: Limits) -> Html:
+def _footer(limits: PageLimits) -> Html:
     made = "Made by ", el("code", "replay report"), " from the records alone. No secret is in it."
     bounds = (
         f"Of a cluster it lists {limits.listed:,} connectors at most, and draws {limits.drawn:,}; "

@@ -1,4 +1,4 @@
-"""Facts about connectors, each with the record that began it and the one that ended it."""
+"""Intervals: facts about connectors, each with its first record and the record that ended it."""
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -6,23 +6,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core.diff import Aspect, same
 from controlplane.core.entry import Position
-from controlplane.core.evolve.config import ConfigRows
-from controlplane.core.evolve.status import StatusRows
-from controlplane.core.profiles import Profile
+from controlplane.core.fold.config import ConfigRows
+from controlplane.core.fold.status import StatusRows
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.views.diff import Aspect, same
 
 
 class Moment(NamedTuple):
     """A record as a point in time."""
 
     time_ms: int
-    """That of the one order: the greatest timestamp of its partition so far. It never falls."""
+    """Time in the one order: the partition's greatest timestamp so far. It never decreases."""
     position: Position
 
 
-class Moments:
-    """Moments of records of one topic, in columns: so many of them go sooner to a process."""
+class MomentColumns:
+    """Moments of one topic's records in columns, which are cheaper to send between processes."""
 
     def __init__(self, topic: str, moments: Iterable[Moment]) -> None:
         self._topic = topic
@@ -39,25 +39,25 @@ class Moments:
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A fact, from the record that made it to the one that ended it."""
+    """A fact, from its first record to the record that ended it."""
 
     connector: str
     aspect: Aspect
     item: str
-    """Which one, where a connector has several: task, topic, source partition (as JSON)."""
+    """Task, topic or source partition (as JSON), if a connector can have several."""
     value: Any
     since: Moment
     until: Moment | None
-    """The record with which it holds no longer; None: it holds at the end of what was read."""
+    """Record that ended the fact; None if it holds at the end."""
 
     @property
     def place(self) -> tuple[str, str, str, Moment]:
-        """By which intervals are sorted: what it is about, and since when."""
+        """Sort key: subject, then begin."""
         return self.connector, self.aspect.value, self.item, self.since
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """An interval, and the releases that see it so."""
+class SharedInterval(msgspec.Struct, frozen=True):
+    """An interval, and the releases that agree on it."""
 
     profiles: tuple[str, ...]
     interval: Interval
@@ -65,12 +65,12 @@ class Seen(msgspec.Struct, frozen=True):
 
 def alike(
     found: Sequence[tuple[list[Profile], Sequence[Interval]]], asked: Sequence[Profile]
-) -> Iterator[Seen]:
-    """Intervals of several groups of releases, each with all the releases that see it."""
+) -> Iterator[SharedInterval]:
+    """Merge the intervals of groups of releases; each comes with all releases that have it."""
     if len(found) == 1:
         ((profiles, intervals),) = found
         releases = names(profiles, asked)
-        yield from (Seen(releases, one) for one in intervals)
+        yield from (SharedInterval(releases, one) for one in intervals)
         return
     places: dict[tuple[Any, ...], list[tuple[Interval, list[Profile]]]] = {}
     for profiles, intervals in found:
@@ -82,29 +82,29 @@ def alike(
             else:
                 seers.extend(profiles)
     for there in places.values():
-        yield from (Seen(names(seers, asked), one) for one, seers in there)
+        yield from (SharedInterval(names(seers, asked), one) for one, seers in there)
 
 
 def names(profiles: Collection[Profile], asked: Sequence[Profile]) -> tuple[str, ...]:
-    """The releases of some profiles, in the order in which they were asked."""
+    """Names of releases, in the order of the query."""
     releases = {profile.release for profile in profiles}
     return tuple(one.release for one in asked if one.release in releases)
 
 
 def holds(was: Any, now: Any) -> bool:
-    """Whether a fact is what it was, as Java compares."""
+    """True if two values are equal in Java's sense."""
     return was is now or same(was, now)
 
 
-Fact = tuple[Aspect, str]
-"""What about a connector, and which one."""
+FactKey = tuple[Aspect, str]
+"""Aspect and item of a fact."""
 
-Facts = Mapping[Fact, Any]
+FactValues = Mapping[FactKey, Any]
 
 
-def of_config(rows: ConfigRows) -> Facts:
-    """What the config topic says of a connector; tasks beyond the committed count are hidden."""
-    facts: dict[Fact, Any] = {}
+def of_config(rows: ConfigRows) -> FactValues:
+    """Facts of the config topic about a connector; tasks beyond the committed count are hidden."""
+    facts: dict[FactKey, Any] = {}
     if rows.connectors is not None:
         facts[Aspect.CONFIG, ""] = rows.connectors
     if rows.targets is not None:
@@ -120,9 +120,9 @@ def of_config(rows: ConfigRows) -> Facts:
     return facts
 
 
-def of_status(rows: StatusRows) -> Facts:
-    """What the status topic says of a connector."""
-    facts: dict[Fact, Any] = {}
+def of_status(rows: StatusRows) -> FactValues:
+    """Facts of the status topic about a connector."""
+    facts: dict[FactKey, Any] = {}
     if rows.connector is not None:
         facts[Aspect.STATUS, ""] = rows.connector
     for task, status in rows.tasks.items():

@@ -18,8 +18,8 @@ from benchmarks.replay import (
     MILLION,
     SLOW_MOST,
     SLOW_ROUNDS,
-    Figure,
-    Ours,
+    InProcessTimes,
+    QueryFigure,
     check_equal,
     contest,
     goals,
@@ -40,9 +40,9 @@ with Progress(disable=True) as progress:
 
 ON_ONE_CORE = """
 import sys
-from benchmarks import contestants
-contestants.CORES = 1
-contestants.main(*sys.argv[1:])
+from benchmarks import archive_engines
+archive_engines.CORES = 1
+archive_engines.main(*sys.argv[1:])
 import polars, pyarrow
 print(polars.thread_pool_size(), pyarrow.cpu_count())
 """
@@ -127,8 +127,8 @@ def test_who_says_one_thing_and_then_another_is_named() -> None:
 @pytest.mark.parametrize("records", [10 * MILLION, SLOW_MOST])
 def test_goals_are_judged(records: int) -> None:
     """Reached by those who take as long as the others, where that is enough."""
-    alike = Figure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
-    lines = list(goals(records, dict.fromkeys(NAMED, alike), Ours(1.0, 1.0, 1, 11.0)))
+    alike = QueryFigure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
+    lines = list(goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0)))
     times = [line.partition(": 1.000×; to reach: ") for line in lines]
     judged = {what: goal for what, found, goal in times if found}
     scan = {"spark / scan, final": "≤ 1.000×: reached"} if records == SLOW_MOST else {}

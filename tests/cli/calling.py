@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from controlplane.__main__ import main
 from controlplane.core.entry import Entry
-from controlplane.logs.opening import partitions_of
+from controlplane.logs.log_factory import partitions_of
 from controlplane.logs.sqlite import SqliteLog
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import controlplane.cli.importing
 import controlplane.cli.inspect
-import controlplane.cli.verify  # noqa: F401 - nobody may import them later: see `unprivileged`
+import controlplane.cli.log_import
+import controlplane.cli.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
 from tests.cli.calling import Said, call, refusal, unprivileged
 
 Made = Callable[[Path, Path], Path]

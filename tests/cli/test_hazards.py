@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.inspect.hazards import spans
+from controlplane.cli.inspect.hazard_list import spans
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import NEWEST, RELEASES
+from controlplane.core.releases.profiles import NEWEST, RELEASES
 from tests.cli.calling import call, embedded
 
 

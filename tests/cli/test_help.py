@@ -93,9 +93,19 @@ def test_replay_completes_commands_options_and_files(line: str, found: list[str]
     assert done.stdout.split() == found
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_replay_prints_what_a_shell_reads(shell: str) -> None:
-    """To be evaluated in a file that the shell reads when it starts."""
+@pytest.mark.parametrize(
+    ("shell", "registered"),
+    [
+        ("bash", "complete -o nosort -F _replay_completion replay"),
+        ("zsh", "compdef _replay_completion replay"),
+        ("fish", 'complete --no-files --command replay --arguments "(_replay_completion)"'),
+    ],
+    ids=["bash", "zsh", "fish"],
+)
+def test_replay_prints_what_a_shell_reads(shell: str, registered: str) -> None:
+    """A script that registers a function, which asks `replay` for completions."""
     words = [sys.executable, "-m", "replay", "completion", shell]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, "_REPLAY_COMPLETE" in done.stdout) == (0, True)
+    assert done.returncode == 0
+    assert registered in [line.strip(" ;") for line in done.stdout.splitlines()]
+    assert f"_REPLAY_COMPLETE={shell}_complete " in done.stdout

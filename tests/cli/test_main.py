@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import controlplane
-from controlplane.__main__ import COMMANDS, SECTIONS, Commands
+from controlplane.__main__ import COMMANDS, SECTIONS, CommandGroup
 from tests.cli.calling import ROOT, Said, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
@@ -111,7 +111,7 @@ class Broken(click.Command):
         raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
 
 
-BREAKING = Commands(
+BREAKING = CommandGroup(
     commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
 )
 
@@ -125,7 +125,7 @@ BREAKING = Commands(
 )
 def test_other_ends(how: str, code: int, says: str) -> None:
     """A defect and Ctrl-C: a word or a sentence, and a code that means nothing else."""
-    group = Commands(
+    group = CommandGroup(
         commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
     )
     result = CliRunner().invoke(group, ["break", how])
@@ -136,7 +136,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
 
 def test_a_defect_can_be_looked_into() -> None:
     """With its traceback, where that is asked for."""
-    group = Commands(
+    group = CommandGroup(
         commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
     )
     result = CliRunner().invoke(group, ["break", "defect"], env={"CONTROLPLANE_DEBUG": "1"})

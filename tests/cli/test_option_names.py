@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from controlplane.option_names import NamedOption
+from controlplane.terminal.option_names import NamedOption
 from tests.cli.calling import call
 from tests.commands import Called, every_command
 from tests.replay.cli.calling import call as replay

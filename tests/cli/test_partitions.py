@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane import ControlPlane
-from controlplane.core.partitioner import partition_of
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.calling import call, refusal
 from tests.rest.serving import client_of

@@ -1,15 +1,16 @@
 """`controlplane serve` before strangers: who is let in, encrypted, measured, warned."""
 
+import json
 from pathlib import Path
 
 import httpx
 import pytest
 
-from controlplane.rest.security.hashes import Kept, TokenHash
+from controlplane.rest.http.server import listen
+from controlplane.rest.security.credential_hashes import Credential, TokenHash
 from controlplane.rest.security.roles import Role
-from controlplane.rest.server import listen
 from tests.cli.calling import call, refusal
-from tests.cli.test_serve import LIFE, running
+from tests.cli.test_serve_command import LIFE, running
 from tests.rest.security.certificate import Made
 from tests.rest.security.test_server import pem, trusting
 
@@ -18,7 +19,7 @@ from tests.rest.security.test_server import pem, trusting
 def tokens(tmp_path: Path) -> Path:
     """A file with one token, `t0ken`, for who may view."""
     path = tmp_path / "tokens"
-    path.write_text(f"{Kept('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
+    path.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     return path
 
 
@@ -38,6 +39,22 @@ async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
     assert code == 0
     assert "event=request_refused method=GET target=/connectors status=401" in told_of
     assert "t0ken" not in told_of
+
+
+async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) -> None:
+    """In JSON: the caller of the token, and the address that it came from."""
+    told = ("--override", f"auth.token.file={tokens}", "--log-format", "json")
+    async with (
+        running(f"sqlite:///{tmp_path}/state.db", *told) as service,
+        httpx.AsyncClient() as client,
+    ):
+        headers = {"authorization": "Bearer t0ken"}
+        assert (await client.get(f"{service.url}/connectors", headers=headers)).status_code == 200
+        code, written = await service.end()
+    assert code == 0
+    lines = [json.loads(line) for line in written.splitlines()]
+    (line,) = [line for line in lines if line["event"] == "request"]
+    assert (line["principal"], line["peer"]) == ("ann", "127.0.0.1")
 
 
 async def test_metrics_are_there() -> None:

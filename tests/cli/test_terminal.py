@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from controlplane.cli.progress import WORTH_A_BAR_RECORDS
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.terminal.progress_bar import WORTH_A_BAR_RECORDS
 from tests.cli.calling import ROOT, call, shell
 
 

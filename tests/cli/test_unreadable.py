@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.inspect.unreadable import unreadable
+from controlplane.cli.inspect.unreadable_summary import unreadable
 from controlplane.core.entry import Batch, Entry, batch_of
-from controlplane.core.evolve import Fold
+from controlplane.core.fold import Fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
 HISTORIES = ("odd-records-3.9", "aborted-3.9", "life-4.3")

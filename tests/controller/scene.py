@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller import Stepped
-from controlplane.core.commands import Asked, CreateConnector
+from controlplane.controller import StepListener
+from controlplane.core.commands import CommandRequest, CreateConnector
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import Step
@@ -26,10 +26,10 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-def crash_after(step: str) -> Stepped:
+def crash_after(step: str) -> StepListener:
     """A `stepped` that crashes behind a step of this name."""
 
-    async def stepped(_asked: Asked, done: Step) -> None:
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == step:
             raise Crash(step)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.controller import Limits, NotWritten
+from controlplane.controller import CommandLimits, NotWritten
 from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
-    Asked,
+    CommandRequest,
     CreateConnector,
     DeleteConnector,
     OffsetChange,
@@ -22,9 +22,9 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Reason, Step
 from controlplane.core.records import Target
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Fenced, Log, LogError, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
@@ -215,7 +215,7 @@ async def test_members_in_another_order() -> None:
 
 # --- the log ----------------------------------------------------------------------------------
 
-IMPATIENT = Settings(limits=Limits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10))
+IMPATIENT = Settings(limits=CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10))
 LARGE = {**SOURCE, "large": "x" * 500_000}
 
 
@@ -260,7 +260,7 @@ async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
     """Who was told of a failure finds nothing half-done when there is room again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
-    async def stepped(asked: Asked, _step: Step) -> None:
+    async def stepped(asked: CommandRequest, _step: Step) -> None:
         if isinstance(asked.command, CreateConnector) and asked.command.initial_offsets:
             Disk(log).fill()
 
@@ -297,7 +297,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
     """The first writer stops at once; who comes next ends the command, and knows its key."""
 
-    async def stepped(_asked: Asked, done: Step) -> None:
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == "tasks":
             await log.claim()
 
@@ -323,7 +323,7 @@ async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)
 
-    async def stepped(_asked: Asked, done: Step) -> None:
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == "tasks":
             path.rename(elsewhere)
 

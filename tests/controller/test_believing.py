@@ -12,7 +12,7 @@ from controlplane.core.commands import (
     OffsetChange,
     ResetOffsets,
 )
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plan import Offsets, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Target

@@ -10,12 +10,13 @@ import pytest
 
 from controlplane.core.commands import CreateConnector, PauseConnector
 from controlplane.core.entry import Batch
-from controlplane.logs.log import Ends, LogUnavailable
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.logs.sqlite.snapshots import SqliteShelf
+from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
 from controlplane.plane import Settings
-from controlplane.snapshots.keeping import SnapshotSettings
-from controlplane.upkeep import CLOSING_SHARE, UpkeepSettings
+from controlplane.projection.snapshot_writer import SnapshotSettings
+from controlplane.projection.upkeep import CLOSING_SHARE, UpkeepSettings
 from tests.controller.scene import connector, plane_on
 
 CONNECTORS = 20
@@ -28,7 +29,7 @@ ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
 Begin = Callable[[], Awaitable[None]]
 
 
-class Shelf(SqliteShelf):
+class Shelf(SqliteSnapshotStore):
     """Snapshots, of which none is begun before `first` has returned."""
 
     first: Begin

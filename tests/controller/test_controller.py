@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.controller import Limits, NotWritten, TimedOut, TooMany
+from controlplane.controller import CommandLimits, NotWritten, TimedOut, TooMany
 from controlplane.core import views
 from controlplane.core.codec import decode_command
 from controlplane.core.commands import (
     AnyCommand,
-    Asked,
+    CommandRequest,
     PatchConfig,
     PauseConnector,
     ResumeConnector,
@@ -161,7 +161,7 @@ async def test_the_line_of_a_logger(log: MemoryLog) -> None:
 
 async def test_refusals_are_bounded(log: MemoryLog) -> None:
     """A flood of refused commands does not fill the command topic."""
-    settings = Settings(limits=Limits(refusals_per_minute=3))
+    settings = Settings(limits=CommandLimits(refusals_per_minute=3))
     async with plane_on(log, settings) as plane:
         for _ in range(10):
             with pytest.raises(Refusal):
@@ -224,7 +224,7 @@ class Held:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def __call__(self, asked: Asked, _step: Step) -> None:
+    async def __call__(self, asked: CommandRequest, _step: Step) -> None:
         if getattr(asked.command, "connector", "") == "orders":
             self.reached.set()
             await self.go_on.wait()
@@ -274,7 +274,9 @@ async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
 async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
     """After the time-out the asker is told; the command goes on."""
     held = Held()
-    async with plane_on(log, Settings(limits=Limits(request_timeout_ms=5)), stepped=held) as plane:
+    async with plane_on(
+        log, Settings(limits=CommandLimits(request_timeout_ms=5)), stepped=held
+    ) as plane:
         with pytest.raises(TimedOut, match=r"^Request timed out\. The worker is .*\dZ\.$"):
             await plane.execute(STOP)
         held.go_on.set()
@@ -284,7 +286,9 @@ async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
 async def test_too_many(log: MemoryLog) -> None:
     """Beyond the bound nobody waits: he is told at once."""
     held = Held()
-    async with plane_on(log, Settings(limits=Limits(commands_waiting=2)), stepped=held) as plane:
+    async with plane_on(
+        log, Settings(limits=CommandLimits(commands_waiting=2)), stepped=held
+    ) as plane:
         waiting = [asyncio.create_task(plane.execute(STOP)) for _ in range(2)]
         await held.reached.wait()
         with pytest.raises(TooMany, match="try again later"):
@@ -390,7 +394,7 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=20))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
-    async def stepped(_asked: Asked, step: Step) -> None:
+    async def stepped(_asked: CommandRequest, step: Step) -> None:
         if step.name == "tasks":
             blocker.execute("BEGIN IMMEDIATE")
             asyncio.get_running_loop().call_later(0.1, blocker.execute, "ROLLBACK")
@@ -412,13 +416,13 @@ async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     armed = True
 
-    async def stepped(_asked: Asked, step: Step) -> None:
+    async def stepped(_asked: CommandRequest, step: Step) -> None:
         nonlocal armed
         if armed and step.name == "tasks":
             armed = False
             blocker.execute("BEGIN IMMEDIATE")
 
-    limits = Limits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10)
+    limits = CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10)
     with closing(blocker):
         async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
             await log.append([configured("orders")])

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controller import Limits
+from controlplane.controller import CommandLimits
 from controlplane.core.commands import CreateConnector, OffsetChange, PauseConnector
 from controlplane.core.plan import Step
 from controlplane.logs.log import Fenced
@@ -89,7 +89,7 @@ async def test_who_is_refused_cannot_fill_the_log() -> None:
         {"e": "\x01" * 240, "f": "\U0001f600" * 240, "first": "1"},
         {"a": None} | {f"{number}\x01" * 40: "é" * 250 for number in range(100)},
     ]
-    async with plane_on(log, Settings(limits=Limits(refusal_max_bytes=most))) as plane:
+    async with plane_on(log, Settings(limits=CommandLimits(refusal_max_bytes=most))) as plane:
         for config in ({"x": "y" * 10}, *large):
             with pytest.raises(Refusal):
                 await plane.execute(CreateConnector("orders", config))

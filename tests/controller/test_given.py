@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controller import Limits
-from controlplane.core.context import Worker
+from controlplane.controller import CommandLimits
+from controlplane.core.context import DecisionSettings
 from controlplane.core.state import Topics
-from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Partitions, Settings
+from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.snapshot_writer import SnapshotSettings
+from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import SettingsError
-from controlplane.settings.checking import check_settings
-from controlplane.snapshots.keeping import SnapshotSettings
-from controlplane.upkeep import UpkeepSettings
+from controlplane.settings.settings_check import check_settings
 from tests.controller.scene import plane_on
 
 NO: Any = None
@@ -28,13 +28,13 @@ TEXT: Any = "3"
     [
         (Settings(profile=NO), "profile is None: use a text"),
         (Settings(exactly_once=TEXT), "exactly_once is '3': use true or false"),
-        (Settings(limits=NO), "limits is no Limits: None"),
+        (Settings(limits=NO), "limits is no CommandLimits: None"),
         (
-            Settings(limits=Limits(request_timeout_ms=-1)),
+            Settings(limits=CommandLimits(request_timeout_ms=-1)),
             "limits.request_timeout_ms is -1: use a whole number from 1",
         ),
         (
-            Settings(limits=Limits(commands_waiting=True)),
+            Settings(limits=CommandLimits(commands_waiting=True)),
             "limits.commands_waiting is True: use a whole number from 1",
         ),
         (
@@ -50,7 +50,7 @@ TEXT: Any = "3"
             "upkeep.snapshots.lateness_ms is -1: use a whole number from 0",
         ),
         (
-            Settings(worker=Worker(config_providers=TEXT)),
+            Settings(worker=DecisionSettings(config_providers=TEXT)),
             "worker.config_providers is '3': use a list with commas",
         ),
         (Settings(topics=Topics(config=NO)), "topics.config is None: use a text"),
@@ -69,7 +69,7 @@ async def test_settings(settings: Settings, told: str) -> None:
 async def test_the_least() -> None:
     """What may be nothing is nothing, what may be none is none."""
     least = Settings(
-        worker=Worker(override_policy=None, config_providers=()),
+        worker=DecisionSettings(override_policy=None, config_providers=()),
         follower=FollowerLimits(gather_ms=0),
         upkeep=UpkeepSettings(closing_ms=0),
         partitions=Partitions(offsets=1, status=1),
@@ -99,5 +99,7 @@ async def test_questions(ask: Ask, told: str) -> None:
 def test_a_flood_is_not_repeated() -> None:
     """However long a bad value is."""
     with pytest.raises(SettingsError) as caught:
-        check_settings(Settings(worker=msgspec.structs.replace(Worker(), group_id=[0] * 10_000)))
+        check_settings(
+            Settings(worker=msgspec.structs.replace(DecisionSettings(), group_id=[0] * 10_000))
+        )
     assert len(str(caught.value)) < 120

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.controller import Limits, NotWritten
+from controlplane.controller import CommandLimits, NotWritten
 from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
-    Asked,
+    CommandRequest,
     CreateConnector,
     DeleteConnector,
     OffsetChange,
@@ -57,11 +57,11 @@ async def test_in_doubt(tmp_path: Path) -> None:
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     times = iter(["the first time"])
 
-    async def stepped(_asked: Asked, step: Step) -> None:
+    async def stepped(_asked: CommandRequest, step: Step) -> None:
         if step.name == "tasks" and next(times, None):
             blocker.execute("BEGIN IMMEDIATE")
 
-    limits = Limits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=60_000)
+    limits = CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=60_000)
     with closing(blocker):
         async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
             await plane.execute(CreateConnector("orders", SOURCE))

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from controlplane.core import views
 from controlplane.core.commands import CreateConnector, ResetOffsets, StopConnector
-from controlplane.core.hazards import Danger, hazards
-from controlplane.core.partitioner import partition_of
 from controlplane.core.plugins import parse_catalogue
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.core.views.hazards import Danger, hazards
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane
 from tests.controller.scene import NOW_MS, OFFSETS, entries, plane_on, raw

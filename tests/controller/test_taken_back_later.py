@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controller import Limits, OutsideFailed
+from controlplane.controller import CommandLimits, ExternalActionFailed
 from controlplane.core import views
 from controlplane.core.commands import CreateConnector, OffsetChange
 from controlplane.core.plan import AnyAction, Reason
@@ -21,8 +21,8 @@ CHANGE = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset
 SINK = {"connector.class": "lab.Sink", "topics": "t"}
 CREATE = CreateConnector("orders", SINK, None, (CHANGE,))
 GROUP, SET = "connect-orders", (("t", 0, 5),)
-SOON = Settings(limits=Limits(retry_first_ms=5, retry_last_ms=10))
-LATER = Settings(limits=Limits(retry_last_ms=60_000))
+SOON = Settings(limits=CommandLimits(retry_first_ms=5, retry_last_ms=10))
+LATER = Settings(limits=CommandLimits(retry_last_ms=60_000))
 """When it is tried again by itself."""
 
 
@@ -39,7 +39,7 @@ class Away(Kafka):
         if reached:
             await super().perform(action)
         if not self.back and GROUP in self._groups:
-            raise OutsideFailed("Kafka is away")
+            raise ExternalActionFailed("Kafka is away")
 
 
 def around(kafka: Away) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controller import Alone, Limits, TimedOut
+from controlplane.controller import Alone, CommandLimits, TimedOut
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -20,9 +20,10 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.plan import AnyAction, Done, HookOutcome
+from controlplane.core.order import Ends
+from controlplane.core.plan import AnyAction, HookOutcome, HookSuccess
 from controlplane.core.plugins import Plugin
-from controlplane.logs.log import Ends, LogError, LogUnavailable
+from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
@@ -162,10 +163,10 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
     def hook(config: Mapping[str, Any], offsets: Any) -> HookOutcome:
         del config, offsets
         held.wait(60)
-        return Done(definite=True)
+        return HookSuccess(definite=True)
 
     slow = Plugin(class_name="lab.Source", type="source", version="1", hook=hook)
-    limits = Limits(request_timeout_ms=50)
+    limits = CommandLimits(request_timeout_ms=50)
     names = [f"slow-{number}" for number in range(20)]
     await log.append([configured(name) for name in names])
     settings, plugins = Settings(limits=limits), catalogued(more=[slow])
@@ -210,7 +211,7 @@ async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -
     for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
         await log.create_topic(topic, partitions)
     await log.append([configured("orders")])
-    async with plane_on(log, Settings(limits=Limits(retry_first_ms=1))) as plane:
+    async with plane_on(log, Settings(limits=CommandLimits(retry_first_ms=1))) as plane:
         log.refusals = 2
         await plane.execute(command)
         assert not log.refusals
@@ -221,7 +222,7 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     """Nothing is acknowledged into a file that nobody will find again."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)
-    async with plane_on(log, Settings(limits=Limits(write_patience_ms=50))) as plane:
+    async with plane_on(log, Settings(limits=CommandLimits(write_patience_ms=50))) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
         before = await written(log, CONFIG)
         for moved in ("-wal", ""):

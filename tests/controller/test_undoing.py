@@ -19,10 +19,10 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.core.decide.undo import restoration
 from controlplane.core.plan import Plan
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
-from controlplane.core.undo import restoration
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal
 from tests.controller.scene import CONFIG, Crash, crash_after, entries, plane_on

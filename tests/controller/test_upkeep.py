@@ -5,15 +5,15 @@ from itertools import count
 from pathlib import Path
 
 from controlplane.core.commands import PauseConnector, ResumeConnector
-from controlplane.core.evolve import Fold
-from controlplane.core.evolve.freezing import kind_of
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold
+from controlplane.core.fold.snapshot_codec import kind_of
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.snapshots import shelf_of
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import Settings
-from controlplane.retention import RetentionSettings
-from controlplane.snapshots.keeping import SnapshotSettings
-from controlplane.upkeep import UpkeepSettings
+from controlplane.projection.retention import RetentionSettings
+from controlplane.projection.snapshot_writer import SnapshotSettings
+from controlplane.projection.upkeep import UpkeepSettings
 from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on
 from tests.patience import PATIENCE_S
 

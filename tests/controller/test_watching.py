@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.commands import StopConnector
 from controlplane.logs.memory import MemoryLog
-from controlplane.watching import CHANGES_WAITING, TooSlow
+from controlplane.projection.change_feed import CHANGES_WAITING, TooSlow
 from tests.controller.scene import CONFIG, configured, plane_on, raw
 from tests.patience import PATIENCE_S
 

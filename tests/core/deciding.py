@@ -6,12 +6,12 @@ from typing import Any
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
-from controlplane.core.decide import Decision, decide
-from controlplane.core.decide.names import is_step
+from controlplane.core.decide import decide
+from controlplane.core.decide.step_names import is_step
 from controlplane.core.entry import Entry
-from controlplane.core.plan import Plan, Rejected
+from controlplane.core.plan import Decision, Plan, Rejected
 from controlplane.core.plugins import parse_catalogue
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.core.logs import Pair, config, raw, read
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -24,7 +24,7 @@ PROPERTIES = {"connector.class": SOURCE, "topic": "t", "file": "f"}
 """A config that every release takes."""
 
 RELEASES = ("2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
-"""One release of each way of writing connectors."""
+"""One release for each way of writing connectors."""
 
 
 def decided(
@@ -35,7 +35,7 @@ def decided(
     exactly_once: bool = False,
     **context: Any,
 ) -> Decision:
-    """What is decided after these entries; pairs are records of the config topic."""
+    """Decision after these entries; pairs are records of the config topic."""
     log = list(log)
     entries = [one for one in log if isinstance(one, Entry)]
     pairs = [one for one in log if not isinstance(one, Entry)]

@@ -1,7 +1,7 @@
-"""What Kafka's JsonConverter (schemas off) made of bytes, asked release by release.
+"""Results of Kafka's JsonConverter (schemas off), release by release.
 
-Each answer was given by the published jars of the release on a JDK 17. A row holds the answer of
-the oldest release asked and then each later one that changed it.
+Each was returned by the published jars of the release on JDK 17. A row has the result of the oldest
+release, and then each later one that changed it.
 """
 
 import math
@@ -96,7 +96,7 @@ FOLLOWERS = (
     Case("null\u00e9".encode("utf-16-le"), BAD),
     Case("1\u00a0".encode("utf-16-le"), BAD),
 )
-"""What may follow a value on the top level."""
+"""Text after a value on the top level."""
 
 MALFORMED = (
     Case(b"NaN", BAD),
@@ -316,7 +316,7 @@ NESTING = (
         {"3.2.3": {"a": 1}, "3.7.0": BAD},
     ),
 )
-"""Depth."""
+"""Depth of nesting."""
 
 ALL = (
     *EMPTY,

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Outcome
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold, RecordFate
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 
 Bytes = str | bytes | None
@@ -44,7 +44,7 @@ def offsets(*pairs: Pair, partition: int = 0, start: int = 0) -> list[Entry]:
 
 
 def read(entries: Iterable[Entry], release: str = "3.9", **settings: Any) -> ClusterState:
-    """What a worker of a release knows after these entries, in this order."""
+    """State of a worker of a release after these entries, in this order."""
     fold = Fold(Profile.of(release), **settings)
     fold.apply_all(entries)
     return fold.snapshot()
@@ -52,14 +52,14 @@ def read(entries: Iterable[Entry], release: str = "3.9", **settings: Any) -> Clu
 
 def outcomes(
     entries: Iterable[Entry], release: str = "3.9", *, live: bool = False
-) -> list[Outcome]:
-    """What comes of each entry."""
+) -> list[RecordFate]:
+    """Fate of each entry."""
     fold = Fold(Profile.of(release), live=live)
     return [fold.apply(entry) for entry in entries]
 
 
 def connector(name: str, **properties: Any) -> Pair:
-    """A connector config."""
+    """A record of a connector config."""
     return f"connector-{name}", json.dumps({"properties": properties})
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from controlplane.core.commands import AlterOffsets, OffsetChange, ResetOffsets
 from controlplane.core.entry import Entry
-from controlplane.core.plan import Done
+from controlplane.core.plan import HookSuccess
 from tests.core.deciding import SOURCE, steps
 from tests.core.logs import Pair
 
@@ -21,10 +21,10 @@ STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
 STOPPED_A: Log = [connector(), STOPPED]
 STOPPED_WITH_OWN: Log = [connector('"offsets.storage.topic":"own"'), STOPPED]
 
-SURE, PERHAPS = (Done(definite=True),), (Done(definite=False),)
+SURE, PERHAPS = (HookSuccess(definite=True),), (HookSuccess(definite=False),)
 
 ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
-"""One release of each way of writing offsets."""
+"""One release for each way of writing offsets."""
 
 
 def after(log: Log, *more: Pair | Entry) -> Log:
@@ -33,7 +33,7 @@ def after(log: Log, *more: Pair | Entry) -> Log:
 
 
 def alter(*changes: tuple[Any, Any]) -> AlterOffsets:
-    """Of connector a."""
+    """Key and value of an offset of connector `a`."""
     return AlterOffsets("a", tuple(OffsetChange(*change) for change in changes))
 
 

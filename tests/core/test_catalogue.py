@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.configdef.check import check, embedded
+from controlplane.core.configdef.config_check import check, embedded
 from controlplane.core.configdef.definition import Definition
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.values import JavaClass
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.value_parser import JavaClass
 from controlplane.core.plugins import (
     CatalogueError,
-    Own,
+    KafkaPlugins,
     Plugin,
     Plugins,
     parse_catalogue,
     parse_plugins,
 )
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 
 NEWEST = Profile.of("4.3.0")
 
 
-def parsed(*plugins: dict[str, Any], own: Own | None = None) -> Plugins:
+def parsed(*plugins: dict[str, Any], own: KafkaPlugins | None = None) -> Plugins:
     """A catalogue of these plugins."""
     return parse_catalogue(json.dumps(plugins).encode(), own)
 
@@ -60,7 +60,7 @@ def test_an_alias_of_two_classes_is_none() -> None:
 
 
 def test_a_nested_class_is_called_by_its_own_name() -> None:
-    """And what is called so twice has no alias: `Key` and `Value` of most transformations."""
+    """Plugins with the same short name have no alias: `Key`, `Value` of most transformations."""
     plugins = parsed(
         {"class": "a.Cast$Key", "type": "transformation"},
         {"class": "a.Mask$Value", "type": "transformation"},
@@ -80,7 +80,7 @@ def test_a_connector_that_is_neither_has_no_type() -> None:
 
 
 def test_keys_as_connect_tells_of_them() -> None:
-    """What `GET /connector-plugins/{plugin}/config` answers may stand in a catalogue as it is."""
+    """An answer of `GET /connector-plugins/{plugin}/config` may be part of a catalogue as it is."""
     told = {
         "name": "rows",
         "type": "INT",
@@ -147,7 +147,7 @@ def test_what_else_is_written_is_ignored() -> None:
 
 # --- Kafka's own --------------------------------------------------------------------------------
 
-OWN = Own(
+OWN = KafkaPlugins(
     (
         Plugin(class_name="k.File", type="source", config=(ConfigKey(name="file", type="STRING"),)),
         Plugin(class_name="k.Json", type="converter", bundled=True, since="2.0.0"),
@@ -157,7 +157,7 @@ OWN = Own(
 
 
 def test_of_kafkas_own_the_class_is_enough() -> None:
-    """What a catalogue does not tell is taken from there; what it tells counts more."""
+    """Kafka's plugin supplies the fields that a catalogue leaves out; given fields win."""
     plugins = parsed({"class": "k.File", "version": "7"}, own=OWN)
     found = plugins.at(NEWEST).connector("k.File")
     assert isinstance(found, Plugin)
@@ -166,7 +166,7 @@ def test_of_kafkas_own_the_class_is_enough() -> None:
 
 
 def test_some_plugins_are_always_there() -> None:
-    """In the releases that have them, and without being listed."""
+    """They exist in their releases without being listed."""
     older, newer = (parsed(own=OWN).at(Profile.of(one)) for one in ("2.8.2", "3.9.1"))
     assert {plugin.type for plugin in older.named("k.Json")} == {"converter", "header_converter"}
     assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
@@ -225,7 +225,7 @@ def nothing(key: str, text: str) -> JavaClass | None:
 
 
 def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
-    """One that is not defined is an error of its own, and nobody is shown it."""
+    """An undefined dependent is an error of its own, and is not shown."""
     keys = [
         ConfigKey(name="a", type="INT", required=True, dependents=("b", "gone")),
         ConfigKey(name="b", type="INT", required=True),

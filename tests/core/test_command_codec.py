@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controller import traces
+from controlplane.controller import command_log
 from controlplane.core.codec import decode_command, encode_command
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
-    Asked,
+    CommandRequest,
     CreateConnector,
     OffsetChange,
     PublishTasks,
@@ -37,15 +37,15 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: type(one).__name__)
 def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None:
     """The command, and its plan, as they were accepted."""
-    asked = Asked(command=command, command_id=f"id-{HALF}", at_ms=1)
+    asked = CommandRequest(command=command, command_id=f"id-{HALF}", at_ms=1)
     step = Step("write", (Draft("t", b"k", b"\xff\x00"), Draft("t", b"k", None)), doing=HALF)
     plan = Plan((step, Step("config", read_back=("t",))), commit_point="config")
-    draft = traces.accepted("commands", asked, plan)
+    draft = command_log.accepted("commands", asked, plan)
     record = decode_command(draft.key, draft.value)
     assert isinstance(record, CommandAccepted)
     trace = CommandTrace(record)
-    assert traces.asked_of(trace) == asked
-    assert traces.is_of(trace, command)
+    assert command_log.asked_of(trace) == asked
+    assert command_log.is_of(trace, command)
     assert msgspec.convert(record.plan, Plan) == plan
     assert record.plan["steps"][1]["barrier"] == ["t"], "the name that earlier versions stored"
 

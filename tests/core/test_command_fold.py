@@ -1,4 +1,4 @@
-"""What is remembered of commands: all that have not ended, and of the others the last few."""
+"""Commands that the fold keeps: all unfinished ones, and the last few of the others."""
 
 from collections.abc import Iterable
 
@@ -6,14 +6,14 @@ import pytest
 
 from controlplane.core.codec import encode_command
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, commands
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold, commands
 from controlplane.core.records import (
     CommandAccepted,
     CommandFinished,
     CommandRecord,
     CommandRefused,
 )
+from controlplane.core.releases.profiles import Profile
 
 KEPT = 3
 
@@ -25,17 +25,17 @@ def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def accepted(command_id: str) -> CommandRecord:
-    """It begins."""
+    """An acceptance."""
     return CommandAccepted(command_id, 1, "ana", {})
 
 
 def finished(command_id: str) -> CommandRecord:
-    """It ends."""
+    """A finish."""
     return CommandFinished(command_id, 2, {})
 
 
 def refused(command_id: str) -> CommandRecord:
-    """It never begins."""
+    """A refusal."""
     return CommandRefused(command_id, 2, "ana", {}, "no")
 
 
@@ -94,7 +94,7 @@ def test_a_tombstone_forgets() -> None:
 
 
 def test_causes_do_not_grow_with_commands() -> None:
-    """Nobody asks which record a command came from, and there is no end of them."""
+    """The causes of commands are never needed, and would grow without bound."""
     fold = Fold(Profile.of("kip"))
     pair = encode_command(finished("a"))
     fold.apply(Entry("connect-commands", 0, 0, 0, *pair))

@@ -1,17 +1,17 @@
-"""Which values are taken: each validator by the words it prints, with its very texts."""
+"""Validators by the words that they print, with Kafka's messages."""
 
 import pytest
 
-from controlplane.core.configdef.regexes import matches, pattern_error
-from controlplane.core.configdef.valid import UnknownWords, check_valid, validator
-from controlplane.core.configdef.values import Invalid, JavaClass, Value
+from controlplane.core.configdef.regex_errors import matches, pattern_error
+from controlplane.core.configdef.validators import UnknownWords, check_valid, validator
+from controlplane.core.configdef.value_parser import ConfigValue, InvalidValue, JavaClass
 
 CONVERTER = "A concrete subclass of org.apache.kafka.connect.storage.Converter"
 CONTROLS = "String may not contain control sequences but had the following ASCII chars"
 CAST_TO = "[INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, STRING]"
 NO_PATTERN = 'Invalid regex: Cannot invoke "String.isEmpty()" because "this.pattern" is null'
 
-TAKEN: list[tuple[str, Value]] = [
+TAKEN: list[tuple[str, ConfigValue]] = [
     ("[1,...]", 1),
     ("[1,...]", 2.5),
     ("[0,...] or null", None),
@@ -40,7 +40,7 @@ TAKEN: list[tuple[str, Value]] = [
     ("casting spec", ["STRING"]),
 ]
 
-REFUSED: list[tuple[str, Value, str]] = [
+REFUSED: list[tuple[str, ConfigValue, str]] = [
     ("[1,...]", None, "Invalid value null for configuration k: Value must be non-null"),
     ("[1,...]", 0, "Invalid value 0 for configuration k: Value must be at least 1"),
     ("[0.5,...,1.0]", 0.25, "Invalid value 0.25 for configuration k: Value must be at least 0.5"),
@@ -134,22 +134,22 @@ REFUSED: list[tuple[str, Value, str]] = [
 
 
 @pytest.mark.parametrize(("words", "value"), TAKEN)
-def test_taken(words: str, value: Value) -> None:
-    """These values are among those that the words describe."""
+def test_taken(words: str, value: ConfigValue) -> None:
+    """Values that the words describe are accepted."""
     check_valid("k", [words], value)
 
 
 @pytest.mark.parametrize(("words", "value", "text"), REFUSED)
-def test_refused(words: str, value: Value, text: str) -> None:
-    """These are not, and that is what is said of them."""
-    with pytest.raises(Invalid) as refused:
+def test_refused(words: str, value: ConfigValue, text: str) -> None:
+    """Other values are refused with this message."""
+    with pytest.raises(InvalidValue) as refused:
         check_valid("k", [words], value)
     assert str(refused.value) == text
 
 
 def test_first_validator_that_refuses_is_heard() -> None:
     """The others are not asked."""
-    with pytest.raises(Invalid, match="non null"):
+    with pytest.raises(InvalidValue, match="non null"):
         check_valid("k", ["non-null string", "non-empty list"], None)
 
 

@@ -1,9 +1,16 @@
-"""What becomes of the text under a key. All of this was said by Kafka 3.9.1 on Java 17."""
+"""Parsed values of config keys, as Kafka 3.9.1 on Java 17 returned them."""
 
 import pytest
 
-from controlplane.core.configdef.keys import ConfigKey, Type
-from controlplane.core.configdef.values import Invalid, JavaClass, Password, parse, shown, text_of
+from controlplane.core.configdef.key_definition import ConfigKey, Type
+from controlplane.core.configdef.value_parser import (
+    InvalidValue,
+    JavaClass,
+    Password,
+    parse,
+    shown,
+    text_of,
+)
 
 NUMBERS: list[tuple[Type, str, str]] = [
     ("INT", "1", "1"),
@@ -63,7 +70,7 @@ WRONG: list[tuple[Type, str]] = [
 
 
 def no_class(key: str, text: str) -> JavaClass | None:
-    """Nothing is on the class path."""
+    """A class path without classes."""
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
@@ -74,8 +81,8 @@ def test_value(kind: Type, text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
 def test_no_number(kind: Type, text: str) -> None:
-    """What is no number of its type is refused as it was written."""
-    with pytest.raises(Invalid) as refused:
+    """A text that is no number of its type is refused, and quoted as it was."""
+    with pytest.raises(InvalidValue) as refused:
         parse(ConfigKey(name="k", type=kind), text, no_class)
     told = f"Invalid value {text} for configuration k: Not a number of type {kind}"
     assert str(refused.value) == told
@@ -84,7 +91,7 @@ def test_no_number(kind: Type, text: str) -> None:
 @pytest.mark.parametrize("text", ["yes", "", "1"])
 def test_no_boolean(text: str) -> None:
     """Only two words are."""
-    with pytest.raises(Invalid, match="Expected value to be either true or false"):
+    with pytest.raises(InvalidValue, match="Expected value to be either true or false"):
         parse(ConfigKey(name="k", type="BOOLEAN"), text, no_class)
 
 
@@ -109,7 +116,7 @@ def test_classes_are_looked_for() -> None:
     found = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
     assert shown(found) == "a.B"
     assert text_of(found) == "class a.B"
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidValue) as refused:
         parse(key, " a.B ", no_class)
     assert str(refused.value) == (
         "Invalid value  a.B  for configuration k: Class  a.B  could not be found."

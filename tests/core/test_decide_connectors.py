@@ -10,8 +10,8 @@ from controlplane.core.commands import (
 )
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Reason, Rejected
-from controlplane.core.profiles import Profile
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
 from tests.core.deciding import PROPERTIES, RELEASES, SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, read, report, status, tasks
 
@@ -63,14 +63,14 @@ def test_the_state_comes_before_the_config(release: str) -> None:
     ("release", "exactly_once"), [("3.9", True), ("4.3", True), ("kip", False)]
 )
 def test_state_and_config_are_one_transaction(release: str, *, exactly_once: bool) -> None:
-    """With exactly-once support, and always under our own profile."""
+    """One step with exactly-once support, and always under `kip`."""
     command = CreateConnector("a", PROPERTIES, Target.PAUSED)
     written = steps([], command, release, exactly_once=exactly_once)
     assert written == {"config": [text(PAUSED), CONFIG]}
 
 
 def test_running_is_a_state_as_any_other() -> None:
-    """It is written; only no wish at all writes none."""
+    """STARTED is written; only a missing initial state writes none."""
     command = CreateConnector("a", PROPERTIES, Target.STARTED)
     written = steps([], command, "3.9")
     assert written["state"] == ['target-state-a {"state":"STARTED","state.v2":"STARTED"}']
@@ -147,7 +147,7 @@ def test_a_stopped_connector_has_its_empty_task_set_committed_again() -> None:
 
 
 def test_a_failed_connector_has_its_tasks_committed_again() -> None:
-    """It may fail again and never make tasks, while the old ones go on running."""
+    """The connector may fail again and never generate tasks, while the old ones keep running."""
     failed = status(("status-connector-a", report("FAILED")))
     log: list[Pair | Entry] = [A, *tasks("a", 1), *failed]
     written = steps(log, PutConfig("a", PROPERTIES))["config"]
@@ -195,7 +195,7 @@ TOMBSTONES = ["connector-a ", "target-state-a "]
 
 @pytest.mark.parametrize("target", [[], [PAUSED]])
 def test_both_tombstones_are_written(target: list[Pair]) -> None:
-    """Whether or not there was a target state: the config's first, which is the deletion."""
+    """Config first, which is the deletion, even if there was no target state."""
     log, command = [A, *target], DeleteConnector("a")
     apart = {"config": TOMBSTONES[:1], "state": TOMBSTONES[1:]}
     assert steps(log, command, "3.9") == steps(log, command, "2.8") == apart
@@ -205,7 +205,7 @@ def test_both_tombstones_are_written(target: list[Pair]) -> None:
 
 
 def test_without_target_states_there_is_one_tombstone() -> None:
-    """0.9 knows none."""
+    """0.9 has no target states."""
     assert steps([A], DeleteConnector("a"), "0.9") == {"config": TOMBSTONES[:1]}
 
 

@@ -11,21 +11,21 @@ from controlplane.core.plan import (
     AskGroup,
     AskHook,
     DeleteGroup,
-    Done,
     FenceProducers,
+    HookFailure,
+    HookSuccess,
     Outcome,
     Plan,
     Reason,
     Rejected,
     Step,
-    Thrown,
 )
 from controlplane.core.records import Target
 from tests.core.deciding import PROPERTIES, SINK, decided, planned, refused, steps
 from tests.core.logs import connector, offsets, records, tasks
 from tests.core.offset_cases import Log, after, key, page
 
-SURE, PERHAPS = Done(definite=True), Done(definite=False)
+SURE, PERHAPS = HookSuccess(definite=True), HookSuccess(definite=False)
 TWICE: dict[str, Any] = {"hooks": (SURE, SURE)}
 
 
@@ -97,7 +97,7 @@ def test_offsets_of_another_form_are_the_askers_fault(command: Any, told: str) -
 
 
 def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
-    """Whether they belong into a topic or a group is not known."""
+    """A connector of unknown type has offsets in an unknown place."""
     command = create((page(0), None), config={"connector.class": "x.Y"})
     assert "and which name matches x.Y" in str(refused([], command).text)
 
@@ -105,12 +105,12 @@ def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
 @pytest.mark.parametrize(
     ("hooks", "doing"),
     [
-        ((Thrown("no"),), "wipe the existing offsets"),
-        ((SURE, Thrown("no")), "set the initial offsets"),
+        ((HookFailure("no"),), "wipe the existing offsets"),
+        ((SURE, HookFailure("no")), "set the initial offsets"),
     ],
 )
 def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> None:
-    """Nothing has been written then."""
+    """The refusal comes before any write."""
     text = f"Failed to {doing} of connector a: no"
     assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.FAILED, text)
 
@@ -119,7 +119,7 @@ def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> Non
 
 
 def test_the_connector_is_asked_twice() -> None:
-    """As for a reset and for an alteration, with the config that it is to have."""
+    """The hook gets the new config, once to reset and once to alter."""
     first = decided(LEFT_OVER, AT_ONE)
     second = decided(LEFT_OVER, AT_ONE, hooks=(SURE,))
     assert isinstance(first, AskHook)
@@ -140,8 +140,10 @@ SET_HERE = (
 @pytest.mark.parametrize(
     ("wiped", "written", "told"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
 )
-def test_what_it_says_of_the_new_offsets_is_told(wiped: Done, written: Done, told: str) -> None:
-    """In a field of its own."""
+def test_what_it_says_of_the_new_offsets_is_told(
+    wiped: HookSuccess, written: HookSuccess, told: str
+) -> None:
+    """The message is in a field of its own."""
     plan = planned([], AT_ONE, hooks=(wiped, written))
     assert plan.outcome == Outcome(created=True, facts={"initial_offsets_response": told})
 
@@ -179,7 +181,7 @@ def test_without_offsets_it_is_an_ordinary_creation() -> None:
 
 
 def test_the_state_comes_with_the_config() -> None:
-    """One batch; an orphan of an earlier connector's is taken away (C4)."""
+    """One batch; a target state left by an earlier connector is removed (C4)."""
     stopped = 'target-state-a {"state":"PAUSED","state.v2":"STOPPED"}'
     in_state = create((page(0), {"row": 1}), initial_state=Target.STOPPED)
     assert steps([], in_state, **TWICE)["create"] == [stopped, CONFIG]
@@ -188,7 +190,7 @@ def test_the_state_comes_with_the_config() -> None:
 
 
 def test_an_own_topic_is_wiped_last_and_written_first() -> None:
-    """By the rule of every change of offsets (KAFKA-15018)."""
+    """In the order of every change of offsets (KAFKA-15018)."""
     log = after(LEFT_OVER, *records("own", (key(2), "{}")))
     found = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
     gone = [f"{key(number)} " for number in range(3)]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from controlplane.core.commands import AlterOffsets, OffsetChange
-from controlplane.core.context import Worker
-from controlplane.core.plan import AskHook, Outcome, Reason, Rejected, Thrown
+from controlplane.core.context import DecisionSettings
+from controlplane.core.plan import AskHook, HookFailure, Outcome, Reason, Rejected
 from controlplane.core.plugins import UNCHECKED
 from tests.core.deciding import SOURCE, decided, planned, refused
 from tests.core.logs import offsets, tasks
@@ -87,7 +87,7 @@ def test_the_connector_must_be_stopped(log: Log, command: Any, release: str) -> 
     ],
 )
 def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str, told: str) -> None:
-    """Where they lie depends on whether it is a source or a sink."""
+    """A source and a sink store offsets in different places."""
     log: Log = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
     rejected = refused(log, command, "3.9")
     assert rejected.reason is Reason.FAILED
@@ -166,7 +166,7 @@ def test_offsets_on_another_cluster_are_not_ours_to_write(
     more: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
     """Offsets go with the connector's producers where those write them, and only there."""
-    worker = Worker(bootstrap_servers=ours)
+    worker = DecisionSettings(bootstrap_servers=ours)
     decision = decided([connector(*more), STOPPED], ONE, exactly_once=exactly_once, worker=worker)
     if reached:
         assert isinstance(decision, AskHook)
@@ -180,7 +180,7 @@ def test_offsets_on_another_cluster_are_not_ours_to_write(
 
 
 def test_the_connector_is_asked_first() -> None:
-    """With its config and with what Connect's converter makes of the offsets."""
+    """The hook gets the config, and the offsets as read by Connect's converter."""
     command = alter(({"topic": "t", "partition": 0, "cluster": "c"}, {"o": 2.0}), (None, None))
     question = decided(STOPPED_A, command, "3.9")
     assert isinstance(question, AskHook)
@@ -194,7 +194,7 @@ def test_the_connector_is_asked_first() -> None:
 
 
 def test_a_reset_asks_for_every_partition() -> None:
-    """Also with none: the connector may know of more than Kafka does."""
+    """The hook runs even without offsets: the connector may have others outside of Kafka."""
     log = after(STOPPED_A, *offsets((key(3), '{"row":1}'), ('["b",{"page":9}]', "{}")))
     question = decided(log, RESET, "3.9")
     assert isinstance(question, AskHook)
@@ -206,9 +206,9 @@ def test_a_reset_asks_for_every_partition() -> None:
 
 @by_name
 def test_a_hook_that_throws_is_the_answer(command: Any) -> None:
-    """With its own words, or none."""
+    """The answer has the hook's message, or none."""
     for text in ("told to refuse these offsets", None):
-        rejected = refused(STOPPED_A, command, "3.9", hooks=(Thrown(text),))
+        rejected = refused(STOPPED_A, command, "3.9", hooks=(HookFailure(text),))
         assert rejected == Rejected(Reason.FAILED, text)
 
 

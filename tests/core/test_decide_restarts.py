@@ -100,7 +100,7 @@ def test_there_must_be_a_task(release: str, task: int) -> None:
     ],
 )
 def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
-    """They look for the owner of a stopped connector's task in vain; for us there is no task."""
+    """Releases look in vain for the owner of a stopped connector's task; `kip` has no such task."""
     rejected = refused(log, RestartTask("a", 0), "3.9")
     assert rejected.reason is Reason.CONFLICT
     assert (rejected.text or "").endswith("likely because a rebalance was underway.")
@@ -122,5 +122,5 @@ def test_what_is_being_restarted_is_not_restarted() -> None:
 
 @pytest.mark.parametrize("command", [restart, RestartTask("a", 0)])
 def test_there_were_no_restarts(command: RestartConnector | RestartTask) -> None:
-    """They came with KIP-52."""
+    """Restarts came with KIP-52."""
     assert refused([A], command, "0.9") == Rejected(Reason.NOT_OFFERED, None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.commands import AlterOffsets, OffsetChange, ResetOffsets
-from controlplane.core.context import Worker
+from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import (
     AlterGroup,
     AskGroup,
@@ -86,7 +86,7 @@ FAULTS: list[tuple[Any, Any, str]] = [
 def test_offsets_of_another_form_are_refused(
     partition: Any, offset: Any, told: str, release: str
 ) -> None:
-    """In the words of `SinkUtils`, before the hook is asked (O5)."""
+    """The message is that of `SinkUtils`, and the hook is not asked (O5)."""
     rejected = refused(STOPPED_SINK, alter((partition, offset)), release)
     assert rejected == Rejected(Reason.INVALID, told)
 
@@ -135,7 +135,7 @@ def test_the_connectors_group_comes_before_the_workers(
     override: list[str], workers: str | None, group: str
 ) -> None:
     """`connect-<name>`, unless the worker names one, unless the connector does."""
-    worker = Worker(consumer_group_id=workers)
+    worker = DecisionSettings(consumer_group_id=workers)
     log: Log = [sink(*override), STOPPED]
     assert decided(log, RESET, "3.9", worker=worker) == AskGroup("a", group)
 
@@ -155,7 +155,7 @@ def test_the_hook_is_shown_numbers() -> None:
 
 
 def test_altering_sets_and_removes_at_once() -> None:
-    """One action, and no record."""
+    """The step is one action without records."""
     command = alter((at("t", 0), to(5)), (at("t", 1), None), (at("u", 0), to(0)))
     plan = planned(STOPPED_SINK, command, hooks=SURE)
     (step,) = plan.steps

@@ -121,14 +121,14 @@ def test_old_producers_are_fenced_and_then_counted(
 
 @pytest.mark.parametrize("class_name", [SINK, "no.such.Class"])
 def test_only_sources_are_fenced(class_name: str) -> None:
-    """What cannot be loaded is no source either."""
+    """A class that cannot be loaded is no source either."""
     log = [("connector-a", f'{{"properties":{{"connector.class":"{class_name}"}}}}')]
     rejected = Rejected(Reason.INVALID, "Connector a is not a source connector")
     assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected
 
 
 def test_what_nobody_knows_may_be_a_source() -> None:
-    """Without a catalogue: then it is not said to be none."""
+    """Without a catalogue the type is unknown, which is another error."""
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
     rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
@@ -136,5 +136,5 @@ def test_what_nobody_knows_may_be_a_source() -> None:
 
 
 def test_there_was_no_fencing() -> None:
-    """It came with KIP-618."""
+    """Fencing came with KIP-618."""
     assert refused([A], FenceTasks("a"), "3.2") == Rejected(Reason.NOT_OFFERED, None)

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.core.commands import ResetTopics, SetLoggerLevel
-from controlplane.core.context import Worker
+from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import Reason, Rejected
 from tests.core.deciding import planned, refused, steps
 from tests.core.logs import Pair, status
@@ -42,30 +42,30 @@ def test_the_key_that_is_there_is_the_one_that_goes() -> None:
 
 
 TRACKING = [
-    (Worker(topic_tracking_enable=False), "Topic tracking is disabled."),
-    (Worker(topic_tracking_allow_reset=False), "Topic tracking reset is disabled."),
+    (DecisionSettings(topic_tracking_enable=False), "Topic tracking is disabled."),
+    (DecisionSettings(topic_tracking_allow_reset=False), "Topic tracking reset is disabled."),
     (
-        Worker(topic_tracking_enable=False, topic_tracking_allow_reset=False),
+        DecisionSettings(topic_tracking_enable=False, topic_tracking_allow_reset=False),
         "Topic tracking is disabled.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("worker", "text"), TRACKING)
-def test_settings_may_forbid_it(worker: Worker, text: str) -> None:
+def test_settings_may_forbid_it(worker: DecisionSettings, text: str) -> None:
     """Tracking itself, or the reset (KIP-558)."""
     assert refused(USED, reset, "3.9", worker=worker) == Rejected(Reason.FORBIDDEN, text)
 
 
 def test_the_kip_says_it_without_a_full_stop() -> None:
-    """Of the reset; that tracking itself may be disabled is told in Kafka's words alone."""
-    forbidden = Worker(topic_tracking_allow_reset=False)
+    """The reset may be disabled alone; both messages are Kafka's."""
+    forbidden = DecisionSettings(topic_tracking_allow_reset=False)
     text = "Topic tracking reset is disabled"
     assert refused(USED, reset, worker=forbidden) == Rejected(Reason.FORBIDDEN, text)
 
 
 def test_there_was_no_tracking() -> None:
-    """It came with KIP-558."""
+    """Active topics came with KIP-558."""
     assert refused(USED, reset, "2.4") == Rejected(Reason.NOT_OFFERED, None)
 
 
@@ -84,7 +84,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
 def test_levels(level: str, taken: str, not_taken: str) -> None:
-    """Those of Log4j, in any case; written as they were asked for, read by every worker."""
+    """Log4j's levels in any case, written as requested; every worker reads them."""
     command = SetLoggerLevel("org.apache", level)
     for release in taken.split():
         (written,) = steps([], command, release)["level"]
@@ -101,5 +101,5 @@ def test_an_empty_level_fails_newer_workers() -> None:
 
 
 def test_there_were_no_cluster_wide_levels() -> None:
-    """They came with KIP-976."""
+    """Cluster-wide levels came with KIP-976."""
     assert refused([], SetLoggerLevel("x", "INFO"), "3.6") == Rejected(Reason.NOT_OFFERED, None)

@@ -1,4 +1,4 @@
-"""What cannot be written as it is asked for, and what we do not write though releases do."""
+"""Refusals of commands that cannot be written, or which `kip` refuses unlike releases."""
 
 from enum import StrEnum
 from types import MappingProxyType
@@ -15,14 +15,14 @@ from controlplane.core.commands import (
     SetLoggerLevel,
     StopConnector,
 )
-from controlplane.core.context import Worker
-from controlplane.core.decide.writable import OVERHEAD_BYTES, REQUEST_MAX_BYTES
+from controlplane.core.context import DecisionSettings
+from controlplane.core.decide.command_checks import OVERHEAD_BYTES, REQUEST_MAX_BYTES
 from controlplane.core.plan import Reason
 from tests.core.deciding import PROPERTIES, SOURCE, planned, refused
 from tests.core.logs import Pair, config, read
 
 A: Pair = ("connector-a", f'{{"properties":{{"connector.class":"{SOURCE}","topic":"t"}}}}')
-PROVIDED = Worker(config_providers=("env",))
+PROVIDED = DecisionSettings(config_providers=("env",))
 
 
 class Size(StrEnum):
@@ -81,7 +81,7 @@ def test_a_config_is_a_dict(config: Any) -> None:
     ],
 )
 def test_names_are_text(command: AnyCommand) -> None:
-    """Nothing is made text of that is none."""
+    """Values that are no text are not converted."""
     rejected = refused([A], command)
     assert rejected.reason is Reason.INVALID
     assert "of a command must be text, and not of type" in rejected.sentence
@@ -106,9 +106,16 @@ def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str
         assert len(rejected.sentence) < 500
 
 
-def test_the_longest_config_is_taken() -> None:
-    """As long as its reader takes it, and read back by him."""
-    longest = {"v": "\U0001f600" * 10_000_000, "ä" * 25_000: "x"}
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("\U0001f600" + "x" * 19_999_998, id="one surrogate pair"),
+        pytest.param("\U0001f600" * 10_000_000, id="many", marks=pytest.mark.prove),
+    ],
+)
+def test_the_longest_config_is_taken(value: str) -> None:
+    """The plan takes the longest value and name that a reader takes; the fold reads them back."""
+    longest = {"v": value, "ä" * 25_000: "x"}
     (step,) = planned([], CreateConnector("b", {**PROPERTIES, **longest})).steps
     state = read(config(*((record.key, record.value) for record in step.records)), "kip")
     assert state.config.connectors["b"].items() >= longest.items()
@@ -132,7 +139,7 @@ def test_the_largest_record(release: str, over: int, fits: bool) -> None:
 
 
 def test_task_configs_can_be_too_large() -> None:
-    """What the connector makes of its config has a sentence of its own."""
+    """Task configs that a connector generates get an error of their own."""
     rejected = refused([A], PublishTasks("a", ({"v": "x" * REQUEST_MAX_BYTES},)), "3.9")
     assert rejected.reason is Reason.FAILED
     assert rejected.text == "Error writing task configurations to Kafka"
@@ -192,6 +199,6 @@ def test_any_other_topic_will_do(topic: str | None) -> None:
 
 
 def test_what_a_provider_knows_is_believed() -> None:
-    """Nobody else knows which topic it is."""
+    """The config provider's value is unknown, so the topic is."""
     config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
     assert planned([], CreateConnector("b", config), worker=PROVIDED).steps

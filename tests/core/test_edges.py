@@ -1,22 +1,22 @@
 """The sharp edges of the three topics, each a test that bears its number.
 
-The numbers are those of `docs/releases.md`, where each edge is shown for every release as Kafka's
-own classes have it.
+`docs/releases.md` has the same numbers and shows each edge in every release.
 """
 
 import msgspec
 import pytest
 
-from controlplane.core import javajson, views
+from controlplane.core import views
 from controlplane.core.codec import decode_partition, decode_status
-from controlplane.core.diff import diff
-from controlplane.core.evolve import Kind
-from controlplane.core.hazards import Danger, hazards
-from controlplane.core.java import decode_key
+from controlplane.core.fold import FateKind
+from controlplane.core.java import json_converter
+from controlplane.core.java.java_library import decode_key
 from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
 from controlplane.core.records import ConnectorStatus, Invalid, State, Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.views.diff import diff
+from controlplane.core.views.hazards import Danger, hazards
 from tests.core.logs import (
     config,
     connector,
@@ -60,7 +60,7 @@ def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
     """Only Kafka's null is a tombstone there; the previous status is kept."""
     key = "status-connector-a"
     seen = outcomes(status((key, report("RUNNING")), (key, "null")))
-    assert seen[1].kind is Kind.IGNORED
+    assert seen[1].kind is FateKind.IGNORED
     assert "a" in read(status((key, report("RUNNING")), (key, "null"))).status.connectors
 
 
@@ -69,7 +69,7 @@ def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
 def test_edge_03_a_bad_integer_loses_the_rest_of_the_batch(key: str, value: str) -> None:
     """It is no mere skip: the records behind it in the same poll are lost, which hazards tell."""
     log = config(connector("a"), (key, value))
-    assert outcomes(log)[1].kind is Kind.LOSES_BATCH
+    assert outcomes(log)[1].kind is FateKind.LOSES_BATCH
     dangers = [hazard.danger for hazard in hazards(log, Profile.of("3.9"))]
     assert dangers == [Danger.LOSES_BATCH]
 
@@ -96,9 +96,10 @@ POISON = [
 def test_edge_04_poison_records(key: str | None, value: str, release: str) -> None:
     """A worker of such a release exits at start; `kip` ignores the record, it alone."""
     log = config((key, value))
-    assert outcomes(log, release)[0].kind is Kind.POISON
+    assert outcomes(log, release)[0].kind is FateKind.POISON
     assert hazards(log, Profile.of(release))[0].danger is Danger.STOPS_WORKER
-    assert outcomes(log, "kip")[0].kind in (Kind.IGNORED, Kind.UNDECODABLE, Kind.ACCEPTED)
+    harmless = (FateKind.IGNORED, FateKind.UNDECODABLE, FateKind.ACCEPTED)
+    assert outcomes(log, "kip")[0].kind in harmless
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_edge_04_poison_records(key: str | None, value: str, release: str) -> No
 )
 def test_edge_04_poison_that_a_release_has_overcome(key: str, value: str, release: str) -> None:
     """The first release that survives each of them."""
-    assert outcomes(config((key, value)), release)[0].kind is not Kind.POISON
+    assert outcomes(config((key, value)), release)[0].kind is not FateKind.POISON
 
 
 @pytest.mark.parametrize(("count", "kept"), [("4294967296", 0), ("-1", -1), ("4294967298", 2)])
@@ -131,9 +132,9 @@ def test_edge_05_a_float_is_no_integer() -> None:
 
 def test_edge_06_trailing_garbage_is_accepted_and_nan_is_not() -> None:
     """Jackson stops reading after the value; Python's json is the other way round."""
-    assert javajson.decode(b'{"a":1} x', Profile.of("3.9")) == {"a": 1}
-    with pytest.raises(javajson.Undecodable):
-        javajson.decode(b'{"a":NaN}', Profile.of("3.9"))
+    assert json_converter.decode(b'{"a":1} x', Profile.of("3.9")) == {"a": 1}
+    with pytest.raises(json_converter.Undecodable):
+        json_converter.decode(b'{"a":NaN}', Profile.of("3.9"))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_edge_07_task_ids_are_parsed_as_java_does(key: str, name: str, task: int
 @pytest.mark.parametrize("key", ["task-0", "task-a-99999999999", "task-a-x", "task-"])
 def test_edge_07_task_ids_that_cannot_be_parsed(key: str) -> None:
     """Too few parts, too many digits, none: logged and ignored."""
-    assert outcomes(config((key, '{"properties":{}}')))[0].kind is Kind.IGNORED
+    assert outcomes(config((key, '{"properties":{}}')))[0].kind is FateKind.IGNORED
 
 
 def test_edge_08_deferred_tasks_beyond_the_count_are_applied_too() -> None:
@@ -351,7 +352,7 @@ def test_edge_24_offsets_are_found_by_raw_bytes_or_not_at_all() -> None:
 def test_edge_25_java_writes_its_own_json() -> None:
     """Astral characters as pairs, doubles with exponent, control characters in upper case."""
     value = {"e": "😀", "c": "\x1f", "d": 1e10, "p": "/é"}
-    written = javajson.encode(value)
+    written = json_converter.encode(value)
     assert written == r'{"e":"\uD83D\uDE00","c":"\u001F","d":1.0E10,"p":"/é"}'.encode()
 
 
@@ -391,20 +392,20 @@ def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> Non
 @pytest.mark.parametrize(
     ("release", "kind"),
     [
-        ("3.4", Kind.ACCEPTED),
-        ("3.5.0", Kind.LOSES_BATCH),
-        ("3.5.1", Kind.LOSES_BATCH),
-        ("3.5.2", Kind.IGNORED),
-        ("3.6.0", Kind.LOSES_BATCH),
-        ("3.6.1", Kind.IGNORED),
+        ("3.4", FateKind.ACCEPTED),
+        ("3.5.0", FateKind.LOSES_BATCH),
+        ("3.5.1", FateKind.LOSES_BATCH),
+        ("3.5.2", FateKind.IGNORED),
+        ("3.6.0", FateKind.LOSES_BATCH),
+        ("3.6.1", FateKind.IGNORED),
     ],
 )
-def test_edge_29_offset_keys_that_are_no_json(release: str, kind: Kind) -> None:
+def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> None:
     """Three releases lose the record and the rest of its batch."""
     log = offsets(("{", '{"pos":1}'))
     assert outcomes(log, release)[0].kind is kind
     kept = read(log, release).offsets["connect-offsets"].values
-    assert (b"{" in kept) is (kind is not Kind.LOSES_BATCH)
+    assert (b"{" in kept) is (kind is not FateKind.LOSES_BATCH)
 
 
 @pytest.mark.java
@@ -462,7 +463,7 @@ def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, seen: 
 )
 def test_edge_34_numbers(release: str, text: bytes, seen: object) -> None:
     """Integers wrap at 64 bits, zero loses its sign from 2.4 on, too large is Infinity."""
-    number = javajson.decode(b"[" + text + b"]", Profile.of(release))
+    number = json_converter.decode(b"[" + text + b"]", Profile.of(release))
     assert isinstance(number, list)
     if isinstance(seen, int):
         assert number[0] == (seen + 2**63) % 2**64 - 2**63
@@ -473,9 +474,10 @@ def test_edge_34_numbers(release: str, text: bytes, seen: object) -> None:
 @pytest.mark.parametrize("value", [b"1" * 1001, b"[" * 1001 + b"]" * 1001])
 def test_edge_34_limits_from_3_7_on(value: bytes) -> None:
     """More than 1000 digits or levels are refused."""
-    javajson.decode(b"[" + value[:900] + b"]" * value[:900].count(b"[") + b"]", Profile.of("3.7"))
-    with pytest.raises(javajson.Undecodable):
-        javajson.decode(value, Profile.of("3.7"))
+    closing = b"]" * value[:900].count(b"[")
+    json_converter.decode(b"[" + value[:900] + closing + b"]", Profile.of("3.7"))
+    with pytest.raises(json_converter.Undecodable):
+        json_converter.decode(value, Profile.of("3.7"))
 
 
 def test_every_edge_has_a_test() -> None:

@@ -1,14 +1,14 @@
-"""What was frozen by another version of the fold must not be taken for what this one gives."""
+"""A snapshot of another fold version must never pass for one of this version."""
 
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
-from controlplane.core.evolve import Fold
-from controlplane.core.evolve.freezing import FOLD_VERSION, freeze
+from controlplane.core.fold import Fold
+from controlplane.core.fold.snapshot_codec import FOLD_VERSION, freeze
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
 KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
@@ -16,7 +16,7 @@ KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
 
 
 def frozen(path: Path) -> bytes:
-    """What a recorded cluster freezes to, as several releases see it."""
+    """Snapshot bytes of a recorded cluster, for several releases."""
     entries = in_order(read_dump(path).entries)
     found = b""
     for release in ("kip", "3.9", "3.4", "2.8", "0.10"):

@@ -1,14 +1,14 @@
-"""What Kafka's classes once judged differently from the fold; each was a log of a record or two."""
+"""Logs that Kafka's classes once judged differently from the fold, a record or two each."""
 
 import pytest
 
 from controlplane.core import views
 from controlplane.core.codec.offsets import identity
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Kind
-from controlplane.core.javajson import Undecodable, decode
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import FateKind, Fold
+from controlplane.core.java.json_converter import Undecodable, decode
 from controlplane.core.records import SourcePartition
+from controlplane.core.releases.profiles import Profile
 from tests.core.logs import config, offsets, read
 
 
@@ -24,8 +24,10 @@ def test_nothing_deferred_is_announced_as_nothing() -> None:
     assert [call.subject for call in calls] == [{("b", 0)}, frozenset()]
 
 
-@pytest.mark.parametrize(("release", "kind"), [("3.6.1", Kind.IGNORED), ("3.6.2", Kind.ACCEPTED)])
-def test_an_offset_without_partition_is_no_news(release: str, kind: Kind) -> None:
+@pytest.mark.parametrize(
+    ("release", "kind"), [("3.6.1", FateKind.IGNORED), ("3.6.2", FateKind.ACCEPTED)]
+)
+def test_an_offset_without_partition_is_no_news(release: str, kind: FateKind) -> None:
     """KAFKA-16392: `["c",null]` is worth a warning in some releases only."""
     (entry,) = offsets(('["c",null]', "{}"))
     assert Fold(Profile.of(release)).apply(entry).kind is kind
@@ -48,14 +50,14 @@ def test_topics_are_filed_under_the_connector_that_a_worker_files_them_under(
     used = b'{"topic":{"name":"","connector":"","task":2,"discoverTimestamp":6}}'
     entry = Entry("connect-status", 0, 0, 0, key.encode(), used)
     fold = Fold(Profile.of(release))
-    assert fold.apply(entry).kind is Kind.ACCEPTED
+    assert fold.apply(entry).kind is FateKind.ACCEPTED
     assert list(fold.snapshot().status.active_topics) == [connector]
 
 
 def test_a_key_whose_separator_is_too_short_in_units_is_ignored() -> None:
     """Ten code points behind the colon are eleven units with one pair: nothing is left."""
     entry = Entry("connect-status", 0, 0, 0, "status-topic-t:connecto\U0001f600".encode(), None)
-    assert Fold(Profile.of("3.9")).apply(entry).kind is Kind.IGNORED
+    assert Fold(Profile.of("3.9")).apply(entry).kind is FateKind.IGNORED
 
 
 def test_a_key_that_overflows_the_stack_is_not_stored() -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from controlplane.core.diff import diff
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.hazards import hazards
-from controlplane.core.history import history
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.views.diff import diff
+from controlplane.core.views.hazards import hazards
+from controlplane.core.views.history import history
 from tests.core.logs import config, connector, offsets, status, tasks
 from tests.operations import assert_linear
 
@@ -21,7 +21,7 @@ def telling(entries: list[Entry]) -> Callable[[], object]:
 
 
 def test_history_of_a_connector_with_many_config_keys() -> None:
-    """One record changes each of them."""
+    """One record changes each connector."""
     assert_linear(lambda n: telling(config(connector("c", **keys(n)))), 100)
 
 

@@ -1,14 +1,14 @@
-"""What connectors say of offsets that somebody wants to write: by words, and as Kafka's own do."""
+"""Hooks of connectors for offsets that are to be written: from words, and Kafka's own."""
 
 from typing import Any
 
 import pytest
 
-from controlplane.core.plan import Done, HookOutcome, Offsets, Thrown
-from controlplane.core.plugins.hooks import UnknownHook, parse_hook
+from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
+from controlplane.core.plugins.offset_hooks import UnknownHook, parse_hook
 
-ACCEPTED, DECLINED = Done(definite=True), Done(definite=False)
-UNSUPPORTED = Thrown(
+ACCEPTED, DECLINED = HookSuccess(definite=True), HookSuccess(definite=False)
+UNSUPPORTED = HookFailure(
     "Failed to modify offsets for connector x because it doesn't support external modification of "
     "offsets"
 )
@@ -24,7 +24,7 @@ NOTHING: Offsets = ()
     [
         ("accepts", ACCEPTED),
         (" declines ", DECLINED),
-        ("raises ConnectException('It's no use: a, b')", Thrown("It's no use: a, b")),
+        ("raises ConnectException('It's no use: a, b')", HookFailure("It's no use: a, b")),
         ("raises UnsupportedOperationException", UNSUPPORTED),
     ],
 )
@@ -39,14 +39,14 @@ def test_words(words: str, outcome: HookOutcome) -> None:
         ({}, ACCEPTED),
         ({"alter": "true"}, ACCEPTED),
         ({"alter": "false"}, DECLINED),
-        ({"alter": "throw"}, Thrown("told to refuse these offsets")),
+        ({"alter": "throw"}, HookFailure("told to refuse these offsets")),
         ({"alter": "unsupported"}, UNSUPPORTED),
         ({"alter": "else"}, DECLINED),
         ({"alter": None}, DECLINED),
     ],
 )
 def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> None:
-    """What the config says, or else the key's default."""
+    """The value in the config decides, or else the key's default."""
     hook = parse_hook(PAGES, {"alter": "true"})
     assert hook({"name": "x", **config}, NOTHING) == outcome
 
@@ -62,10 +62,10 @@ def test_other_words(words: str) -> None:
 
 
 def asked(words: str, *offsets: tuple[Any, Any], **config: str) -> str | None:
-    """What a hook throws for these offsets; None if it accepts them."""
+    """The error that a hook throws for these offsets; None: it accepts them."""
     outcome = parse_hook(words)({"name": "x", **config}, offsets)
-    assert outcome == ACCEPTED or isinstance(outcome, Thrown)
-    return outcome.text if isinstance(outcome, Thrown) else None
+    assert outcome == ACCEPTED or isinstance(outcome, HookFailure)
+    return outcome.text if isinstance(outcome, HookFailure) else None
 
 
 FILE = {"filename": "/a"}
@@ -193,7 +193,7 @@ def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
 
 
 def test_the_first_offset_that_is_wrong_is_told() -> None:
-    """In the order in which they are asked about."""
+    """Offsets are checked in the order of the question."""
     wrong = [(FILE, {}), (None, {"position": 1})]
     told = "Offset objects should either be null or contain the key 'position'"
     assert asked("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a") == told

@@ -1,7 +1,7 @@
-"""What each release does with each record: the version matrix, row by row.
+"""Effect of each record in each release: the version matrix, row by row.
 
-A row names a log and, for every span of releases, what is to be seen. Spans are written as the
-first release of each; the rows hold for every profile in between.
+A row has a log and, for every span of releases, the expected effect. A span is given by its first
+release; the row holds for every profile in it.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ import pytest
 
 from controlplane.core import views
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Kind
-from controlplane.core.hazards import Danger, hazards
-from controlplane.core.profiles import KIP, PROFILES, RELEASES, Profile
+from controlplane.core.fold import FateKind
+from controlplane.core.releases.profiles import KIP, PROFILES, RELEASES, Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.views.hazards import Danger, hazards
 from tests.core.logs import config, connector, offsets, outcomes, read, report, status, tasks
 
 LIVE = connector("a")
@@ -24,7 +24,7 @@ DEEP = "[" * 20_000 + "]" * 20_000
 View = Callable[[ClusterState], Any]
 
 
-class Row(NamedTuple):
+class MatrixRow(NamedTuple):
     """A log, what is looked at, and what is seen from which release on."""
 
     name: str
@@ -50,9 +50,9 @@ def task_count(state: ClusterState) -> int | None:
     return state.config.task_counts.get("a")
 
 
-def target_row(name: str, value: str, seen: dict[str, str | None]) -> Row:
+def target_row(name: str, value: str, seen: dict[str, str | None]) -> MatrixRow:
     """A target-state record behind a connector config."""
-    return Row(name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **seen})
+    return MatrixRow(name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **seen})
 
 
 ROWS = [
@@ -71,43 +71,43 @@ ROWS = [
         '{"state":"PAUSED","state.v2":"FUTURE"}',
         {"0.10.0": "PAUSED", "3.5.0": "STARTED"},
     ),
-    Row(
+    MatrixRow(
         "empty commit",
         config(LIVE, ("commit-a", '{"tasks":0}')),
         task_count,
         {"0.9": None, "0.10.0": 0},
     ),
-    Row(
+    MatrixRow(
         "session key",
         config(("session-key", '{"key":"AQ==","algorithm":"x","creation-timestamp":1}')),
         lambda state: state.config.session_key is not None,
         {"0.9": False, "2.4.0": True},
     ),
-    Row(
+    MatrixRow(
         "fencing record",
         config(("tasks-fencing-a", '{"task-count":2}')),
         lambda state: dict(state.config.fenced_counts),
         {"0.9": {}, "3.3.0": {"a": 2}},
     ),
-    Row(
+    MatrixRow(
         "pending fencing",
         config(LIVE, *tasks("a", 1)),
         lambda state: "a" in state.config.pending_fencing,
         {"0.9": False, "3.3.0": True},
     ),
-    Row(
+    MatrixRow(
         "status RESTARTING",
         status((STATUS, report("RUNNING")), (STATUS, report("RESTARTING"))),
         reported,
         {"0.9": None, "0.10.0": "RUNNING", "3.0.0": "RESTARTING"},
     ),
-    Row(
+    MatrixRow(
         "status STOPPED",
         status((STATUS, report("RUNNING")), (STATUS, report("STOPPED"))),
         reported,
         {"0.9": None, "0.10.0": "RUNNING", "3.5.0": "STOPPED"},
     ),
-    Row(
+    MatrixRow(
         "active topic",
         status(
             (
@@ -118,57 +118,57 @@ ROWS = [
         lambda state: views.active_topics(state, "a"),
         {"0.9": [], "2.5.0": ["t"]},
     ),
-    Row(
+    MatrixRow(
         "status with a version",
         status((STATUS, '{"state":"RUNNING","worker_id":"w","generation":1,"version":"1.0"}')),
         lambda state: reported(state) and state.status.connectors["a"].version,
         {"0.9": None, "4.1.0": "1.0"},
     ),
-    Row(
+    MatrixRow(
         "offset tombstone",
         offsets(("k", "1"), ("k", None)),
         lambda state: dict(state.offsets["connect-offsets"].values),
         {"0.9": {b"k": None}, "3.4.0": {}},
     ),
     # --- folding the same log differently ---------------------------------------------------
-    Row(
+    MatrixRow(
         "removal keeps tasks",
         config(LIVE, *tasks("a", 1), ("connector-a", None)),
         task_count,
         {"0.9": 1, "2.5.1": None},
     ),
-    Row(
+    MatrixRow(
         "removal keeps deferred tasks",
         config(LIVE, ("task-a-0", '{"properties":{}}'), ("connector-a", None)),
         lambda state: "a" in state.config.deferred,
         {"0.9": True, "3.4.0": False},
     ),
-    Row(
+    MatrixRow(
         "commit without a connector",
         config(*tasks("a", 1)),
         task_count,
         {"0.9": 1, "3.7.1": None},
     ),
-    Row(
+    MatrixRow(
         "deferred tasks are gone after a commit",
         config(LIVE, *tasks("a", 1), ("commit-a", '{"tasks":1}')),
         views.inconsistent,
         {"0.9": [], "0.10.0": ["a"]},
     ),
-    Row(
+    MatrixRow(
         "applied config",
         config(LIVE, *tasks("a", 1)),
         lambda state: "a" in state.config.applied,
         {"0.9": False, "3.7.1": True},
     ),
-    Row("default target state", config(LIVE), target, {"0.9": None, "0.10.0": "STARTED"}),
-    Row(
+    MatrixRow("default target state", config(LIVE), target, {"0.9": None, "0.10.0": "STARTED"}),
+    MatrixRow(
         "target tombstone of a live connector",
         config(LIVE, ("target-state-a", '{"state":"PAUSED"}'), ("target-state-a", None)),
         target,
         {"0.9": None, "0.10.0": "STARTED"},
     ),
-    Row(
+    MatrixRow(
         "stale UNASSIGNED",
         status(
             ("status-task-a-0", report("RUNNING", 2)), ("status-task-a-0", report("UNASSIGNED"))
@@ -176,55 +176,55 @@ ROWS = [
         lambda state: [one.state.value for one in state.status.tasks.get("a", {}).values()],
         {"0.9": [], "0.10.0": ["UNASSIGNED"], "3.6.0": ["RUNNING"]},
     ),
-    Row(
+    MatrixRow(
         "generations",
         config(LIVE, *tasks("a", 1)),
         lambda state: dict(state.config.generations),
         {"0.9": {}, "3.3.0": {"a": 0}},
     ),
-    Row(
+    MatrixRow(
         "leading zeros",
         config(LIVE, *tasks("a", 1)[:1], ("commit-a", '{"tasks":01}')),
         task_count,
         {"0.9": None, "3.6.0": 1},
     ),
-    Row(
+    MatrixRow(
         "encoded surrogates",
         config(("connector-a", b'{"properties":{"k":"\xed\xa0\x80"}}')),
         lambda state: "a" in state.config.connectors,
         {"0.9": True, "4.2.1": False},
     ),
-    Row(
+    MatrixRow(
         "minus zero",
         config(("connector-a", '{"properties":{"k":-0.0}}')),
         lambda state: str(state.config.connectors["a"]["k"]),
         {"0.9": "-0.0", "2.4.0": "0.0"},
     ),
-    Row(
+    MatrixRow(
         "a name of more than 50 000 bytes",
         config(("connector-a", '{"properties":{"' + "n" * 50_001 + '":"v"}}')),
         lambda state: "a" in state.config.connectors,
         {"0.9": True, "3.7.0": False},
     ),
-    Row(
+    MatrixRow(
         "a huge exponent",
         config(("connector-a", '{"properties":{"k":1e99999999999}}')),
         lambda state: str(state.config.connectors.get("a", {}).get("k")),
         {"0.9": "inf", "4.0.2": "None"},
     ),
-    Row(
+    MatrixRow(
         "a tiny exponent",
         config(("connector-a", '{"properties":{"k":1e-99999999999}}')),
         lambda state: str(state.config.connectors.get("a", {}).get("k")),
         {"0.9": "0.0", "2.4.0": "None", "3.7.0": "0.0", "4.0.2": "None"},
     ),
-    Row(
+    MatrixRow(
         "an empty value removes",
         config(LIVE, ("connector-a", "")),
         lambda state: "a" not in state.config.connectors,
         {"0.9": False, "1.0.0": True, "2.2.2": False, "2.3.0": True, "2.3.1": False, "2.6.1": True},
     ),
-    Row(
+    MatrixRow(
         "a listed partition",
         offsets(('["a",{"p":1}]', "{}"), ('["a",{"p":1} ]', None)),
         lambda state: len(state.offsets["connect-offsets"].hidden),
@@ -304,7 +304,7 @@ PROFILE_NAMES = [profile.release for profile in PROFILES if profile.release != K
 
 
 def expected(seen: dict[str, Any], release: str) -> Any:
-    """What the last span that has begun says."""
+    """The expectation of the last span that has begun."""
     firsts = [Profile.of(first).release if first in RELEASES else _first(first) for first in seen]
     at = RELEASES.index(release)
     return [
@@ -320,7 +320,7 @@ def _first(line: str) -> str:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_what_is_seen(row: Row, release: str) -> None:
+def test_what_is_seen(row: MatrixRow, release: str) -> None:
     """The state that a worker of each release ends with."""
     assert row.view(read(row.log, release)) == expected(row.seen, release)
 
@@ -397,7 +397,7 @@ def test_live_events(key: str, release: str) -> None:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 def test_the_log_thread(release: str) -> None:
-    """From 3.9 on a poison record costs a running worker a batch, before it the log thread."""
+    """From 3.9 on a poison record costs a running worker a batch, before that the log thread."""
     (found,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
     fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
     assert found.danger is Danger.STOPS_WORKER
@@ -406,4 +406,6 @@ def test_the_log_thread(release: str) -> None:
 
 def test_fates_are_known() -> None:
     """The table spells the kinds as the program does."""
-    assert {kind for _, _, seen in FATES for kind in seen.values()} <= {kind.value for kind in Kind}
+    assert {kind for _, _, seen in FATES for kind in seen.values()} <= {
+        kind.value for kind in FateKind
+    }

@@ -1,9 +1,8 @@
-"""What each release writes: the rows of the version matrix about writers, each really decided.
+"""Records that each release writes: the rows of the version matrix about writers.
 
-Some rows only a running worker writes, so that nothing of ours decides them: statuses of tasks that
-are no more (from 2.5.1), task configs written again because the connector config has changed (from
-3.7.1), `putSafe` (0.10.0 against 0.10.1). Of these Kafka's classes are asked, release by release,
-in `tests/oracle/test_writing.py`.
+Some rows are written only by a running worker, not by a decision: statuses of tasks that no longer
+exist (from 2.5.1), task configs written again after a config change (from 3.7.1), `putSafe` (0.10.0
+against 0.10.1). `tests/oracle/test_writing.py` tests these against Kafka's classes.
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.plan import Plan
-from controlplane.core.profiles import Profile
 from controlplane.core.records import State, Status, Target, TaskStatus
+from controlplane.core.releases.profiles import Profile
 from tests.core.deciding import PROPERTIES, SOURCE, decided, text
 from tests.core.logs import Pair
 from tests.core.test_matrix import PROFILE_NAMES, expected
@@ -39,7 +38,7 @@ CONFIG = f'{{"connector.class":"{SOURCE}","topic":"t","file":"f","name":"a"}}'
 CREATED = f'connector-a {{"properties":{CONFIG}}}'
 
 
-class Row(NamedTuple):
+class WrittenRow(NamedTuple):
     """A command about a live connector, or a new one, and the records from which release on."""
 
     name: str
@@ -49,31 +48,31 @@ class Row(NamedTuple):
 
 
 ROWS = [
-    Row(
+    WrittenRow(
         "the target state goes with its connector",
         [LIVE],
         DeleteConnector("a"),
         {"0.9": ["connector-a "], "0.10.0": ["connector-a ", "target-state-a "]},
     ),
-    Row(
+    WrittenRow(
         "an empty task set is a commit",
         [LIVE],
         PublishTasks("a", ()),
         {"0.9": [], "0.10.0": [NO_TASKS]},
     ),
-    Row(
+    WrittenRow(
         "a target state has a second field",
         [LIVE],
         PauseConnector("a"),
         {"0.9": REFUSED, "0.10.0": [PAUSED], "3.5.0": [PAUSED_TWICE]},
     ),
-    Row(
+    WrittenRow(
         "stopped is paused for those who do not know it",
         [LIVE],
         StopConnector("a"),
         {"0.9": REFUSED, "3.5.0": [NO_TASKS, STOPPED]},
     ),
-    Row(
+    WrittenRow(
         "the state comes before the config",
         [],
         CreateConnector("a", PROPERTIES, Target.STOPPED),
@@ -84,7 +83,7 @@ ROWS = [
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_what_is_written(row: Row, release: str) -> None:
+def test_what_is_written(row: WrittenRow, release: str) -> None:
     """The records, in the order in which a leader of the release sends them."""
     plan = decided(row.log, row.command, release)
     assert (sent(plan) if isinstance(plan, Plan) else REFUSED) == expected(row.written, release)

@@ -1,8 +1,8 @@
-"""What is written as one release, and read as each other one: the effects of the version matrix.
+"""Plans written as one release and read as each other one: the effects of the version matrix.
 
-A row names a command, who writes it, and for every span of readers what they make of it. Spans are
-written as the first release of each; a reader of an older or newer release than the writer's is
-what every rolling upgrade has.
+A row has a command, the release that writes, and for every span of readers the effect. A span is
+given by its first release. Every rolling upgrade has readers of an older or newer release than the
+writer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +13,12 @@ import pytest
 from controlplane.core import commands as c
 from controlplane.core import views
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Kind, Outcome
-from controlplane.core.partitioner import partition_of
-from controlplane.core.plan import Done, Plan
-from controlplane.core.profiles import KIP, NEWEST, PROFILES, Profile
+from controlplane.core.fold import FateKind, Fold, RecordFate
+from controlplane.core.plan import HookSuccess, Plan
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import KIP, NEWEST, PROFILES, Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
 from tests.core.deciding import PROPERTIES, planned
 from tests.core.logs import START_MS, config, connector, offsets, report, status, tasks
 from tests.core.test_matrix import expected
@@ -44,10 +44,10 @@ class Reading(NamedTuple):
     """A plan's records, read by a worker that runs: what came of each, and what is known then."""
 
     state: ClusterState
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RecordFate]
 
 
-class Row(NamedTuple):
+class PlanRow(NamedTuple):
     """A command behind a log, who writes it, what is looked at, and what readers see of it."""
 
     name: str
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 def lives(reading: Reading) -> str:
     """Target state and tasks of the connector, if the worker lives to tell."""
-    if any(outcome.kind is Kind.POISON for outcome in reading.outcomes):
+    if any(outcome.kind is FateKind.POISON for outcome in reading.outcomes):
         return "poison"
     wanted = views.target(reading.state, "a")
     there = "a" in reading.state.config.connectors
@@ -74,7 +74,7 @@ def configured(reading: Reading) -> str:
 
 
 def heard(reading: Reading) -> str:
-    """What the worker is told to do by the last record, or what becomes of it."""
+    """Listener calls that the last record causes, or its fate."""
     last = reading.outcomes[-1]
     return last.calls[0].name if last.calls else last.kind.value
 
@@ -86,7 +86,7 @@ def offset(reading: Reading) -> Any:
 
 
 def kept(reading: Reading) -> str:
-    """What is left of an offset that was removed."""
+    """Remains of an offset that was removed."""
     values = reading.state.offsets["connect-offsets"].values
     return "null" if b'["a",{"page":1}]' in values else "nothing"
 
@@ -96,7 +96,7 @@ SINCE_STOPPED = ("3.5", "3.6", "3.9", "4.3", KIP)
 ALTERING = ("3.6", "3.7", "3.9", "4.3", KIP)
 ROWS = [
     # --- target states ------------------------------------------------------------------------
-    Row(
+    PlanRow(
         "stop",
         ALIVE,
         c.StopConnector("a"),
@@ -104,7 +104,7 @@ ROWS = [
         lives,
         {"0.9": "poison", "0.10.0": "PAUSED, 0 tasks", "3.5.0": "STOPPED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "pause",
         ALIVE,
         c.PauseConnector("a"),
@@ -112,7 +112,7 @@ ROWS = [
         lives,
         {"0.9": "runs, 2 tasks", "0.10.0": "PAUSED, 2 tasks"},
     ),
-    Row(
+    PlanRow(
         "resume what is stopped",
         AT_REST,
         c.ResumeConnector("a"),
@@ -120,7 +120,7 @@ ROWS = [
         lives,
         {"0.9": "runs, 0 tasks", "0.10.0": "STARTED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "pause what is stopped: STOPPED is lost",
         AT_REST,
         c.PauseConnector("a"),
@@ -129,7 +129,7 @@ ROWS = [
         {"0.9": "runs, 0 tasks", "0.10.0": "PAUSED, 0 tasks"},
     ),
     # --- creating, changing, deleting ---------------------------------------------------------
-    Row(
+    PlanRow(
         "create stopped",
         [],
         c.CreateConnector("a", PROPERTIES, Target.STOPPED),
@@ -137,7 +137,7 @@ ROWS = [
         lives,
         {"0.9": "runs, 0 tasks", "0.10.0": "PAUSED, 0 tasks", "3.5.0": "STOPPED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "create paused",
         [],
         c.CreateConnector("a", PROPERTIES, Target.PAUSED),
@@ -145,7 +145,7 @@ ROWS = [
         lives,
         {"0.9": "runs, 0 tasks", "0.10.0": "PAUSED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "create with offsets",
         OFFSET,
         c.CreateConnector("a", PROPERTIES, None, (c.OffsetChange(PAGE, {"row": 7}),)),
@@ -153,7 +153,7 @@ ROWS = [
         offset,
         {"0.9": {"row": 7}},
     ),
-    Row(
+    PlanRow(
         "delete",
         ALIVE,
         c.DeleteConnector("a"),
@@ -162,7 +162,7 @@ ROWS = [
         {"0.9": "gone"},
     ),
     # --- tasks --------------------------------------------------------------------------------
-    Row(
+    PlanRow(
         "publish tasks",
         ALIVE,
         c.PublishTasks("a", ({"n": "0"}, {"n": "1"}, {"n": "2"})),
@@ -170,7 +170,7 @@ ROWS = [
         lives,
         {"0.9": "runs, 3 tasks", "0.10.0": "STARTED, 3 tasks"},
     ),
-    Row(
+    PlanRow(
         "publish no tasks",
         ALIVE,
         c.PublishTasks("a", ()),
@@ -178,7 +178,7 @@ ROWS = [
         lives,
         {"0.9": "poison", "0.10.0": "STARTED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "fence",
         ALIVE,
         c.FenceTasks("a"),
@@ -186,7 +186,7 @@ ROWS = [
         heard,
         {"0.9": "ignored", "3.3.0": "accepted"},
     ),
-    Row(
+    PlanRow(
         "put config",
         ALIVE,
         c.PutConfig("a", {**PROPERTIES, "file": "g"}),
@@ -194,7 +194,7 @@ ROWS = [
         configured,
         {"0.9": "g, runs, 2 tasks", "0.10.0": "g, STARTED, 2 tasks"},
     ),
-    Row(
+    PlanRow(
         "patch the config of what is paused",
         PAUSED,
         c.PatchConfig("a", {"file": "g"}),
@@ -202,7 +202,7 @@ ROWS = [
         configured,
         {"0.9": "g, runs, 2 tasks", "0.10.0": "g, PAUSED, 2 tasks"},
     ),
-    Row(
+    PlanRow(
         "undo of a stop",
         AT_REST,
         c.RestoreConnector("a", {**PROPERTIES, "file": "g"}, Target.STARTED),
@@ -210,7 +210,7 @@ ROWS = [
         configured,
         {"0.9": "g, runs, 0 tasks", "0.10.0": "g, STARTED, 0 tasks"},
     ),
-    Row(
+    PlanRow(
         "undo of a stop: we commit the tasks anew, none of them",
         AT_REST,
         c.RestoreConnector("a", {**PROPERTIES, "file": "g"}, Target.STARTED),
@@ -219,7 +219,7 @@ ROWS = [
         {"0.9": "g, poison", "0.10.0": "g, STARTED, 0 tasks"},
     ),
     # --- events -------------------------------------------------------------------------------
-    Row(
+    PlanRow(
         "restart with tasks",
         [*ALIVE, *status(("status-connector-a", report("FAILED")))],
         c.RestartConnector("a", include_tasks=True),
@@ -227,7 +227,7 @@ ROWS = [
         heard,
         {"0.9": "ignored", "3.0.0": "restart"},
     ),
-    Row(
+    PlanRow(
         "logger level",
         [],
         c.SetLoggerLevel("org.apache", "DEBUG"),
@@ -236,7 +236,7 @@ ROWS = [
         {"0.9": "ignored", "3.7.0": "logger level"},
     ),
     # --- topics and offsets -------------------------------------------------------------------
-    Row(
+    PlanRow(
         "reset topics",
         [*ALIVE, *USED],
         c.ResetTopics("a"),
@@ -244,7 +244,7 @@ ROWS = [
         heard,
         {"0.9": "ignored", "2.5.0": "accepted"},
     ),
-    Row(
+    PlanRow(
         "alter offsets",
         [*AT_REST, *OFFSET],
         c.AlterOffsets("a", (c.OffsetChange(PAGE, {"row": 7}),)),
@@ -252,7 +252,7 @@ ROWS = [
         offset,
         {"0.9": {"row": 7}},
     ),
-    Row(
+    PlanRow(
         "alter offsets in a topic of its own: older workers read the copy",
         [*AT_REST_WITH_OWN, *OFFSET],
         c.AlterOffsets("a", (c.OffsetChange(PAGE, {"row": 7}),)),
@@ -260,7 +260,7 @@ ROWS = [
         offset,
         {"0.9": {"row": 7}},
     ),
-    Row(
+    PlanRow(
         "reset offsets",
         [*AT_REST, *OFFSET],
         c.ResetOffsets("a"),
@@ -268,7 +268,7 @@ ROWS = [
         kept,
         {"0.9": "null", "3.4.0": "nothing"},
     ),
-    Row(
+    PlanRow(
         "reset offsets in a topic of its own: none comes back for anybody",
         [*AT_REST_WITH_OWN, *OFFSET],
         c.ResetOffsets("a"),
@@ -294,7 +294,7 @@ def written(log: Iterable[Entry], plan: Plan) -> list[Entry]:
 
 
 def read(log: Iterable[Entry], more: Iterable[Entry], reader: Profile) -> Reading:
-    """What a worker that has read the log makes of more."""
+    """Effect of more records on a worker that has read the log."""
     fold = Fold(reader)
     fold.apply_all(log)
     fold.config.live = True
@@ -306,9 +306,9 @@ CASES = [(row, writer) for row in ROWS for writer in row.writers]
 
 
 @pytest.mark.parametrize(("row", "writer"), CASES, ids=[f"{row.name}-{w}" for row, w in CASES])
-def test_effect(row: Row, writer: str) -> None:
+def test_effect(row: PlanRow, writer: str) -> None:
     """Every reader sees what the matrix says."""
-    plan = planned(row.log, row.command, writer, hooks=(Done(definite=True),) * 2)
+    plan = planned(row.log, row.command, writer, hooks=(HookSuccess(definite=True),) * 2)
     more = written(row.log, plan)
     for reader in PROFILES:
         seen = row.view(read(row.log, more, reader))

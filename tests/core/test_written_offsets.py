@@ -1,4 +1,4 @@
-"""What altering and resetting write: which records, in which order, under which keys."""
+"""Records of alter and reset: their order and their keys."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_equal_partitions_collapse(release: str) -> None:
 
 
 def test_a_partition_may_be_null() -> None:
-    """It can be written, and is never listed."""
+    """The null partition can be written, but is never listed."""
     assert written(STOPPED_A, alter((None, {"row": 1})), "3.9") == {
         "write": ['["a",null] {"row":1}']
     }
@@ -121,7 +121,7 @@ def test_removals_go_to_the_copy_first_and_values_last(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["3.6", "3.7"])
 def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
-    """At best effort, removals too: what KAFKA-15018 is about."""
+    """Removals are best effort there, too: the defect of KAFKA-15018."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     plan = planned(STOPPED_WITH_OWN, command, release, hooks=SURE)
     assert [(step.name, len(step.records), step.best_effort) for step in plan.steps] == [
@@ -143,7 +143,7 @@ def test_values_alone_need_no_step_before() -> None:
 
 
 def test_we_read_back_what_we_have_written() -> None:
-    """In every topic, as KIP-875 wants it; releases are content with the acknowledgement."""
+    """All topics are read back, as KIP-875 requires; releases only wait for the acknowledgement."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     ours = planned(STOPPED_WITH_OWN, command, hooks=SURE)
     assert [step.read_back for step in ours.steps] == [
@@ -194,7 +194,7 @@ def test_fencing_comes_first_even_where_nothing_is_reset() -> None:
 
 
 def test_nothing_known_means_nothing_written() -> None:
-    """That is a success."""
+    """Resetting nothing succeeds."""
     gone = after(STOPPED_A, *offsets((key(0), "{}"), (key(0), None)))
     for log in (STOPPED_A, gone):
         for release in ALTERING:
@@ -203,7 +203,7 @@ def test_nothing_known_means_nothing_written() -> None:
 
 
 def test_a_reset_knows_both_topics() -> None:
-    """What either has is removed from both."""
+    """Offsets of either topic are removed from both."""
     assert written(TWO_TOPICS, RESET) == {
         "wipe-copy": [f"{key(0)} ", f"{key(1)} "],
         "wipe": [f"{key(0)} ", f"{key(1)} "],
@@ -243,7 +243,7 @@ def test_every_spelling_is_removed_and_one_is_altered() -> None:
 
 
 def test_one_topic_is_spelled_as_the_other() -> None:
-    """Where it lacks the partition; what it has itself comes first."""
+    """The worker's topic supplies partitions that the own topic lacks; the own ones come first."""
     command = alter(({"cluster": "c", "topic": "t"}, {"pos": 9}))
     log = after(STOPPED_WITH_OWN, *offsets((REORDERED, '{"pos":1}')))
     nine = ' {"pos":9}'
@@ -267,7 +267,7 @@ def test_what_no_worker_lists_is_reset_all_the_same() -> None:
 
 
 def test_releases_fail_at_nested_partitions_when_they_reset() -> None:
-    """They list them, and then look at their form."""
+    """Releases list them first, and check their form then."""
     log = after(STOPPED_A, *offsets(('["a",{"f":{"g":1}}]', "{}")))
     told = "Offsets may only contain primitive types as values, but field f contains MAP"
     assert refused(log, RESET, "3.9") == Rejected(Reason.FAILED, told)

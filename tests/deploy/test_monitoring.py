@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from controlplane.core.partitioner import partition_of
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.test_serve import HISTORIES, LIFE, ROOT, running
-from tests.kafka.process import free_ports
+from tests.cli.test_serve_command import HISTORIES, LIFE, ROOT, running
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.prometheus
 

@@ -19,7 +19,6 @@ What needs a cluster, or a machine that nobody has, is marked `sh` and is not ru
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from threading import Timer
 from typing import NamedTuple, Self
 
 from tests.patience import PATIENCE_S
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 SNIPPET = Path(__file__).with_name("snippet.py")
@@ -116,7 +116,7 @@ class Shell:
             (folder / ".venv").symlink_to(sys.prefix)
         self._environment = _environment(found=not clone)
         self._folder = folder
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._bash: subprocess.Popen[str]
         self._service: subprocess.Popen[str] | None = None
 
@@ -202,8 +202,3 @@ def _environment(*, found: bool) -> dict[str, str]:
     others = [one for one in kept["PATH"].split(os.pathsep) if one != ours]
     path = os.pathsep.join([ours, *others] if found else others)
     return kept | {"PATH": path, "COLUMNS": "120"}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])

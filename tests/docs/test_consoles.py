@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.consoles import ROOT, Shell, Step, steps
 
-DOCUMENTS = ("cli", "embed", "inspect", "operate", "replay", "rest", "testing", "upgrade")
+DOCUMENTS = ("cli", "embed", "inspect", "operate", "replay", "rest", "testing", "tour", "upgrade")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

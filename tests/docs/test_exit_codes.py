@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.__main__ import main as controlplane
-from replay.cli.main import Commands
+from replay.cli.main import ReplayGroup
 from replay.cli.main import main as replay
 from tests.docs.consoles import ROOT
 from tests.recorded import HISTORIES
@@ -76,7 +76,7 @@ def test_every_exit_code_is_listed_and_seen(
     assert listed(column) == {code for _, code in SEEN[program]} | ENDS
 
 
-class _Broken(Commands):
+class _Broken(ReplayGroup):
     """`replay` with a command that fails as it should not."""
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command:

@@ -15,7 +15,7 @@ import controlplane
 from controlplane import ControlPlane, commands
 from controlplane.controller import NotWritten, TimedOut, TooMany
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.plan import Done
+from controlplane.core.plan import HookSuccess
 from controlplane.logs import log as logs
 from controlplane.plane import Refusal
 from controlplane.plugins import GROUP, described
@@ -95,7 +95,7 @@ async def test_the_connector_in_python() -> None:
     assert (plugin.type, plugin.version) == ("source", "1.0")
     assert plugin.hook is not None
     asked = (({"table": "orders"}, {"row": 1}),)
-    assert plugin.hook({"table": "orders"}, asked) == Done(definite=True)
+    assert plugin.hook({"table": "orders"}, asked) == HookSuccess(definite=True)
     (declared,) = blocks("toml")
     assert tomllib.loads(declared)["project"]["entry-points"][GROUP]
 

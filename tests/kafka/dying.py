@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from controlplane.core.state import Topics
-from replay.archive.segments import Sizes
-from replay.archive.store import Folder
-from replay.capture.capture import Capture, Captured, Target
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import kept
 from tests.kafka.writing import ONE_BATCH, reading
 from tests.replay.dying import at_every_step
@@ -18,15 +18,17 @@ from tests.replay.dying import at_every_step
 COMMIT_RECORDS = 20
 
 
-def target_in(folder: Path, topics: Topics) -> Target:
+def target_in(folder: Path, topics: Topics) -> CaptureTarget:
     """An archive that is appended to again and again, in small segments."""
-    return Target(Folder(str(folder)), "real", topics, kept(topics), Sizes(10, 5), COMMIT_RECORDS)
+    return CaptureTarget(
+        FolderStore(str(folder)), "real", topics, kept(topics), SegmentSizes(10, 5), COMMIT_RECORDS
+    )
 
 
-async def capture(bootstrap: str, target: Target) -> Captured:
+async def capture(bootstrap: str, target: CaptureTarget) -> CaptureResult:
     """What a capture of a broker came to."""
     async with reading(bootstrap, limits=ONE_BATCH) as reader:
-        return await Capture(reader, target, goes_on=True).run()
+        return await LogCapture(reader, target, goes_on=True).run()
 
 
 def main(folder: str, every: str, bootstrap: str, *names: str) -> None:

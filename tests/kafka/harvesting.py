@@ -1,9 +1,9 @@
 """Catalogues that are harvested from a real worker."""
 
-from controlplane.core.profiles import Profile
-from controlplane.harvest.bounded import BoundedWorker
-from controlplane.harvest.worker import from_worker, version_of
-from controlplane.harvest.written import catalogue_text
+from controlplane.core.releases.profiles import Profile
+from controlplane.harvest.bounded_worker import BoundedWorker
+from controlplane.harvest.catalogue_file import catalogue_text
+from controlplane.harvest.worker_harvest import from_worker, version_of
 from controlplane.plugins import kafkas_own
 from tests.kafka.real import Worker
 

@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.core.entry import Entry
-from replay.archive.cluster import Cluster, parts_in
+from replay.archive.archived_cluster import ArchivedCluster, parts_in
 from replay.archive.manifest import read_chain
-from replay.archive.verify import verified
-from replay.capture.capture import Target
+from replay.archive.verification import verified
+from replay.capture.log_capture import CaptureTarget
 from tests.kafka.writing import in_order
 from tests.replay.test_appending import archived
 
 
-def left_in(target: Target, there: Sequence[Entry]) -> Cluster:
+def left_in(target: CaptureTarget, there: Sequence[Entry]) -> ArchivedCluster:
     """What the dead have left: of each partition all that is `there`, up to some offset."""
     chain = read_chain(target.store, target.cluster)
-    left = Cluster(target.store, target.cluster, chain, parts_in(chain))
+    left = ArchivedCluster(target.store, target.cluster, chain, parts_in(chain))
     ends = {place: part.end for place, part in left.parts.items()}
     assert archived(left) == [
         entry for entry in there if entry.offset < ends.get((entry.topic, entry.partition), 0)
@@ -24,7 +24,10 @@ def left_in(target: Target, there: Sequence[Entry]) -> Cluster:
 
 
 def check_whole(
-    whole: Cluster, left: Cluster, there: Sequence[Entry], starts: Mapping[str, Sequence[int]]
+    whole: ArchivedCluster,
+    left: ArchivedCluster,
+    there: Sequence[Entry],
+    starts: Mapping[str, Sequence[int]],
 ) -> None:
     """Whoever went on has added what is `there` now; what the broker had removed by then is told.
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from controlplane.logs.kafka.reader import KafkaReader
-from controlplane.scenario.story import Given, same
+from controlplane.scenario.story import RecordedAnswer, same
 from tests.kafka.real import Broker, Worker
 from tests.patience import PATIENCE_S
 
@@ -112,7 +112,7 @@ class Beside:
         has not begun yet: its own answers can then be ahead of the log. On a busy machine that
         lasts for seconds, so both are asked again and again until they stand still.
         """
-        different: dict[str, tuple[Given, Given]] = {}
+        different: dict[str, tuple[RecordedAnswer, RecordedAnswer]] = {}
         for _ in range(TRIES):
             await self._quiet()
             paths = await self._paths_of(self.worker.rest)
@@ -144,7 +144,9 @@ class Beside:
             before, ends = ends, await self._reader.ends(TOPICS)
         raise AssertionError(f"somebody always writes: {before}, {ends}")
 
-    async def _differences(self, paths: list[str]) -> dict[str, tuple[Given, Given]]:
+    async def _differences(
+        self, paths: list[str]
+    ) -> dict[str, tuple[RecordedAnswer, RecordedAnswer]]:
         theirs, ours = await asyncio.gather(
             _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
         )
@@ -172,11 +174,11 @@ async def _get(rest: httpx.AsyncClient, path: str) -> Any:
     return answer.json() if answer.is_success else None
 
 
-async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> list[Given]:
+async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> list[RecordedAnswer]:
     return [await _given(rest, path) for path in paths]
 
 
-async def _given(rest: httpx.AsyncClient, path: str) -> Given:
+async def _given(rest: httpx.AsyncClient, path: str) -> RecordedAnswer:
     answer = await rest.get(path)
     is_json = answer.headers.get("content-type") == "application/json"
-    return Given(answer.status_code, answer.json() if is_json else None)
+    return RecordedAnswer(answer.status_code, answer.json() if is_json else None)

@@ -10,7 +10,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.state import Topics
-from replay.archive.cluster import Place
+from replay.archive.archived_cluster import PartitionId
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, admin, in_order, settled, writer
 from tests.patience import PATIENCE_S
@@ -75,7 +75,7 @@ async def decided(
     return found
 
 
-async def offsets_there(broker: Broker, partitions: Iterable[Place]) -> set[Position]:
+async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> set[Position]:
     """Where records are in partitions, aborted ones too, as somebody else's client finds them."""
     found = set()
     wanted = [TopicPartition(*one) for one in partitions]

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,15 +23,6 @@ SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1
 
 class NotReady(RuntimeError):
     """A program ended, or was not ready in time; the message holds the last lines it printed."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nobody listens now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(listening.getsockname()[1]) for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    return ports
 
 
 class JavaProgram:

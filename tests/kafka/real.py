@@ -13,8 +13,9 @@ from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError
 from tests.jars import classpath
 from tests.kafka.certificates import Certificates
-from tests.kafka.process import SMALL_JVM, JavaProgram, free_ports
+from tests.kafka.process import SMALL_JVM, JavaProgram
 from tests.patience import PATIENCE_S
+from tests.ports import free_ports
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.archive.verify import verified
-from replay.capture.capture import Capture, Captured, Target
+from replay.archive.verification import verified
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from tests.conftest import PROVE, ROOT
 from tests.kafka.dying import target_in
 from tests.kafka.killed import check_whole, left_in
@@ -29,8 +29,8 @@ async def test_a_broker_is_archived_as_it_is(
     """In three captures, of which one comes while a transaction is open."""
     target = target_in(tmp_path, past.topics)
 
-    async def capture() -> Captured:
-        return await Capture(reader, target, goes_on=True).run()
+    async def capture() -> CaptureResult:
+        return await LogCapture(reader, target, goes_on=True).run()
 
     async def while_open() -> None:
         assert archived((await capture()).cluster) == await past.there()
@@ -50,7 +50,7 @@ async def test_a_broker_is_archived_as_it_is(
     assert (await capture()).added == 0
 
 
-def killed_at_steps(past: Past, folder: Path) -> list[Target]:
+def killed_at_steps(past: Past, folder: Path) -> list[CaptureTarget]:
     """Archives of which each was left by a capture that was killed some steps later."""
     words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
     command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.dying", *words]
@@ -70,7 +70,7 @@ async def test_killed_it_neither_loses_nor_doubles(
     there, starts = await past.there(), await reader.starts(past.names)
     gaps = []
     for target, left in zip(targets, lefts, strict=True):
-        captured = await Capture(reader, target, goes_on=True).run()
+        captured = await LogCapture(reader, target, goes_on=True).run()
         check_whole(captured.cluster, left, there, starts)
         gaps.append(len([*captured.cluster.gaps]))
     parts = [len(left.chain.manifests) for left in lefts]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.cluster.asking import Cluster
+from tests.client.client_calls import Cluster
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real import Broker, Worker
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.jars import JarsUnavailable
-from tests.kafka.process import free_ports
 from tests.kafka.real import Broker
 from tests.kafka.writing import create_topic, writer
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

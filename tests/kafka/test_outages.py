@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.core.profiles import Profile
-from controlplane.follower import Follower
-from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.kafka.limits import Limits
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.calls import Service
+from controlplane.rest.service import Service
 from tests.kafka.conftest import up
 from tests.kafka.real import Broker
 from tests.kafka.writing import create_topic_on, reading, writer
@@ -28,7 +28,7 @@ Act = Callable[[], Awaitable[None]]
 
 RELEASE = "3.9.1"
 CONFIGS = "connect-configs"
-SOON = Limits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
+SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
 """A broker that hangs is noticed soon."""
 OFTEN = FollowerLimits(topics_poll_ms=50)
 SETTLED_S = 1

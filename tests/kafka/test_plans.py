@@ -11,7 +11,7 @@ from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.compat.steps import UNWRAPPED, copied, copied_topic, offsets_of, written
+from replay.compat.preparation import UNWRAPPED, copied, copied_topic, offsets_of, written
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, writer
 from tests.patience import PATIENCE_S

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from tests.kafka.pasts import COMPACTED_SOON, compacted, removed
@@ -68,7 +68,7 @@ async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
                 value = b"{" + b"x" * (number % 50) + b"}"
                 together.create_task(out.put(topic, number % 3, b"key-%d" % number, value))
         await out.put(topic, 0, b"last", None)
-    for limits in (Limits(), ONE_BATCH):
+    for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
             assert await found(reader, [topic]) == in_order(out.written)
 
@@ -110,7 +110,7 @@ async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
     """Records of aborted transactions come marked, others plain, markers not at all."""
     expected = await _interleaved(broker, topic)
     assert len({entry.aborted for entry in expected}) == 2
-    for limits in (Limits(), ONE_BATCH):
+    for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
             assert await found(reader, [topic]) == expected
 

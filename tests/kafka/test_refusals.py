@@ -2,18 +2,18 @@
 
 import pytest
 
-from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable
-from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings import SettingsError
-from tests.kafka.process import free_ports
+from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from tests.kafka.real import SASL, USERS, Broker
 from tests.kafka.writing import NewTopic, found, reading, writer
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-QUICK = Limits(connect_timeout_ms=2_000, request_timeout_ms=2_000)
+QUICK = ReadLimits(connect_timeout_ms=2_000, request_timeout_ms=2_000)
 
 
 def login(name: str = "alice", mechanism: str = "PLAIN", password: str | None = None) -> Sasl:

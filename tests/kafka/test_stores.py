@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
-from controlplane.security import KafkaSecurity, Secret
 from controlplane.settings import SettingsError
 from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.security import KafkaSecurity, Secret
 from tests.kafka.certificates import PASSWORD
 from tests.kafka.real import Broker
 from tests.kafka.writing import reading

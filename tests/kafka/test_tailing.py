@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.logs.kafka.limits import Limits
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
-from controlplane.logs.log import Ends, LogError, LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from tests.kafka.conftest import RELEASES, up
+from tests.kafka.pasts import removed
 from tests.kafka.real import Broker
 from tests.kafka.writing import (
     NewTopic,
@@ -22,11 +24,12 @@ from tests.kafka.writing import (
     reading,
     writer,
 )
+from tests.logs.reading import until_ends
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-IMPATIENT = Limits(refusal_patience_ms=500, retry_backoff_ms=20)
+IMPATIENT = ReadLimits(refusal_patience_ms=500, retry_backoff_ms=20)
 
 
 class Following:
@@ -113,6 +116,42 @@ async def test_transactions_come_when_they_are_decided(
         await out.put(topic, 2, b"k", b"committed")
         committed = await out.end(commit=True)
         assert await tail.take(1) == committed
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_tail_passes_markers(
+    broker: Broker, reader: KafkaReader, topic: str, *, commit: bool
+) -> None:
+    """Behind a transaction the tail reaches the ends of the topic, which no record does."""
+    async with writer(broker, transactional_id=topic) as out:
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"k", b"v")
+        await out.put(topic, 2, b"k", b"v")
+        await out.end(commit=commit)
+        async with aclosing(reader.tail([topic], {topic: [0, 0, 0]})) as tail:
+            batches = await until_ends(tail, {(topic, 0): 2, (topic, 2): 2})
+            assert sum(map(len, batches)) == 2
+            assert dict(await reader.ends([topic])) == {topic: [2, 0, 2]}
+            # Only the marker comes while the tail waits.
+            await out.producer.begin_transaction()
+            await out.put(topic, 1, b"k", b"v")
+            await out.end(commit=commit)
+            batches = await until_ends(tail, {(topic, 1): 2})
+            assert sum(map(len, batches)) == 1
+
+
+async def test_a_tail_passes_what_was_deleted(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """A tail that is to begin before the log does says at once where it begins."""
+    topic = await new_topic(2, cleanup__policy="delete")
+    async with writer(broker) as out:
+        for _ in range(3):
+            await out.put(topic, 1, b"k", b"v")
+    await removed(broker, topic, 1, 3)
+    async with aclosing(reader.tail([topic], {})) as tail:
+        batches = await until_ends(tail, {(topic, 1): 3})
+        assert not any(map(len, batches))
 
 
 async def test_read_uncommitted_does_not_wait(broker: Broker, topic: str) -> None:

@@ -13,15 +13,16 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.produce import ProduceRequest
 
 from controlplane.core.entry import Entry, Headers
-from controlplane.logs.kafka.limits import Limits
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
-from controlplane.logs.log import Ends
 from tests.kafka.real import Broker
+from tests.patience import PATIENCE_S
 
 NewTopic = Callable[..., Awaitable[str]]
 """Makes a topic of so many partitions, with such settings, and tells its name."""
 
-ONE_BATCH = Limits(fetch_max_bytes=1, partition_max_bytes=1)
+ONE_BATCH = ReadLimits(fetch_max_bytes=1, partition_max_bytes=1)
 """A broker answers a reader's fetch with one record batch: the smallest step there is."""
 
 PRODUCE_TIMEOUT_MS = 10_000
@@ -128,6 +129,7 @@ async def writer(
         bootstrap_servers=broker.bootstrap,
         enable_idempotence=True,
         transactional_id=transactional_id,
+        transaction_timeout_ms=PATIENCE_S * 1000,
         compression_type=codec,
         retry_backoff_ms=RETRY_BACKOFF_MS,
     )

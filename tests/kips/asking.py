@@ -12,21 +12,22 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller import Limits, Stepped
+from controlplane.controller import CommandLimits, StepListener
 from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Position
 from controlplane.core.plan import AnyAction, Plan
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import Log, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
+from controlplane.rest.endpoints.command_responses import CompletedCommand
+from controlplane.rest.endpoints.offline import answer, command_of
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.writes import shown
 from controlplane.rest.errors import Answer, RestError, refused
-from controlplane.rest.outcomes import Done
-from controlplane.rest.reads import Reading, answer
-from controlplane.rest.writes import command_of, shown
-from controlplane.scenario.groups import Groups
+from controlplane.scenario.consumer_groups import ConsumerGroups
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
 from tests.patience import PATIENCE_S
 
@@ -49,7 +50,7 @@ Body = dict[str, Any] | list[Any] | None
 Fields = dict[str, Any]
 
 
-class Beyond(Groups):
+class Beyond(ConsumerGroups):
     """What lies outside of the log: groups that keep offsets, workers that do as they are told."""
 
     def __init__(self) -> None:
@@ -78,14 +79,16 @@ class Breaking(MemoryLog):
         return await super().append(records, epoch)
 
 
-IMPATIENT = Limits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
+IMPATIENT = CommandLimits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
 """Who waits for a log that is away only for as long as a test may take."""
 
 
 class Service:
     """A control plane and who asks it. `beyond` has what it did outside of the log."""
 
-    def __init__(self, plane: ControlPlane, log: Log, settings: Settings, beyond: Groups) -> None:
+    def __init__(
+        self, plane: ControlPlane, log: Log, settings: Settings, beyond: ConsumerGroups
+    ) -> None:
         self._plane = plane
         self._log = log
         self._profile = Profile.of(settings.profile)
@@ -96,6 +99,11 @@ class Service:
     def state(self) -> ClusterState:
         """What the control plane knows."""
         return self._plane.state
+
+    @property
+    def reset_status(self) -> int:
+        """Status of the answer to a reset: the KIP answers nothing, releases answer a message."""
+        return 204 if self._profile.release == KIP else 200
 
     async def ask(
         self, method: str, target: str, body: Body = None, *, signed: bool = False
@@ -111,7 +119,7 @@ class Service:
             return error.answer()
         except Refusal as refusal:
             return refused(refusal.rejected).answer()
-        return shown(Done(command, outcome, self.state, self._profile, PLUGINS))
+        return shown(CompletedCommand(command, outcome, self.state, self._profile, PLUGINS))
 
     async def told(self, method: str, target: str, body: Body = None) -> tuple[int, Any]:
         """Status and what is said: the message of an error, else the whole body ("": nothing)."""
@@ -156,8 +164,8 @@ class Service:
 async def serving(
     log: Log,
     release: str = KIP,
-    beyond: Groups | None = None,
-    stepped: Stepped | None = None,
+    beyond: ConsumerGroups | None = None,
+    stepped: StepListener | None = None,
     **settings: Any,
 ) -> AsyncIterator[Service]:
     """A control plane of a release on a log, from start to end."""

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controlplane.controller import OutsideFailed
+from controlplane.controller import ExternalActionFailed
 from controlplane.core import views
-from controlplane.core.evolve import Fold
+from controlplane.core.fold import Fold
 from controlplane.core.plan import AnyAction, RestartInstances
-from controlplane.core.profiles import KIP, Profile
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.memory import MemoryLog
 from tests.controller.scene import CONFIG, STATUS, Crash, entries
 from tests.kips.asking import (
@@ -294,7 +294,7 @@ class Failing(Beyond):
     async def perform(self, action: AnyAction) -> None:
         """Fail."""
         await super().perform(action)
-        raise OutsideFailed("Failed to start connector: orders")
+        raise ExternalActionFailed("Failed to start connector: orders")
 
 
 class Dying(Beyond):

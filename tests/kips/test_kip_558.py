@@ -10,10 +10,10 @@ import pytest
 
 from controlplane.core import views
 from controlplane.core.codec import encode_status
-from controlplane.core.context import Worker
-from controlplane.core.evolve import Fold, Kind
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.context import DecisionSettings
+from controlplane.core.fold import FateKind, Fold
 from controlplane.core.records import ActiveTopic, Activity
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.sources import told_by_flags
 from controlplane.settings.worker import deciding
@@ -31,7 +31,7 @@ from tests.kips.asking import (
 )
 
 TOPICS, RESET = "/connectors/orders/topics", "/connectors/orders/topics/reset"
-FORBIDDEN = Worker(topic_tracking_allow_reset=False)
+FORBIDDEN = DecisionSettings(topic_tracking_allow_reset=False)
 
 
 @pytest.fixture(params=[KIP, "3.9"])
@@ -98,8 +98,8 @@ class TestStoringAndReturning:
         old = Fold(Profile.of("2.4"))
         outcomes = [old.apply(entry) for entry in await entries(await running(), [STATUS])]
         fates = [outcome.kind for outcome in outcomes]
-        assert fates.count(Kind.IGNORED) == 3
-        assert fates.count(Kind.ACCEPTED) == 5
+        assert fates.count(FateKind.IGNORED) == 3
+        assert fates.count(FateKind.ACCEPTED) == 5
 
 
 class TestFormat:
@@ -354,7 +354,7 @@ class TestConfiguration:
         self, release: str, method: str, target: str
     ) -> None:
         """The first of the two switches all of it off."""
-        off = Worker(topic_tracking_enable=False)
+        off = DecisionSettings(topic_tracking_enable=False)
         async with serving(await running(), release, worker=off) as service:
             before = await service.everything()
             assert await service.told(method, target) == (403, "Topic tracking is disabled.")

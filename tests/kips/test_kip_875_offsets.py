@@ -12,8 +12,8 @@ import pytest
 from controlplane.controller import NotWritten
 from controlplane.core import views
 from controlplane.core.plan import DeleteGroup, FenceProducers
-from controlplane.core.profiles import KIP
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import KIP
 from controlplane.logs.log import Record
 from tests.controller.scene import CONFIG, OFFSETS, raw
 from tests.kips.asking import (

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controlplane.core import views
-from controlplane.core.evolve import Call, Fold
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.fold import Fold, ListenerCall
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ConfigState
 from tests.controller.scene import CONFIG, entries
 from tests.kips.asking import (
@@ -112,7 +112,7 @@ class TestNewState:
         worker = Fold(Profile.of(release), live=True)
         worker.apply_all(before)
         assert [call.name for call in worker.apply(commit).calls] == ["task configs"]
-        assert worker.apply(state).calls == (Call("target state", "orders"),)
+        assert worker.apply(state).calls == (ListenerCall("target state", "orders"),)
 
     async def test_nothing_shows_tasks_any_more(self, stopped: Service) -> None:
         """Wherever a connector is shown with its tasks it has none, once workers have followed."""

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controller import NotWritten, OutsideFailed
+from controlplane.controller import ExternalActionFailed, NotWritten
 from controlplane.core import views
 from controlplane.core.plan import AlterGroup, AnyAction
-from controlplane.core.profiles import KIP, Profile
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.log import Record
 from controlplane.plane import ControlPlane, Surroundings
-from controlplane.rest.writes import command_of
+from controlplane.rest.endpoints.offline import command_of
 from tests.controller.scene import CONFIG, OFFSETS
 from tests.kips.asking import (
     FUSSY_SOURCE,
@@ -70,7 +70,7 @@ class Refusing(Beyond):
         """Fail half-way."""
         await super().perform(action)
         if isinstance(action, AlterGroup) and action != OLD:
-            raise OutsideFailed("Failed to alter consumer group offsets for connector new")
+            raise ExternalActionFailed("Failed to alter consumer group offsets for connector new")
 
 
 class TestFailures:

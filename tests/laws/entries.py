@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from controlplane.core.codec import encode_command
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import PROFILES
 from controlplane.core.records import (
     CommandAccepted,
     CommandFinished,
     CommandRecord,
     CommandRefused,
 )
+from controlplane.core.releases.profiles import PROFILES
 
 NAMES = ("a", "b", "a-1", "", "\ufffd")
 TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-commands", "own")
@@ -27,7 +27,7 @@ ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}
 
 
 def deep(levels: int) -> bytes:
-    """Lists in lists."""
+    """Nested lists."""
     return b"[" * levels + b"]" * levels
 
 

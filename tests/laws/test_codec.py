@@ -14,7 +14,6 @@ from controlplane.core.codec import (
     encode_offset,
     encode_status,
 )
-from controlplane.core.profiles import Profile
 from controlplane.core.records import (
     ActiveTopic,
     Activity,
@@ -41,6 +40,7 @@ from controlplane.core.records import (
     TaskCount,
     TaskStatus,
 )
+from controlplane.core.releases.profiles import Profile
 from tests.laws.entries import profiles
 
 NEWEST = Profile.of("4.3")

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -27,10 +28,10 @@ INVARIANTS = {
 }
 """All that commands.md has of commands."""
 
-LIVES = 10_000 if PROVE else 300
-ALWAYS_THE_SAME = 150
-LIVES_IN_FILES = 1_000 if PROVE else 60
-"""A life takes 40 ms; in a file, which is opened anew behind each crash, some more."""
+LIVES = 10_000 if PROVE else 100
+ALWAYS_THE_SAME = 60
+LIVES_IN_FILES = 1_000 if PROVE else 20
+"""A life takes 0.1 s; in a file, which is opened anew behind each crash, some more."""
 
 
 def test_every_invariant_is_a_law_or_waits() -> None:
@@ -40,25 +41,28 @@ def test_every_invariant_is_a_law_or_waits() -> None:
     assert all(law.__doc__ for law in {**LAWS, **RECOVERY}.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=LIVES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
 def test_they_hold(seed: int) -> None:
-    """In whatever life, whoever dies in it."""
+    """The laws hold in any life, whichever process dies in it."""
     judged(drawn(Random(seed)))
 
 
+@pytest.mark.slow
 def test_they_are_about_something() -> None:
-    """In lives that are the same each time, every law finds a case to look at."""
+    """In a fixed set of lives, every law has cases."""
     cases: Counter[str] = Counter()
     for seed in range(ALWAYS_THE_SAME):
         cases.update(judged(drawn(Random(seed))))
     assert not [name for name in (*LAWS, *RECOVERY) if not cases[name]]
 
 
+@pytest.mark.slow
 @settings(max_examples=LIVES_IN_FILES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**64))
 def test_they_hold_in_a_file(seed: int) -> None:
-    """In a SQLite file, too, which every process opens anew."""
+    """The laws hold in a SQLite file, too, which every process opens anew."""
     with TemporaryDirectory() as folder:
         paths = (Path(folder) / f"{number}.db" for number in count())
         judged(drawn(Random(seed)), lambda: in_file(next(paths)))

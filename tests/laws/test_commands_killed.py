@@ -13,23 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.conftest import PROVE, SEED, seeded
 from tests.jars import ROOT
 from tests.laws.commands.commander import PAUSE_MS
 from tests.laws.commands.life import life_of
-from tests.laws.commands.living import Cluster, Died, Journal, Told, entries_in
+from tests.laws.commands.living import AnsweredCommand, Cluster, Died, Journal, entries_in
 from tests.laws.commands.places import in_file
 from tests.laws.commands.table import judge
 
 KILLS = 100 if PROVE else 8
-"""Of one file. Each takes some tenths of a second, mostly to start Python."""
+"""Deaths for one file. Each takes some tenths of a second, mostly to start Python."""
 
 STEPS = (1, 60)
 """A process is killed behind so many steps, drawn at random."""
 
 
-def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[Told]:
+def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[AnsweredCommand]:
     """Start a process, wait for so many steps, kill it; all that was told until then."""
     command = [sys.executable, "-m", "tests.laws.commands.commander", str(path), seed, release]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
@@ -48,7 +48,7 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[T
 
 @pytest.mark.parametrize("release", ["kip", "3.9"])
 async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
-    """What was answered is there, nothing is half-done, and nothing was done twice."""
+    """Answered commands are in the log, nothing is half done, and nothing was done twice."""
     chance, place = seeded(release), in_file(tmp_path / "state.db")
     journal = Journal([], [], [])
     for kill in range(KILLS):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from controlplane.core import views
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import KIP, PROFILES, RELEASES, Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import KIP, PROFILES, RELEASES, Profile
 from controlplane.core.state import ClusterState
 from tests.core.logs import Pair, config, connector, read, tasks
 from tests.laws.entries import logs, profiles
@@ -35,7 +35,7 @@ def compacted(log: Iterable[Entry], topics: Iterable[str]) -> list[Entry]:
 
 
 class Life(Enum):
-    """What a cluster does with one connector."""
+    """Records that a cluster writes about one connector."""
 
     CREATE = "create"
     START_TASKS = "start tasks"
@@ -112,7 +112,7 @@ def legal(profile: Profile) -> Life:
 
 @given(st.data(), profiles)
 def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile: Profile) -> None:
-    """Where it is legal: everywhere, but for one step each in the two groups of releases."""
+    """Steps are legal everywhere, except one each in the two groups of releases."""
     without = () if profile in LAWFUL else (legal(profile),)
     log = config(*lived(data.draw(lives(*without))))
     # A worker of 0.9 cannot read an empty task set at all.
@@ -142,7 +142,7 @@ DELETED = [
 
 
 def breaks(life: list[tuple[str, Life, int]], profile: Profile) -> bool:
-    """Whether compaction changes what this release shows of such a life."""
+    """True if compaction changes what this release shows of such a life."""
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
     return bool(shown(fold(after, profile)) != shown(fold(log, profile)))

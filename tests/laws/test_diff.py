@@ -1,16 +1,16 @@
-"""What differs between two states, whoever asks: for all connectors, or for one."""
+"""Differences between two states are the same for all connectors and for one."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.diff import diff
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.evolve.bulk import load
+from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.bulk import load
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_owners
+from controlplane.core.views.diff import diff
 from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
@@ -25,7 +25,7 @@ def test_all_is_what_each_is(log: list[Entry], one: Profile, other: Profile) -> 
 
 
 def loaded(log: list[Entry], profile: Profile) -> ClusterState:
-    """What the service knows of a log that it has loaded in bulk."""
+    """State of the service after it has loaded a log in bulk."""
     whole = Fold(profile)
     load(whole, [batch_of([entry]) for entry in log])
     return whole.snapshot()

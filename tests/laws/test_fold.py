@@ -6,25 +6,26 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.diff import diff
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve import Fold, Kind, fold
-from controlplane.core.evolve.bulk import load
-from controlplane.core.hazards import hazards
-from controlplane.core.order import ends_at, in_order, placed
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import FateKind, Fold, fold
+from controlplane.core.fold.bulk import load
+from controlplane.core.order import ends_at, in_order, rank_entries
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.rest.reads import Reading, answer, paths
+from controlplane.core.views.diff import diff
+from controlplane.core.views.hazards import hazards
+from controlplane.rest.endpoints.offline import answer, paths
+from controlplane.rest.endpoints.reads import Reading
 from tests.laws.entries import logs, profiles, statuses
 
 
 def known(state: ClusterState) -> Any:
-    """What a state knows, without the bookkeeping of where it knows it from."""
+    """Facts of a state, without the bookkeeping of their origin."""
     return state.config, state.status, dict(state.offsets), state.commands
 
 
 def bookkeeping(state: ClusterState) -> Any:
-    """Where a state knows it from: the positions read, and the records that changed each fact."""
+    """Bookkeeping of a state: the positions read, and the records that changed each fact."""
     return state.ends, state.changed, state.causes
 
 
@@ -55,7 +56,7 @@ def test_what_is_ignored_changes_nothing_but_the_position(
         outcome = worker.apply(entry)
         after = worker.snapshot()
         assert after.ends[entry.topic, entry.partition] == entry.offset + 1
-        if outcome.kind is Kind.ACCEPTED or entry.topic in ("connect-offsets", "own"):
+        if outcome.kind is FateKind.ACCEPTED or entry.topic in ("connect-offsets", "own"):
             continue
         offset = after.config.offset
         config = msgspec.structs.replace(before.config, offset=offset)
@@ -95,13 +96,13 @@ def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: A
 
 @given(logs(), st.data())
 def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject) -> None:
-    """Everything up to a record is in, nothing behind it, in every partition."""
+    """A cut has everything up to its record and nothing after it, in every partition."""
     if not log:
         return
     last = data.draw(st.sampled_from(log))
     moment = f"{last.topic}@{last.partition}:{last.offset}"
     ends = ends_at([batch_of([entry]) for entry in log], moment, Topics())
-    ranked = placed(log)
+    ranked = rank_entries(log)
     at = next(one for one in ranked if one.entry is last)
     for one in ranked:
         inside = one.offset < ends[one.topic][one.partition]

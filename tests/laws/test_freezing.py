@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.evolve.bulk import load
-from controlplane.core.evolve.flat import flat, unflat
-from controlplane.core.evolve.freezing import Damaged, Thawing, freeze, kind_of
-from controlplane.core.order import in_order, placed
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.bulk import load
+from controlplane.core.fold.flat_values import flat, unflat
+from controlplane.core.fold.snapshot_codec import DamagedSnapshot, SnapshotDecoder, freeze, kind_of
+from controlplane.core.order import in_order, rank_entries
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.dumps import read_dump
 from tests.core.logs import Pair, offsets
@@ -29,7 +29,7 @@ def thawed(frozen: Fold) -> Fold:
     for (topic, partition), end in frozen.snapshot().ends.items():
         ends.setdefault(topic, {})[partition] = end
     for topic, parts in ends.items():
-        thawing = Thawing(frozen.topics, topic)
+        thawing = SnapshotDecoder(frozen.topics, topic)
         for piece in freeze(frozen.part(topic)):
             thawing.add(piece)
         begun.adopt(topic, thawing.part(), [parts.get(n, 0) for n in range(max(parts) + 1)])
@@ -37,7 +37,7 @@ def thawed(frozen: Fold) -> Fold:
 
 
 def plain(state: ClusterState) -> Any:
-    """Everything that a state tells, without ends of 0: nothing has been read there."""
+    """Everything in a state, without ends of 0, where nothing has been read."""
     ends = {place: end for place, end in state.ends.items() if end}
     told = {name: getattr(state, name) for name in state.__struct_fields__}
     return told | {"ends": ends}
@@ -72,7 +72,7 @@ def test_frozen_and_then_the_rest_in_bulk(
 ) -> None:
     """The fast way from a frozen prefix on leads where folding everything in order leads."""
     at = data.draw(st.integers(0, len(log)))
-    early = {one.entry.position for one in placed(log)[:at]}
+    early = {one.entry.position for one in rank_entries(log)[:at]}
     begun = Fold(profile, exactly_once=exactly_once)
     begun.apply_all(in_order(entry for entry in log if entry.position in early))
     resumed = thawed(begun)
@@ -87,7 +87,7 @@ def test_frozen_and_then_the_rest_in_bulk(
 
 @pytest.mark.parametrize("release", ["kip", "3.9", "2.8"])
 def test_recorded_clusters_come_back(histories: Path, release: str) -> None:
-    """Everything that real workers write, half way and at the end."""
+    """Records of real workers, half way and at the end."""
     for path in sorted(histories.glob("*.log.jsonl")):
         log = in_order(read_dump(path).entries)
         begun = Fold(Profile.of(release))
@@ -115,7 +115,7 @@ ONE, ANOTHER = b'["a",{"p":1}]', b'["a",{"p":1 }]'
 def test_offsets_above_those_that_are_known(
     profile: Profile, before: list[Pair], after: list[Pair]
 ) -> None:
-    """What was removed comes back, what was there is removed, under one spelling or another."""
+    """Removed offsets return, present ones are removed, under either spelling."""
     log = offsets(*before, *after)
     begun = Fold(profile)
     begun.apply_all(log[: len(before)])
@@ -146,9 +146,9 @@ def test_a_flat_value_comes_back(value: Any) -> None:
 
 @given(st.binary(max_size=60), st.sampled_from(["connect-configs", "connect-offsets", "own"]))
 def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
-    """Whatever the bytes: a piece, or `Damaged`, and never another error."""
-    with suppress(Damaged):
-        Thawing(Topics(), topic).add(piece)
+    """Whatever the bytes: a piece, or `DamagedSnapshot`, and never another error."""
+    with suppress(DamagedSnapshot):
+        SnapshotDecoder(Topics(), topic).add(piece)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
 )
 def test_what_is_no_piece_of_a_config_part(content: Any) -> None:
     """Well formed, but none of ours."""
-    with pytest.raises(Damaged):
-        Thawing(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
+    with pytest.raises(DamagedSnapshot):
+        SnapshotDecoder(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
 
 
 def test_a_kind_tells_what_folding_depends_on() -> None:

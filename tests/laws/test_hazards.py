@@ -4,16 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.codec.offsets import decode_partition
-from controlplane.core.each_profile import of_each
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Kind
-from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each
+from controlplane.core.fold import FateKind, Fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import PROFILES, RELEASES, Profile
+from controlplane.core.releases.profile_groups import of_each
+from controlplane.core.releases.profiles import PROFILES, RELEASES, Profile
+from controlplane.core.views.hazards import Danger, Hazard, hazards, hazards_of_each
 from tests.laws.entries import logs, profiles
 
 EVERY = [Profile.of(release) for release in RELEASES]
-THROWN = {Kind.POISON: Danger.STOPS_WORKER, Kind.LOSES_BATCH: Danger.LOSES_BATCH}
+THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOSES_BATCH}
 
 
 @given(logs(), st.booleans())
@@ -37,12 +37,12 @@ def test_what_throws_is_a_hazard(
 
 
 def throws(hazard: Hazard) -> bool:
-    """Whether it is about one record that throws."""
+    """True if a hazard is about one record that throws."""
     return hazard.danger in THROWN.values() and "more than one partition" not in hazard.reason
 
 
 def asked(key: bytes) -> int:
-    """How many releases are asked before all have said what they read in an offset's key."""
+    """Number of releases in which all readings of an offset's key occur."""
     seen: list[Profile] = []
 
     def ask(profile: Profile) -> object:
@@ -62,7 +62,7 @@ def test_what_all_read_alike_is_asked_a_few_times() -> None:
 
 
 def test_a_behaviour_counts_however_late_it_is_looked_at() -> None:
-    """What is looked at twice, or only by some, tells releases apart all the same."""
+    """Checks that run twice, or only for some releases, still tell releases apart."""
 
     def ask(profile: Profile) -> tuple[bool, ...]:
         if profile.statuses and profile.statuses:

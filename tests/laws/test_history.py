@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.diff import Aspect, diff
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.history import concerning, history
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
+from controlplane.core.views.diff import Aspect, diff
+from controlplane.core.views.history import concerning, history
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
@@ -32,7 +32,7 @@ ODD_KEYS = [
 
 
 def told(log: list[Entry], name: str, profile: Profile) -> Facts:
-    """What is left of a connector when every event of its history has happened."""
+    """Remains of a connector after every event of its history."""
     facts: Facts = {}
     for event in history(log, name, profile).events:
         if event.aspect not in (None, Aspect.SOURCE_OFFSET):
@@ -41,7 +41,7 @@ def told(log: list[Entry], name: str, profile: Profile) -> Facts:
 
 
 def known(log: list[Entry], name: str, profile: Profile) -> Facts:
-    """What a worker knows of it that has read the whole log."""
+    """State of the connector in a worker that has read the whole log."""
     return {
         (one.aspect, one.item): one.after
         for one in diff(fold([], profile), fold(log, profile))
@@ -51,7 +51,7 @@ def known(log: list[Entry], name: str, profile: Profile) -> Facts:
 
 @given(logs(), st.sampled_from(NAMES), profiles)
 def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
-    """Also in source offsets: nothing that another's record says has a part in them."""
+    """Records of other connectors have no influence, not even on source offsets."""
     log = in_order(log)
     assert told(log, name, profile) == known(log, name, profile)
     own = list(concerning(log, name, TOPICS, profile))

@@ -100,7 +100,7 @@ SMALL = SqliteSettings(chunk_records=3, synchronous="NORMAL")
 
 
 async def _answer(log: OwnLog, step: Step) -> Any:
-    """What a step gives, or how it is refused."""
+    """Result of a step, or its refusal."""
     try:
         return await step(log)
     except LogError as error:

@@ -46,7 +46,9 @@ def search(mutation: Mutation, target: Path) -> "subprocess.CompletedProcess[str
     source = path.read_text()
     assert source.count(mutation.text) == 1, "the code has moved on: find the line again"
     path.write_text(source.replace(mutation.text, mutation.slip))
-    command = [sys.executable, "-m", "tests.laws.commands.searching", *mutation.laws.split()]
+    seeds = ",".join(map(str, mutation.seeds))
+    command = [sys.executable, "-m", "tests.laws.commands.searching", seeds]
+    command += mutation.laws.split()
     return subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
 
 
@@ -57,7 +59,7 @@ Searches = Mapping[str, "Future[subprocess.CompletedProcess[str]]"]
 def searches(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searches]:
-    """For every mutation that is to be tested, what will have been found; on all cores at once."""
+    """Search results for every selected mutation; the searches run on all cores."""
     tested = (getattr(item, "callspec", None) for item in request.session.items)
     mutations = [spec.params["mutation"] for spec in tested if spec and "mutation" in spec.params]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -27,13 +27,13 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
-from controlplane.core.partitioner import partition_of
-from controlplane.core.plan import Done, Plan, Step
-from controlplane.core.profiles import Profile
+from controlplane.core.plan import HookSuccess, Plan, Step
 from controlplane.core.records import Invalid
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
 from tests.core.deciding import PLUGINS, SOURCE
 from tests.core.logs import START_MS
 
@@ -89,12 +89,12 @@ class Cluster:
 
     @property
     def state(self) -> ClusterState:
-        """What a worker knows."""
+        """State of a worker."""
         return fold(in_order(self.entries), self.profile, exactly_once=self.exactly_once)
 
     def plan(self, command: AnyCommand) -> Plan:
-        """What is decided; the hook is content."""
-        hooks = (Done(definite=True),) * 2
+        """Decision; the hook accepts."""
+        hooks = (HookSuccess(definite=True),) * 2
         context = Context(profile=self.profile, plugins=PLUGINS, hooks=hooks)
         plan = decide(self.state, command, context)
         assert isinstance(plan, Plan)
@@ -102,7 +102,7 @@ class Cluster:
 
     @property
     def effective(self) -> Effective:
-        """What the connector has, as far as there is anything."""
+        """Offsets of the connector."""
         found = views.source_offsets(self.state, "a")
         return {frozen(one.partition): one.offset for one in found if one.offset is not None}
 
@@ -141,7 +141,7 @@ releases = st.sampled_from(["3.6", "3.9", "4.3", "kip"])
 
 @st.composite
 def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, bytes | None]]:
-    """What lies in the offsets topics; by foreign hands under other spellings, too."""
+    """Records of the offsets topics, including other spellings by foreign writers."""
     written = []
     names = st.sampled_from(["a", "a", "a", "b"])
     values = st.one_of(offsets, offsets, st.none())
@@ -171,7 +171,7 @@ def prefixes(cluster: Cluster, plan: Plan) -> Iterator[Cluster]:
 
 
 def wanted(cluster: Cluster, command: AlterOffsets | ResetOffsets) -> Effective:
-    """What the connector shall have when all is done."""
+    """Offsets that the connector must have in the end."""
     if isinstance(command, ResetOffsets):
         return {}
     asked = {frozen(one.partition): one.offset for one in command.offsets}
@@ -223,7 +223,7 @@ def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
 def test_o4_repeating_is_safe(
     cluster: Cluster, command: AlterOffsets | ResetOffsets, data: st.DataObject
 ) -> None:
-    """From any crash point, the same plan or the same request again comes to the same end."""
+    """From any crash point, repeating the plan or the request leads to the same end."""
     plan = cluster.plan(command)
     end = cluster.apply(plan.steps).effective
     crashed = data.draw(st.sampled_from(list(prefixes(cluster, plan))))
@@ -235,7 +235,7 @@ def test_o4_repeating_is_safe(
 def test_o7_the_config_topic_stays_as_it_is(
     cluster: Cluster, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """But for the count of fenced tasks, with exactly-once support."""
+    """The end without the count of fenced tasks, with exactly-once support."""
     plan = cluster.plan(command)
     config = [one.key for step in plan.steps for one in step.records if one.topic == CONFIG]
     assert config == ([b"tasks-fencing-a"] if cluster.exactly_once else [])
@@ -283,7 +283,7 @@ def creations(draw: st.DrawFn) -> tuple[Cluster, CreateConnector]:
 
 
 def first_offsets(command: CreateConnector) -> Effective:
-    """What the connector shall start from."""
+    """Offsets that the connector must start from."""
     asked = {frozen(one.partition): one.offset for one in command.initial_offsets or ()}
     return {partition: offset for partition, offset in asked.items() if offset is not None}
 
@@ -304,7 +304,7 @@ def test_n1_whoever_sees_the_connector_sees_its_offsets(
 def test_n3_a_creation_that_fails_leaves_no_offsets(
     creation: tuple[Cluster, CreateConnector],
 ) -> None:
-    """Where the config cannot be written, what was set is taken back, the last step first."""
+    """If the config cannot be written, the offsets set are taken back, the last step first."""
     cluster, command = creation
     *begun, _ = cluster.plan(command).steps
     undone = [step.undo for step in reversed(begun) if step.undo is not None]

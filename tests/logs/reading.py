@@ -6,12 +6,13 @@ would have them after transactions, whose markers take an offset of their own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import pytest
 
 from controlplane.core.entry import Batch, Entry, batch_of
-from controlplane.logs.log import Ends, LogNotUsable, LogUnavailable, ReadableLog
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog
 from tests.patience import PATIENCE_S
 
 TOPICS = {"config": 1, "offsets": 3, "status": 2}
@@ -67,6 +68,22 @@ async def take(tail: AsyncIterator[Batch], count: int) -> list[Entry]:
         while len(taken) < count:
             taken += (await anext(tail)).entries()
     return taken
+
+
+async def until_ends(
+    tail: AsyncIterator[Batch], ends: Mapping[tuple[str, int], int]
+) -> list[Batch]:
+    """The batches of a tail until it has reached these ends, by topic and partition."""
+    batches: list[Batch] = []
+    reached: dict[tuple[str, int], int] = {}
+    async with asyncio.timeout(PATIENCE_S):
+        while any(reached.get(place, 0) < end for place, end in ends.items()):
+            batch = await anext(tail)
+            place = batch.topic, batch.partition
+            assert batch.end > reached.get(place, 0)
+            reached[place] = batch.end
+            batches.append(batch)
+    return batches
 
 
 def of(*topics: str) -> list[Entry]:
@@ -169,6 +186,13 @@ class ReadingContract:
         wanted = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
         taken = await take(filled.tail(["config", "offsets"], start), len(wanted))
         assert by_place(taken) == wanted
+
+    async def test_tail_reaches_the_ends(self, filled: ReadableLog) -> None:
+        """The last batch of each partition goes up to its end, and no offset comes twice."""
+        ends = {(topic, part): end for topic, all_ in ENDS.items() for part, end in enumerate(all_)}
+        batches = await until_ends(filled.tail(TOPICS, {}), ends)
+        entries = by_place(entry for batch in batches for entry in batch.entries())
+        assert entries == by_place(SAMPLE)
 
     async def test_read_twice_at_the_same_time(self, filled: ReadableLog) -> None:
         """Readers do not disturb each other."""

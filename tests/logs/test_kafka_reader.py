@@ -12,15 +12,15 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.entry import Batch, Decoded, Headers, batch_of
+from controlplane.core.entry import Batch, ColumnBatch, Headers, batch_of
 from controlplane.logs.kafka.cluster import addresses
-from controlplane.logs.kafka.decode import decode
+from controlplane.logs.kafka.decoder import decode
 from controlplane.logs.kafka.errors import RETRIABLE, topic_error
 from controlplane.logs.kafka.frames import piece
-from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.kafka.retry import Retry
-from controlplane.logs.kafka.wire import Fetched
+from controlplane.logs.kafka.wire import FetchedPartition
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 
 AT = ("offsets", 3)
@@ -73,7 +73,7 @@ def read(
 
     It is looked at in both ways, which must agree.
     """
-    found = decode(piece(Fetched(AT, 0, 0, 0, list(aborted), records), start), stop)
+    found = decode(piece(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop)
     if found is None:
         return None
     for seen in (True, False):
@@ -84,7 +84,7 @@ def read(
     return found
 
 
-def decoded(found: Batch | None) -> Decoded | None:
+def decoded(found: Batch | None) -> ColumnBatch | None:
     """All columns of it."""
     return batch_of(list(found.entries())) if found else None
 
@@ -101,7 +101,7 @@ def test_columns(codec: int) -> None:
     found = read(
         batch(5, b"a", None, b"", codec=codec, headers=headers) + batch(90, b"z" * 999, codec=codec)
     )
-    assert decoded(found) == Decoded(
+    assert decoded(found) == ColumnBatch(
         *AT,
         offsets=[5, 6, 7, 90],
         timestamps=[5, 6, 7, 90],
@@ -140,7 +140,7 @@ def test_sparse_columns_are_cut_too() -> None:
 def test_half_a_batch_at_the_end_is_left() -> None:
     """A broker cuts an answer where it is full."""
     whole = batch(0, b"a")
-    fetched = Fetched(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
+    fetched = FetchedPartition(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
     taken = piece(fetched, 0)
     assert taken.next_offset == 1
     assert places(decode(taken)) == [(0, False)]
@@ -175,7 +175,7 @@ def test_reading_begins_inside_of_an_aborted_transaction() -> None:
 
 def test_only_markers() -> None:
     """There is nothing to hand over, but reading goes on behind them."""
-    fetched = Fetched(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
+    fetched = FetchedPartition(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
     taken = piece(fetched, 3)
     assert taken.next_offset == 5
     assert decode(taken) is None
@@ -186,7 +186,7 @@ def test_emptied_batches() -> None:
     emptied = bytearray(batch(4, b"gone", b"gone"))[:61]
     struct.pack_into(">i", emptied, 8, len(emptied) - 12)
     struct.pack_into(">i", emptied, 57, 0)
-    taken = piece(Fetched(AT, 0, 0, 0, [], checked(emptied)), 4)
+    taken = piece(FetchedPartition(AT, 0, 0, 0, [], checked(emptied)), 4)
     assert taken.next_offset == 6
     assert decode(taken) is None
 
@@ -299,7 +299,7 @@ def test_every_code_is_a_sentence() -> None:
         assert isinstance(error, LogUnavailable) == (code in RETRIABLE)
 
 
-QUICK = Limits(connect_timeout_ms=300, request_timeout_ms=300)
+QUICK = ReadLimits(connect_timeout_ms=300, request_timeout_ms=300)
 
 
 async def test_a_name_that_does_not_resolve() -> None:
@@ -382,7 +382,7 @@ async def test_what_to_do_about_a_stranger(stranger: str) -> None:
             await KafkaReader.open(address, limits=QUICK)
 
 
-PATIENT = Limits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
+PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
 
 
 async def test_what_is_tried_again() -> None:
@@ -400,7 +400,7 @@ async def test_what_is_tried_again() -> None:
 
 async def test_refusals_after_progress_are_doubted() -> None:
     """Once all went well, a refusal is believed only after a while."""
-    doubting = Retry(Limits(retry_backoff_ms=1, refusal_patience_ms=60_000), None)
+    doubting = Retry(ReadLimits(retry_backoff_ms=1, refusal_patience_ms=60_000), None)
     await doubting.after(LogNotUsable("no"), progress=1)
     await doubting.after(LogNotUsable("no"), progress=1)
     with pytest.raises(LogCorrupt):

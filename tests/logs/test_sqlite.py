@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from tests.logs.contract import LogContract
+from tests.logs.embedded_contract import EmbeddedContract
 
 
-class TestSqliteLog(LogContract):
+class TestSqliteLog(EmbeddedContract):
     """The contract, on a file."""
 
     @pytest.fixture
@@ -20,7 +20,7 @@ class TestSqliteLog(LogContract):
         await log.close()
 
 
-class TestSqliteLogWithTinyLimits(LogContract):
+class TestSqliteLogWithTinyLimits(EmbeddedContract):
     """The contract where every limit is hit all the time."""
 
     @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.snapshots import Shelf, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, shelf_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.logs.contract import make_topics, record
 from tests.logs.reading import SAMPLE
@@ -25,7 +25,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
     await log.close()
 
 
-async def make(shelf: Shelf, topic: str, *pieces: bytes, kind: str = "kind") -> int:
+async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "kind") -> int:
     """A complete snapshot that says which number it has."""
     number = await shelf.begin(topic, kind)
     assert await shelf.add(number, pieces)
@@ -33,14 +33,14 @@ async def make(shelf: Shelf, topic: str, *pieces: bytes, kind: str = "kind") -> 
     return number
 
 
-async def numbers(shelf: Shelf, topic: str, kind: str = "kind") -> list[int]:
+async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[int]:
     """The complete ones, the newest first."""
     kept = await shelf.kept(topic, kind)
     assert [str(one.number).encode() for one in kept] == [one.about for one in kept]
     return [one.number for one in kept]
 
 
-async def pieces(shelf: Shelf, number: int) -> list[bytes]:
+async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
     """What was added to one."""
     return [piece async for piece in shelf.pieces(number)]
 

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.core.evolve import Kind
+from controlplane.core.fold import FateKind
 
 Common = dict[str, Any]
 """An answer by dotted names: `record 3`, `config.tasks`, `offsets.data`, …"""
@@ -27,7 +27,7 @@ UNREAD = "unread"
 """In place of the fate of a record that never reached its store."""
 
 
-def compact(kind: Kind, thrown: str | None, calls: list[Any]) -> Any:
+def compact(kind: FateKind, thrown: str | None, calls: list[Any]) -> Any:
     """Most records are accepted and nobody is told: they are one word."""
     return [kind.value, thrown, calls] if thrown or calls else kind.value
 

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import differences

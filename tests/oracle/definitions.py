@@ -3,9 +3,9 @@
 python -m tests.oracle.definitions          writes the files
 python -m tests.oracle.definitions --check  says whether they are current (exit code 1: no)
 
-`controlplane.harvest.jars` tells what one release defines. Here the answers of all releases become
-rows, as `core.configdef.spans` reads them: each as it is in the newest release, with what was
-otherwise before, and the span of releases that have it. What a class cannot tell, because it is
+`controlplane.harvest.jar_harvest` tells what one release defines. Here the answers of all releases
+become rows, as `core.configdef.spans` reads them: each as it is in the newest release, with what
+was otherwise before, and the span of releases that have it. What a class cannot tell, because it is
 code and not a definition, stands in `TOLD`. The documentation of settings is left out: descriptions
 in our own words lie in `descriptions.json`.
 """

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from controlplane.core import views
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold, fold
+from controlplane.core.releases.profiles import Profile
 from tests.core.logs import config, offsets
 from tests.oracle.case import OWN, TOPICS
 
 Written = dict[str, Any]
 
 
-class Asked(NamedTuple):
+class KafkaQuestion(NamedTuple):
     """One question that no log answers: where Kafka's answer stands, and how ours is found."""
 
     log: str
@@ -39,7 +39,7 @@ CONFIGS = {"no topic": "{}", "a topic": f'{{"offsets.storage.topic":"{OWN}"}}'}
 """Of the connector that owns the offset, by what it has of its own."""
 
 
-def _fallback(owns: str) -> Asked:
+def _fallback(owns: str) -> KafkaQuestion:
     def ours(profile: Profile) -> str:
         owner = ("connector-a", f'{{"properties":{CONFIGS[owns]}}}')
         log = [*config(owner), *offsets(('["a",{"p":1}]', '{"pos":1}'))]
@@ -47,7 +47,7 @@ def _fallback(owns: str) -> Asked:
         return "the worker's offset" if any(one.offset for one in found) else "no offset"
 
     says = f"the worker's topic holds an offset, the connector has {owns} of its own"
-    return Asked(says, of_written("fallback", owns), ours)
+    return KafkaQuestion(says, of_written("fallback", owns), ours)
 
 
 FALLBACK = tuple(map(_fallback, CONFIGS))
@@ -58,7 +58,7 @@ LEVELS = {"null": "read_uncommitted", "read_committed": "read_committed"}
 """By the consumer's setting; Kafka's default where there is none."""
 
 
-def _isolation(support: str) -> Asked:
+def _isolation(support: str) -> KafkaQuestion:
     def kafka(answers: Written) -> str | None:
         level = of_written("isolation", support)(answers)
         return None if level is None else LEVELS[level]
@@ -67,7 +67,7 @@ def _isolation(support: str) -> Asked:
         worker = Fold(profile, exactly_once=support == "enabled")
         return "read_uncommitted" if worker.sees_aborted(TOPICS.config) else "read_committed"
 
-    return Asked(f"`exactly.once.source.support={support}`", kafka, ours)
+    return KafkaQuestion(f"`exactly.once.source.support={support}`", kafka, ours)
 
 
 ISOLATION = tuple(map(_isolation, ("disabled", "preparing", "enabled")))
@@ -79,6 +79,6 @@ CACHED = (
     *(f"another's, of generation {generation}" for generation in (1, 2, 3)),
 )
 SAFELY = tuple(
-    Asked(f"generation 2 writes, cached is {cached}", of_written("safely", cached))
+    KafkaQuestion(f"generation 2 writes, cached is {cached}", of_written("safely", cached))
     for cached in CACHED
 )

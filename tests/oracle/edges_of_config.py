@@ -57,20 +57,24 @@ def _secret(content: str, says: str) -> Probe:
 CONFIG_EDGES = (
     Edge(
         1,
-        "JSON `null`, and in some releases a value of no bytes, deletes a connector.",
+        "JSON `null` deletes a connector; in some releases an empty value does, too.",
         (
             Probe(
                 "connector, then JSON `null`",
                 config(CONNECTOR, ("connector-a", "null")),
                 CONNECTORS,
             ),
-            Probe("connector, then no bytes", config(CONNECTOR, ("connector-a", "")), CONNECTORS),
+            Probe(
+                "connector, then an empty value",
+                config(CONNECTOR, ("connector-a", "")),
+                CONNECTORS,
+            ),
             Probe("connector, then a space", config(CONNECTOR, ("connector-a", " ")), CONNECTORS),
         ),
     ),
     Edge(
         2,
-        "The same JSON `null` in the status topic is an error, not a delete.",
+        "JSON `null` in the status topic is an error, not a delete.",
         (
             Probe(
                 "task status RUNNING, then JSON `null`",
@@ -99,11 +103,11 @@ CONFIG_EDGES = (
     ),
     Edge(
         4,
-        "Poison: kills the log thread for good (until 3.8) or the process at start (always).",
+        "Poison ends a starting worker; up to 3.8 it also ends the log thread of a running one.",
         (
             Probe("null key", config((None, "{}")), fate(0)),
             Probe("null key in the status topic", status((None, "{}")), fate(0)),
-            _secret('{"key":"*","algorithm":"x","creation-timestamp":1}', "that is no base64"),
+            _secret('{"key":"*","algorithm":"x","creation-timestamp":1}', "that is not base64"),
             _secret('{"key":"","algorithm":"x","creation-timestamp":1}', "that is empty"),
             _secret('{"key":"AQID"}', "without `algorithm`"),
             Probe("connector without `properties`", config(("connector-a", "{}")), fate(0)),
@@ -117,12 +121,12 @@ CONFIG_EDGES = (
                 CONNECTORS,
             ),
         ),
-        "The batches were read by `KafkaBasedLog.WorkThread`. At start-up the same exceptions "
-        "reach `DistributedHerder#run`, which ends the process.",
+        "`KafkaBasedLog.WorkThread` read the batches. At start-up the same exceptions reach "
+        "`DistributedHerder#run`, which ends the process.",
     ),
     Edge(
         5,
-        "`2.0` is no integer; `4294967296` is 0; `-1` is accepted as a count.",
+        "A count of `2.0` is refused, `4294967296` is read as 0, and `-1` is accepted.",
         (
             *map(_count, ("2.0", "4294967296", "-1", "18446744073709551617")),
             Probe("`tasks()` after count -1", config(CONNECTOR, commit(0), commit(-1)), IDS),
@@ -130,7 +134,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         6,
-        "Garbage behind a JSON value is accepted; `NaN` is not.",
+        "Text behind a complete JSON object is accepted; `NaN` is not.",
         (
             Probe('`{"properties":{}} x`', config(("connector-a", '{"properties":{}} x')), fate(0)),
             Probe("`{}{}` under an unknown key", config(("k", "{}{}")), at("config.offset")),
@@ -144,7 +148,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         7,
-        "Task ids are parsed by Java's `split` and `parseInt`.",
+        "Java's `split` and `parseInt` parse task ids.",
         tuple(
             map(
                 _key,
@@ -157,7 +161,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         8,
-        "Deferred records with ids beyond the count are applied and kept too.",
+        "Deferred task configs beyond the committed count are applied and kept, too.",
         (
             Probe(
                 "tasks 0, 1, 2, then commit 1",
@@ -168,7 +172,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         9,
-        "The task count is updated even when the commit is inconsistent.",
+        "An inconsistent commit still updates the task count.",
         (
             Probe(
                 "task 0, commit 1, commit 2",
@@ -179,7 +183,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         10,
-        "An empty commit bumps the generation only if there is a deferred map, even an empty one.",
+        "An empty commit raises the generation only if a deferred map exists, even an empty one.",
         (
             Probe(
                 "commit 0",
@@ -195,7 +199,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         11,
-        "A commit before its connector: applied, or destructive.",
+        "A commit before its connector is applied, or from 3.7.1 on removes the task configs.",
         (
             Probe(
                 "task 0, commit 1, connector",
@@ -206,7 +210,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         12,
-        "What is removed with a connector changed; inconsistency, fencing and target state stay.",
+        "Newer releases remove more with a connector; its target state, fencing and "
+        "inconsistency stay.",
         (
             Probe(
                 "connector, task 0, commit 1, task 1, tombstone",
@@ -227,7 +232,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         13,
-        "A target state before its connector is kept; its tombstone means STARTED, unannounced.",
+        "A target state before its connector is kept; its tombstone means STARTED, without a call.",
         (
             Probe("PAUSED, then the connector", config(target(PAUSED), CONNECTOR), TARGET),
             Probe(
@@ -241,7 +246,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         14,
-        "An unknown `state.v2` blocks the fallback to `state`; a wrong type does not.",
+        "An unknown `state.v2` prevents the fallback to `state`; a value of a wrong type does not.",
         tuple(
             map(
                 _target,
@@ -255,25 +260,25 @@ CONFIG_EDGES = (
     ),
     Edge(
         15,
-        "A naive STOPPED, without `state.v2`, is read or rejected.",
+        "STOPPED without `state.v2` is read from 3.5 on, and ignored before.",
         (_target('{"state":"STOPPED"}'), _target('{"state":"PAUSED","state.v2":"STOPPED"}')),
     ),
     Edge(
         16,
-        "The config offset skips what cannot be decoded, and counts unknown keys.",
+        "The config offset skips undecodable records, and counts unknown keys.",
         (
             Probe("unknown key at 0", config(("k", "{}")), named("offset", at("config.offset"))),
             Probe(
-                "unknown key at 0, no JSON at 1",
+                "unknown key at 0, invalid JSON at 1",
                 config(("k", "{}"), ("connector-a", "?")),
                 named("offset", at("config.offset")),
             ),
         ),
-        "That it never sees transaction markers follows from the consumer.",
+        "The consumer skips transaction markers, so the config offset never counts them.",
     ),
     Edge(
         17,
-        "Restart requests and logger levels are events: told when live, never replayed.",
+        "Restart requests and logger levels are events: a running worker acts, a starting one not.",
         tuple(
             Probe(f"{key}, {when}", make((key, value)), calls(0))
             for key, value in (
@@ -285,7 +290,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         18,
-        "A tombstone of `tasks-fencing` is ignored, but absence means: never fenced.",
+        "A tombstone of `tasks-fencing` is ignored; a missing record means: never fenced.",
         (
             Probe(
                 "fencing 2, then its tombstone",
@@ -293,11 +298,11 @@ CONFIG_EDGES = (
                 both(fate(1), named("fenced count", at("config.connectorTaskCountRecords", "a"))),
             ),
         ),
-        "What absence means is in `DistributedHerder#doFenceZombieSourceTasks`.",
+        "`DistributedHerder#doFenceZombieSourceTasks` interprets a missing record.",
     ),
     Edge(
         19,
-        "Property values may be of any type, and null.",
+        "Property values may have any type, and may be null.",
         (
             Probe(
                 '`{"b":true,"n":null,"o":{},"r":1.5}`',

@@ -53,7 +53,7 @@ def _offset_key(key: str) -> Probe:
 
 
 def _asked(key: str) -> Probe:
-    return Probe(f"offset of key `{key}`, asked for", offsets((key, "{}")), FOUND)
+    return Probe(f"offset of key `{key}`, looked up", offsets((key, "{}")), FOUND)
 
 
 def _state(state: str) -> Probe:
@@ -64,7 +64,7 @@ def _state(state: str) -> Probe:
 OTHER_EDGES = (
     Edge(
         20,
-        "A tombstone of a connector's status drops the statuses of its tasks, as read so far.",
+        "A tombstone of a connector's status removes the task statuses read before it.",
         (
             Probe(
                 "task status, then the connector's tombstone",
@@ -80,7 +80,7 @@ OTHER_EDGES = (
     ),
     Edge(
         21,
-        "A stale UNASSIGNED of a task is ignored on reading.",
+        "From 3.6 on, readers ignore a stale UNASSIGNED of a task.",
         tuple(
             Probe(
                 f"RUNNING of generation 2, UNASSIGNED of {generation}",
@@ -92,12 +92,12 @@ OTHER_EDGES = (
     ),
     Edge(
         22,
-        "A state that the release does not know keeps the previous status.",
+        "A status with an unknown state leaves the previous status in place.",
         tuple(map(_state, ("RESTARTING", "STOPPED", "DESTROYED", "SLEEPING"))),
     ),
     Edge(
         23,
-        "The separator of an active topic's key is skipped by length, and the key's names count.",
+        "The separator in an active topic's key is skipped by its length; the key's names count.",
         (
             Probe(
                 "key `status-topic-t:ZZZZZZZZZZc`, value of topic `x`",
@@ -110,11 +110,11 @@ OTHER_EDGES = (
                 at("status.topics", "b", "t", "topic"),
             ),
         ),
-        "That a reset uses the value's names is in `AbstractHerder#resetConnectorActiveTopics`.",
+        "A reset uses the names in the value: `AbstractHerder#resetConnectorActiveTopics`.",
     ),
     Edge(
         24,
-        "An offset is identified by its raw key; listed are the parsed keys.",
+        "The raw key identifies an offset; lists show the parsed keys.",
         (
             Probe(
                 '`["a",{"p":1}]` and `["a", {"p":1}]`',
@@ -133,11 +133,11 @@ OTHER_EDGES = (
             _asked('["a",{"schema":"s","db":"d","table":"t"}]'),
             _asked('["a",{"p":[1]}]'),
         ),
-        "Asked is `OffsetStorageReaderImpl`, as for `GET /connectors/a/offsets` (from 3.5).",
+        "`OffsetStorageReaderImpl` looks them up, as for `GET /connectors/a/offsets` (from 3.5).",
     ),
     Edge(
         25,
-        "Java writes its own JSON: `\\uD83D\\uDE00`, `1.0E10`, `\\u001F`.",
+        "Java writes JSON in its own way: `\\uD83D\\uDE00`, `1.0E10`, `\\u001F`.",
         tuple(
             map(
                 _asked,
@@ -150,32 +150,32 @@ OTHER_EDGES = (
                 ),
             )
         ),
-        "A worker finds the offset only if it writes the key to the same bytes. The recorded "
-        "histories hold more that workers of 2.8, 3.4, 3.9 and 4.3 have written.",
+        "A worker finds an offset only if it writes the key with the same bytes. The recorded "
+        "histories hold more keys that workers of 2.8, 3.4, 3.9 and 4.3 wrote.",
     ),
     Edge(
         26,
         "The partitioner must be murmur2.",
-        known="The stores see no partitions. The records of the histories lie where murmur2 puts "
-        "them.",
+        known="The stores know no partitions. The recorded histories prove it: their records lie "
+        "in the partitions that murmur2 computes.",
     ),
     Edge(
         27,
         "A connector's own offsets topic never falls back to the worker's.",
         known="The null of `KafkaOffsetBackingStore#get` replaces the value of the worker's topic. "
-        "There are such topics from 3.3.0 on.",
+        "Connectors can have their own offsets topics from 3.3.0 on.",
         asked=FALLBACK,
     ),
     Edge(
         28,
         "`read_committed` holds only where exactly-once support is enabled.",
-        known="There is such support from 3.3.0 on; releases before 3.4 ask a broker before they "
-        "set up the consumer. The history `aborted-3.9` shows what follows.",
+        known="Exactly-once support exists from 3.3.0 on. Releases before 3.4 contact a broker "
+        "before they set up the consumer. The history `aborted-3.9` shows the effect.",
         asked=ISOLATION,
     ),
     Edge(
         29,
-        "Offset keys that are no JSON corrupt the offsets of three releases.",
+        "Offset keys that are not JSON corrupt the offsets of three releases.",
         (
             *map(_offset_key, ("{", '["a",null]', '["a"]', "[1,{}]", '["a",{"p":01}]')),
             Probe(
@@ -187,14 +187,15 @@ OTHER_EDGES = (
     ),
     Edge(
         30,
-        "`putSafe` refuses in 0.10.0 where nothing is cached.",
-        known="A rule of the writer, called `canWrite` and later `canWriteSafely`; reading shows "
-        "nothing of it. It allows from 0.10.1.0 on, of which no release is in this list.",
+        "`putSafe` of 0.10.0 refuses to write if nothing is cached.",
+        known="This is a rule of the writer, `canWrite` and later `canWriteSafely`; reading does "
+        "not show it. Releases from 0.10.1.0 on allow the write; this list omits 0.10.1 and "
+        "0.10.2.",
         asked=SAFELY,
     ),
     Edge(
         31,
-        "Generations, pending fencing and applied configs depend on how much history is left.",
+        "Generations, pending fencing and applied configs depend on the history that is left.",
         tuple(
             Probe(
                 says,
@@ -218,7 +219,7 @@ OTHER_EDGES = (
     ),
     Edge(
         32,
-        "Keys that are no UTF-8 are repaired by Java, not as Python does.",
+        "Java repairs keys that are not UTF-8, in another way than Python.",
         tuple(
             Probe(
                 f"key `connector-` and {raw.hex(' ').upper()}",
@@ -230,7 +231,7 @@ OTHER_EDGES = (
     ),
     Edge(
         33,
-        "Jackson is lenient with UTF-8 in values.",
+        "Jackson accepts some invalid UTF-8 in values.",
         tuple(
             _value(b'"' + raw + b'"', f"a string of {raw.hex(' ').upper()}")
             for raw in (
@@ -245,7 +246,7 @@ OTHER_EDGES = (
     ),
     Edge(
         34,
-        "Integers wrap at 64 bits, reals lose signs or become infinite, and 3.7 brought limits.",
+        "Integers wrap at 64 bits, fractions lose signs or become infinite, and 3.7 added limits.",
         (
             *map(_number, ("9223372036854775808", "18446744073709551617", "-0.0", "1e400", "01")),
             *map(_number, ("1e99999999999", "1e-99999999999", "-0e99999999999")),

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.jars import ROOT, JarsUnavailable, classpath, compiled, java
+from tests.jars import ROOT, Artifacts, JarsUnavailable, classpath, compiled, java
 from tests.oracle.case import Case, framed
+from tests.oracle.releases_asked import ASKED
 
 HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
@@ -33,8 +34,13 @@ Answer = dict[str, Any]
 
 def release_path(release: str) -> str:
     """The class path of a Kafka release, without any slf4j binding: the harness has its own."""
-    names = ("connect-runtime", "connect-json")
-    return classpath(*(f"org.apache.kafka:{name}:{release}" for name in names), silent=False)
+    return classpath(*_artifacts(release), silent=False, soon=map(_artifacts, ASKED))
+
+
+def _artifacts(release: str) -> Artifacts:
+    return tuple(
+        f"org.apache.kafka:{name}:{release}" for name in ("connect-runtime", "connect-json")
+    )
 
 
 def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:

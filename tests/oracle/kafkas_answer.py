@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.core.evolve import Kind
+from controlplane.core.fold import FateKind
 from tests.oracle.common import Common, compact, each_in_order, rows_of
 from tests.oracle.kafka import Answer
 
@@ -35,7 +35,7 @@ def of_kafka(answer: Answer) -> Common:
 
 def _fate(fate: Mapping[str, Any] | str | None) -> Any:
     if fate is None:
-        return Kind.ACCEPTED.value
+        return FateKind.ACCEPTED.value
     if isinstance(fate, str):
         return fate
     thrown = fate.get("thrown")
@@ -43,14 +43,14 @@ def _fate(fate: Mapping[str, Any] | str | None) -> Any:
     return compact(_kind(fate), thrown, calls)
 
 
-def _kind(fate: Mapping[str, Any]) -> Kind:
+def _kind(fate: Mapping[str, Any]) -> FateKind:
     if "thrown" in fate:
-        return Kind.LOSES_BATCH if fate["caught"]["boolean"] else Kind.POISON
+        return FateKind.LOSES_BATCH if fate["caught"]["boolean"] else FateKind.POISON
     complaints = fate["complaints"]
     if any(complaint.startswith(UNDECODABLE) for complaint in complaints):
-        return Kind.UNDECODABLE
+        return FateKind.UNDECODABLE
     serious = [one for one in complaints if not any(defect in one for defect in DEFECTS)]
-    return Kind.IGNORED if serious else Kind.ACCEPTED
+    return FateKind.IGNORED if serious else FateKind.ACCEPTED
 
 
 def _announced(arguments: list[Any]) -> list[Any]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from controlplane.core.codec.offsets import decode_partition, identity
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Call, Kind, Outcome
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import FateKind, ListenerCall, RecordFate
 from controlplane.core.records import (
     Activity,
     Invalid,
@@ -20,6 +19,7 @@ from controlplane.core.records import (
     Status,
     Target,
 )
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS
 from tests.oracle.common import Common, in_order, typed
@@ -139,29 +139,29 @@ def _raw(told: str | None) -> bytes | None:
 # --- what became of each record -------------------------------------------------------------
 
 
-def outcome_of(told: Any, entry: Entry) -> Outcome:
+def outcome_of(told: Any, entry: Entry) -> RecordFate:
     """The fate of one record, and whom the worker told; why, only the fold says."""
     kind, thrown, calls = (told, None, []) if isinstance(told, str) else told
     told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
-    return Outcome(Kind(kind), "", thrown, told_to)
+    return RecordFate(FateKind(kind), "", thrown, told_to)
 
 
-def _call(name: str, arguments: list[Any], entry: Entry) -> Call:
+def _call(name: str, arguments: list[Any], entry: Entry) -> ListenerCall:
     match name, arguments:
         case "onConnectorConfig" | "onConnectorConfigUpdate" | "onConnectorConfigRemove", [subject]:
             # 0.9 has one callback for both: the record says which it was.
             gone = name.endswith("Remove") or (name == "onConnectorConfig" and not entry.value)
-            return Call("connector removed" if gone else "connector config", subject)
+            return ListenerCall("connector removed" if gone else "connector config", subject)
         case "onConnectorTargetStateChange", [subject]:
-            return Call("target state", subject)
+            return ListenerCall("target state", subject)
         case "onTaskConfigUpdate", [tasks]:
-            return Call("task configs", frozenset(map(tuple, tasks)))
+            return ListenerCall("task configs", frozenset(map(tuple, tasks)))
         case "onSessionKeyUpdate", [key]:
-            return Call("session key", _session_key(key))
+            return ListenerCall("session key", _session_key(key))
         case "onRestartRequest", [told]:
             flags = untyped(told["includeTasks"]), untyped(told["onlyFailed"])
             request = RestartRequest(told["connectorName"], *flags)
-            return Call("restart", request.connector, request)
+            return ListenerCall("restart", request.connector, request)
         case "onLoggingLevelUpdate", [namespace, level]:
-            return Call("logger level", namespace, level)
-    return Call(name, arguments)
+            return ListenerCall("logger level", namespace, level)
+    return ListenerCall(name, arguments)

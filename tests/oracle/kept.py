@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Outcome
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import Fold, RecordFate
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.scenario.looks import LOOKS, Reader
 from controlplane.scenario.notation import key_text_of, text_of
-from controlplane.scenario.parse import parse, rewritten
 from controlplane.scenario.run import play
-from controlplane.scenario.show import Row, naturally, table
+from controlplane.scenario.scenario_file import parse, rewritten
+from controlplane.scenario.transcript import TranscriptRow, naturally, table
 from controlplane.scenario.verbs.view import cells_of, header_of
+from controlplane.scenario.views import LOOKS, WorkerView
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import Common
@@ -92,10 +92,10 @@ class _Fates:
 
     live = False
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, outcomes: Sequence[RecordFate]) -> None:
         self._rest = iter(outcomes)
 
-    def apply(self, _: Entry) -> Outcome:
+    def apply(self, _: Entry) -> RecordFate:
         return next(self._rest)
 
 
@@ -104,7 +104,7 @@ class _KafkasReader(NamedTuple):
 
     state: ClusterState
     entries: Sequence[Entry]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RecordFate]
     partitioned: frozenset[str] = frozenset()
 
     @property
@@ -112,34 +112,34 @@ class _KafkasReader(NamedTuple):
         return _Fates(self.outcomes)
 
 
-def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> Reader:
+def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> WorkerView:
     """What Kafka's classes know, as a view looks at it."""
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):
         mine, told = fold.apply(entry), common[f"record {number}"]
         # Why it is so, Kafka says in other words: where the two agree ours is taken.
         outcomes.append(mine if told_of(mine, profile) == told else outcome_of(told, entry))
-    return cast("Reader", _KafkasReader(state_of(common, profile), entries, outcomes))
+    return cast("WorkerView", _KafkasReader(state_of(common, profile), entries, outcomes))
 
 
-def our_reader(entries: Sequence[Entry], profile: Profile) -> Reader:
+def our_reader(entries: Sequence[Entry], profile: Profile) -> WorkerView:
     """What our fold knows, likewise."""
     fold = Fold(profile)
     fold.apply_all(entries)
-    return Reader(fold.snapshot(), entries)
+    return WorkerView(fold.snapshot(), entries)
 
 
-def views(release: str, entries: Sequence[Entry], reader: Reader) -> Views:
+def views(release: str, entries: Sequence[Entry], reader: WorkerView) -> Views:
     """What each view that these entries concern prints for one reader of them."""
     topics = dict.fromkeys(entry.topic for entry in entries)
     names = [name for topic in topics for name in VIEWS[topic]]
     return {name: _printed(name, release, reader) for name in (*names, *FATES)}
 
 
-def _printed(name: str, release: str, reader: Reader) -> list[str]:
+def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
     look = LOOKS[name]
     cells = cells_of(look, [reader])
-    rows = [Row(label, cells[label]) for label in naturally(cells)]
+    rows = [TranscriptRow(label, cells[label]) for label in naturally(cells)]
     return table(header_of(look, [f"{release} ({WORKER})"]), rows)
 
 

@@ -62,7 +62,7 @@ def task(draw: Draw) -> bytes:
     return draw.one_of(ODD_TASKS if draw.mishap(0.05) else TASKS)
 
 
-class Part(NamedTuple):
+class FieldSpec(NamedTuple):
     """A field of a kind of record, and what may stand in it."""
 
     name: bytes
@@ -80,7 +80,7 @@ class Kind(NamedTuple):
     """Probability of a tombstone."""
 
 
-def _field(draw: Draw, part: Part) -> tuple[bytes, bytes] | None:
+def _field(draw: Draw, part: FieldSpec) -> tuple[bytes, bytes] | None:
     if draw.mishap(0.06) or (part.optional and draw.chance(0.4)):
         return None
     quoted = b'"' + part.name + b'"'
@@ -91,7 +91,7 @@ def _field(draw: Draw, part: Part) -> tuple[bytes, bytes] | None:
     return quoted, draw.one_of(part.good)
 
 
-def _struct(draw: Draw, parts: tuple[Part, ...]) -> bytes:
+def _struct(draw: Draw, parts: tuple[FieldSpec, ...]) -> bytes:
     drawn = (_field(draw, part) for part in parts)
     fields = [field for field in drawn if field is not None]
     if draw.chance(0.05):
@@ -99,7 +99,7 @@ def _struct(draw: Draw, parts: tuple[Part, ...]) -> bytes:
     return obj(draw, fields)
 
 
-def struct(*parts: Part) -> Callable[[Draw], bytes]:
+def struct(*parts: FieldSpec) -> Callable[[Draw], bytes]:
     """A drawer of objects with these fields."""
     return partial(_struct, parts=parts)
 
@@ -179,44 +179,47 @@ _FLAGS = (b"true", b"false")
 _NAMES_QUOTED = (b'"t"', b'"a"', b'""')
 
 _STATUS = struct(
-    Part(b"state", STATES, NEW_STATES),
-    Part(b"trace", (b"null", b'"oops"')),
-    Part(b"worker_id", (b'"w1"', b'"w2"'), (b"null",)),
-    Part(b"generation", _GENERATIONS, (b"1.0", b'"1"')),
-    Part(b"version", (b'"1.0"', b"null"), optional=True),
+    FieldSpec(b"state", STATES, NEW_STATES),
+    FieldSpec(b"trace", (b"null", b'"oops"')),
+    FieldSpec(b"worker_id", (b'"w1"', b'"w2"'), (b"null",)),
+    FieldSpec(b"generation", _GENERATIONS, (b"1.0", b'"1"')),
+    FieldSpec(b"version", (b'"1.0"', b"null"), optional=True),
 )
 _TOPIC = struct(
-    Part(b"name", _NAMES_QUOTED),
-    Part(b"connector", _NAMES_QUOTED),
-    Part(b"task", TASKS),
-    Part(b"discoverTimestamp", (b"99", b"1700000000000")),
+    FieldSpec(b"name", _NAMES_QUOTED),
+    FieldSpec(b"connector", _NAMES_QUOTED),
+    FieldSpec(b"task", TASKS),
+    FieldSpec(b"discoverTimestamp", (b"99", b"1700000000000")),
 )
-_OFFSET = struct(Part(b"pos", (b"1", b"2", b"1.5", b'"x"', b"[1]")))
+_OFFSET = struct(FieldSpec(b"pos", (b"1", b"2", b"1.5", b'"x"', b"[1]")))
 
 CONNECTOR = Kind(named(b"connector-"), _config, 0.15)
 TASK = Kind(numbered(b"task-"), _config)
-COMMIT = Kind(named(b"commit-"), struct(Part(b"tasks", _COUNTS, _ODD_COUNTS)))
+COMMIT = Kind(named(b"commit-"), struct(FieldSpec(b"tasks", _COUNTS, _ODD_COUNTS)))
 TARGET = Kind(
     named(b"target-state-"),
     struct(
-        Part(b"state", TARGETS, ODD_TARGETS), Part(b"state.v2", TARGETS, ODD_TARGETS, optional=True)
+        FieldSpec(b"state", TARGETS, ODD_TARGETS),
+        FieldSpec(b"state.v2", TARGETS, ODD_TARGETS, optional=True),
     ),
     0.15,
 )
-FENCING = Kind(named(b"tasks-fencing-"), struct(Part(b"task-count", _COUNTS, _ODD_COUNTS)))
+FENCING = Kind(named(b"tasks-fencing-"), struct(FieldSpec(b"task-count", _COUNTS, _ODD_COUNTS)))
 SESSION_KEY = Kind(
     lambda _: b"session-key",
     struct(
-        Part(b"key", SECRETS, ODD_SECRETS),
-        Part(b"algorithm", (b'"HmacSHA256"', b'"X"'), (b'""',)),
-        Part(b"creation-timestamp", (b"1", b"1700000000000"), (b"1.0", b"9223372036854775808")),
+        FieldSpec(b"key", SECRETS, ODD_SECRETS),
+        FieldSpec(b"algorithm", (b'"HmacSHA256"', b'"X"'), (b'""',)),
+        FieldSpec(
+            b"creation-timestamp", (b"1", b"1700000000000"), (b"1.0", b"9223372036854775808")
+        ),
     ),
 )
 RESTART = Kind(
     named(b"restart-connector-"),
-    struct(Part(b"include-tasks", _FLAGS), Part(b"only-failed", _FLAGS)),
+    struct(FieldSpec(b"include-tasks", _FLAGS), FieldSpec(b"only-failed", _FLAGS)),
 )
-LOGGER = Kind(named(b"logger-cluster-"), struct(Part(b"level", (b'"DEBUG"', b'"x"', b'""'))))
+LOGGER = Kind(named(b"logger-cluster-"), struct(FieldSpec(b"level", (b'"DEBUG"', b'"x"', b'""'))))
 CONNECTOR_STATUS = Kind(named(b"status-connector-"), _STATUS, 0.15)
 TASK_STATUS = Kind(numbered(b"status-task-"), _STATUS, 0.1)
 ACTIVE_TOPIC = Kind(_topic_key, _active_topic, 0.2)

@@ -6,10 +6,10 @@ from typing import Any
 from controlplane.core import views
 from controlplane.core.codec.offsets import decode_partition, identity
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve import Call, Fold, Kind, Outcome
-from controlplane.core.evolve.bulk import load
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import FateKind, Fold, ListenerCall, RecordFate
+from controlplane.core.fold.bulk import load
 from controlplane.core.records import Activity, Invalid, SessionKey, Status
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import UNREAD, Common, compact, each_in_order, in_order, rows_of, typed
@@ -54,38 +54,38 @@ def _polled(case: Case, profile: Profile) -> Common:
     """What a worker is left with: batches lose their ends, and it or its thread may die."""
     fold, (early, late) = Fold(profile), case.batches
     told: list[Any] = []
-    died = Kind.POISON in (_read_batch(fold, batch, told) for batch in early)
+    died = FateKind.POISON in (_read_batch(fold, batch, told) for batch in early)
     fold.live = True
     for batch in () if died else late:
         fate = _read_batch(fold, batch, told)
-        if fate is Kind.POISON and not profile.log_thread_survives:
+        if fate is FateKind.POISON and not profile.log_thread_survives:
             break
     told += [UNREAD] * (len(case.seen) - len(told))
     return _with_fates(told, fold, died=died)
 
 
-def _read_batch(fold: Fold, entries: tuple[Entry, ...], told: list[Any]) -> Kind:
+def _read_batch(fold: Fold, entries: tuple[Entry, ...], told: list[Any]) -> FateKind:
     """Fold entries up to the first that costs the rest of the batch; what became of the last."""
-    kind, end = Kind.ACCEPTED, len(told) + len(entries)
+    kind, end = FateKind.ACCEPTED, len(told) + len(entries)
     for entry in entries:
         outcome = fold.apply(entry)
         kind = outcome.kind
         told.append(told_of(outcome, fold.profile))
-        if kind in (Kind.POISON, Kind.LOSES_BATCH):
+        if kind in (FateKind.POISON, FateKind.LOSES_BATCH):
             break
     told += [UNREAD] * (end - len(told))
     return kind
 
 
-def told_of(outcome: Outcome, profile: Profile) -> Any:
+def told_of(outcome: RecordFate, profile: Profile) -> Any:
     """What became of a record, in the common form."""
     if outcome.reason == NO_TOPIC:
-        return Kind.ACCEPTED.value
+        return FateKind.ACCEPTED.value
     calls = [_call(call, profile) for call in outcome.calls]
     return compact(outcome.kind, outcome.thrown, calls)
 
 
-def _call(call: Call, profile: Profile) -> list[Any]:
+def _call(call: ListenerCall, profile: Profile) -> list[Any]:
     one_for_both = not profile.target_states
     match call.name:
         case "connector config":
@@ -106,7 +106,7 @@ def _call(call: Call, profile: Profile) -> list[Any]:
             return [unknown]
 
 
-def _restart(call: Call) -> Any:
+def _restart(call: ListenerCall) -> Any:
     request = call.detail
     flags = {"includeTasks": request.include_tasks, "onlyFailed": request.only_failed}
     return {"connectorName": request.connector, **typed(flags)}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import Common
-from tests.oracle.edges_of_classes import Asked
+from tests.oracle.edges_of_classes import KafkaQuestion
 
 Bytes = str | bytes | None
 Pair = tuple[Bytes, Bytes]
@@ -42,7 +42,7 @@ class Edge(NamedTuple):
     probes: tuple[Probe, ...] = ()
     known: str = ""
     """How it is known where the three stores cannot show it; empty if the probes show it all."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[KafkaQuestion, ...] = ()
 
 
 # --- logs -----------------------------------------------------------------------------------

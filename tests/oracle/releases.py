@@ -9,11 +9,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import TOPICS
 from tests.oracle.common import Common
-from tests.oracle.edges_of_classes import Asked, Written
+from tests.oracle.edges_of_classes import KafkaQuestion, Written
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
 from tests.oracle.kafka import Oracle
@@ -30,30 +30,32 @@ WIDTH = 100
 """Characters of a line of text; rows of tables are as long as they are."""
 
 NO_STATUS = "there is no status topic"
-NOT_ASKED = "not there, or not without a broker"
+NOT_ASKED = "no such class, or a broker is needed"
 
-Question = Probe | Asked
+Question = Probe | KafkaQuestion
 
 Row = tuple[str, str | None]
 """What Kafka answers and what our fold does; None where we do no such thing."""
 
 HEAD = """# Sharp edges, release by release
 
-What workers of each Kafka release make of the same records, asked of Kafka's own classes:
-`KafkaConfigBackingStore`, `KafkaStatusBackingStore` and `KafkaOffsetBackingStore` of the published
-jars, fed with the log that stands in the first column. The last column is the fold of this project
-with the profile of that release. Where it says *the same*, it was asked and gave the same answer;
-a dash stands where nothing of ours does such a thing. Edges 27, 28 and 30 no store shows: asked are
+This page shows how workers of each Kafka release read the same records. Kafka's own classes read
+the log in the first column: `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
+`KafkaOffsetBackingStore` of the published jars. The last column is this project's fold with the
+profile of the release. *the same* means that the fold was run and agrees. A dash means that this
+project has no such function.
+
+The stores do not show edges 27, 28 and 30. These edges are tested with
 `ConnectorOffsetBackingStore`, the settings of the log that `KafkaConfigBackingStore` makes, and
 `KafkaStatusBackingStore.CacheEntry`.
 
-Written by `python -m tests.oracle.releases`; a test holds it current. What becomes of a record:
+`python -m tests.oracle.releases` writes this page, and a test keeps it current. Fates of a record:
 
-* **accepted** – it is state now (or was an event), or changes nothing;
-* **ignored** – logged, and the previous value kept;
-* **undecodable** – as ignored, and the config offset stays behind;
-* **loses batch** – an exception that costs the rest of the fetched batch;
-* **poison** – an exception that ends a worker at start and wedges or wounds a running one.
+* **accepted** – it changes the state, is an event, or changes nothing;
+* **ignored** – it is logged, and the previous value stays;
+* **undecodable** – it is ignored, and the config offset does not count it;
+* **loses batch** – an exception skips the rest of the fetched batch;
+* **poison** – an exception ends a starting worker, and stops or damages a running one.
   NPE is `NullPointerException`, IAE `IllegalArgumentException`.
 """
 
@@ -85,7 +87,7 @@ def _answers(release: str) -> Mapping[Question, Row]:
         }
 
 
-def _told(question: Asked, classes: Written, profile: Profile) -> Row:
+def _told(question: KafkaQuestion, classes: Written, profile: Profile) -> Row:
     answer = question.kafka(classes)
     if answer is None:
         return NOT_ASKED, None

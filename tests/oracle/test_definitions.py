@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plugins import ClassPath, Plugin, Plugins, with_descriptions
-from controlplane.core.profiles import RELEASES, Profile
+from controlplane.core.releases.profiles import RELEASES, Profile
 from controlplane.plugins import kafkas_own
 from tests.harvested import documentation
 from tests.oracle import definitions

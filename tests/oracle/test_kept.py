@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import KIP, PROFILES, Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play, read, report

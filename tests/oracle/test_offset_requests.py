@@ -17,12 +17,12 @@ import pytest
 
 from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
-from controlplane.core.decide.sinks import SinkOffsets
-from controlplane.core.decide.sources import SourceOffsets
-from controlplane.core.evolve import fold
-from controlplane.core.java_values import value_text
+from controlplane.core.decide.sink_offsets import SinkOffsets
+from controlplane.core.decide.source_offsets import SourceOffsets
+from controlplane.core.fold import fold
+from controlplane.core.java.json_values import value_text
 from controlplane.core.plan import Draft, Rejected
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.conftest import SEED
 from tests.jars import java
 from tests.oracle.kafka import harness, release_path
@@ -140,13 +140,13 @@ def ours(release: str, request: Request) -> list[str]:
     parts = fold([], profile), CONNECTOR, config, Context(profile=profile)
     changes = [OffsetChange(one["partition"], one.get("offset")) for one in request.offsets]
     if request.sink:
-        parsed = SinkOffsets(*parts).wanted(changes)
+        parsed = SinkOffsets(*parts).requested(changes)
         if isinstance(parsed, Rejected):
             return [f"refused: {parsed.text}"]
         # Of several numbers in another order a hook takes no notice.
         return sorted(_sink_text(partition or {}, offset) for partition, offset in parsed)
     source = SourceOffsets(*parts)
-    wanted = source.wanted(changes)
+    wanted = source.requested(changes)
     if isinstance(wanted, Rejected):
         return [f"refused: {wanted.text}"]
     shown = [f"hook: {value_text(partition)} {value_text(to)}" for partition, to in wanted]

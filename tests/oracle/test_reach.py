@@ -22,8 +22,17 @@ from controlplane.core.codec import config as config_codec
 from controlplane.core.codec import offsets as offsets_codec
 from controlplane.core.codec import status as status_codec
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, Kind, bulk, config, offsets, outcome, status, survivors
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import (
+    FateKind,
+    Fold,
+    bulk,
+    config,
+    live_statuses,
+    offsets,
+    record_fate,
+    status,
+)
+from controlplane.core.releases.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS
 from tests.oracle.logs import cases
@@ -33,7 +42,7 @@ from tests.oracle.our_answer import of_fold, of_loader
 
 LOGS = 1_000
 
-LETTERS = {kind.value[0]: kind for kind in Kind}
+LETTERS = {kind.value[0]: kind for kind in FateKind}
 """Accepted, ignored, undecodable, loses batch, poison; an `x` is a record that nobody sees."""
 
 FATES = {
@@ -94,18 +103,18 @@ def test_what_is_proven_elsewhere_is() -> None:
 
 def test_letters_are_fates() -> None:
     """Each fate has a letter of its own."""
-    assert len(LETTERS) == len(Kind)
+    assert len(LETTERS) == len(FateKind)
     assert "x" not in LETTERS
 
 
 # --- lines --------------------------------------------------------------------------------------
 
-READING = (config, status, offsets, survivors, bulk, outcome)
+READING = (config, status, offsets, live_statuses, bulk, record_fate)
 CODECS = (config_codec, status_codec, offsets_codec)
 
 ELSEWHERE = {
     ("adopt",): "tests/laws/test_freezing.py",
-    ("of", "offset", "session_key"): "tests/replay/timeline/test_digests.py",
+    ("of", "offset", "session_key"): "tests/replay/timeline/test_config_digests.py",
     ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
     ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",
     ("encode_partition", "encode_offset"): "tests/core/test_written_offsets.py",
@@ -162,6 +171,7 @@ def run(release: str) -> None:
         of_loader(case, profile)
 
 
+@pytest.mark.slow
 def test_every_line_that_reads() -> None:
     """Line by line, as the interpreter tells."""
     files = {str(module.__file__) for module in (*READING, *CODECS)}

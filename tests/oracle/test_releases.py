@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from controlplane.core.profiles import RELEASES
+from controlplane.core.releases.profiles import RELEASES
 from tests.oracle.releases import EDGES, FILE, document
 from tests.oracle.releases_asked import ASKED, PROVED
 

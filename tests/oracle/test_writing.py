@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
 from tests.oracle.writing import written
 

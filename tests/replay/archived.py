@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from controlplane.asof import cut_at, ends_now
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.loading import load
+from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.opening import memory_log
-from replay.archive.cluster import Cluster, open_cluster
-from replay.archive.segments import Sizes
-from replay.archive.store import Folder, Store
-from replay.capture.capture import Capture, Captured, Target
-from replay.capture.secrets import Secrets, kept
-from replay.engine.local import Local, Options
+from controlplane.projection.as_of import cut_at, ends_now
+from controlplane.projection.loader import load
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import ArchiveStore, FolderStore
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
+from replay.capture.secrets import SecretPolicy, kept
+from replay.engine.local_engine import LocalEngine, LocalOptions
 
 NAME = "fleet-1"
 
-SMALL = Sizes(7, 3)
+SMALL = SegmentSizes(7, 3)
 """So small that short logs have many segments, and those several row groups."""
 
 
@@ -30,18 +30,20 @@ def capture(
     *,
     name: str = NAME,
     goes_on: bool = True,
-    secrets: Secrets | None = None,
-    sizes: Sizes = SMALL,
-) -> Captured:
+    secrets: SecretPolicy | None = None,
+    sizes: SegmentSizes = SMALL,
+) -> CaptureResult:
     """What a capture of a log into an archive came to."""
-    target = Target(Folder(str(folder)), name, Topics(), secrets or kept(Topics()), sizes)
-    return asyncio.run(Capture(log, target, goes_on=goes_on).run())
+    target = CaptureTarget(
+        FolderStore(str(folder)), name, Topics(), secrets or kept(Topics()), sizes
+    )
+    return asyncio.run(LogCapture(log, target, goes_on=goes_on).run())
 
 
-def capture_into(store: Store, log: MemoryLog) -> Captured:
+def capture_into(store: ArchiveStore, log: MemoryLog) -> CaptureResult:
     """The same, wherever the archive lies."""
-    target = Target(store, NAME, Topics(), kept(Topics()), SMALL)
-    return asyncio.run(Capture(log, target, goes_on=True).run())
+    target = CaptureTarget(store, NAME, Topics(), kept(Topics()), SMALL)
+    return asyncio.run(LogCapture(log, target, goes_on=True).run())
 
 
 def log_of(entries: Sequence[Entry]) -> MemoryLog:
@@ -52,15 +54,15 @@ def log_of(entries: Sequence[Entry]) -> MemoryLog:
     return log
 
 
-def archive(folder: Path, entries: Sequence[Entry], sizes: Sizes = SMALL) -> Cluster:
+def archive(folder: Path, entries: Sequence[Entry], sizes: SegmentSizes = SMALL) -> ArchivedCluster:
     """An archive of these entries."""
     capture(folder, log_of(entries), sizes=sizes)
     return cluster_in(folder)
 
 
-def cluster_in(folder: Path, name: str = NAME) -> Cluster:
+def cluster_in(folder: Path, name: str = NAME) -> ArchivedCluster:
     """The archive of a cluster, opened anew."""
-    return open_cluster(Folder(str(folder)), name)
+    return open_cluster(FolderStore(str(folder)), name)
 
 
 def served(
@@ -81,11 +83,11 @@ def served(
 
 
 def replayed(
-    cluster: Cluster,
+    cluster: ArchivedCluster,
     moment: str | None,
     profiles: Sequence[Profile],
-    options: Options | None = None,
+    options: LocalOptions | None = None,
 ) -> list[ClusterState]:
     """What the archive of the same log knows."""
-    local = Local(cluster, options)
+    local = LocalEngine(cluster, options)
     return local.states(local.plan(moment, profiles), profiles)

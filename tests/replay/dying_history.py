@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from controlplane.core.entry import Entry
-from replay.archive.segments import Sizes
+from replay.archive.segments import SegmentSizes
 from tests.recorded import recorded_entries
 from tests.replay.archived import capture, log_of
 from tests.replay.dying import at_every_step
 
-FEW = Sizes(20, 10)
+FEW = SegmentSizes(20, 10)
 RECORDS = 60
 
 

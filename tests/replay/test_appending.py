@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, Position, batch_of
 from controlplane.core.state import Topics
-from replay.archive.appending import Appending
-from replay.archive.cluster import Cluster, open_cluster
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments import SCHEMA, opened, row_groups
-from replay.archive.store import Folder
-from replay.archive.verify import verified
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
 from replay.capture.secrets import dropped
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
 from replay.kernels.batches import batch
@@ -25,7 +25,7 @@ from tests.replay.archived import NAME, archive, capture, cluster_in, log_of
 CONFIG = "connect-configs"
 
 
-def archived(cluster: Cluster) -> list[Entry]:
+def archived(cluster: ArchivedCluster) -> list[Entry]:
     """Every record of an archive, by place."""
     return [
         entry
@@ -116,8 +116,8 @@ def test_what_was_lost_before_it_was_archived_is_a_gap(tmp_path: Path) -> None:
 
 def test_of_two_who_append_at_once_one_is_told(tmp_path: Path) -> None:
     """Who comes second has added nothing, and may do it again."""
-    store = Folder(str(tmp_path))
-    first, second = (Appending(store, NAME, Topics()) for _ in range(2))
+    store = FolderStore(str(tmp_path))
+    first, second = (Appender(store, NAME, Topics()) for _ in range(2))
     for one in (first, second):
         one.add(batch_of(configs(0, 1)))
         one.reached(CONFIG, 0, 0, 2)
@@ -133,7 +133,7 @@ def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
     with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
         capture(tmp_path, log_of(configs(0, 1)), secrets=dropped(Topics()))
     with pytest.raises(ArchiveConflict, match="is of the topics connect-configs, connect-offsets"):
-        Appending(Folder(str(tmp_path)), NAME, Topics(config="other"))
+        Appender(FolderStore(str(tmp_path)), NAME, Topics(config="other"))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])

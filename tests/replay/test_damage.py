@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
-from replay.archive import filling
-from replay.archive.segments import Sizes, table_of, written
-from replay.archive.verify import verified
+from replay.archive import segment_writer
+from replay.archive.segments import SegmentSizes, table_of, written
+from replay.archive.verification import verified
 from replay.archive.winners import winners as winners_of
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import NAME, archive, cluster_in
@@ -264,8 +264,8 @@ def test_an_archive_of_an_earlier_version_is_sound(
     ]
     kept = []
     for name, removed in (("earlier", False), ("now", True)):
-        monkeypatch.setattr(filling, "winners", partial(winners_of, removed=removed))
-        archive(tmp_path / name, log, Sizes(64, 64))
+        monkeypatch.setattr(segment_writer, "winners", partial(winners_of, removed=removed))
+        archive(tmp_path / name, log, SegmentSizes(64, 64))
         kept.append(pq.read_table(winners(tmp_path / name)).num_rows)
         assert verified(cluster_in(tmp_path / name)).flaws == ()
     assert kept == [1, 2]

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.evolve.survivors import survivors
+from controlplane.core.fold.live_statuses import live_records
 from controlplane.core.order import running_max
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from replay.archive.segments import table_of
 from replay.kernels.last_value import last_times, last_values
-from replay.kernels.rows import Held, Keys
-from replay.kernels.statuses import counting_rows
+from replay.kernels.row_runs import HeldRows, NumberedKeys
+from replay.kernels.status_rows import counting_rows
 from tests.laws.entries import logs, profiles, statuses
 
 
-def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[Held]:
+def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[HeldRows]:
     """Entries of one partition as runs; keys as dictionaries, which differ from run to run."""
     if not entries:
         return []
@@ -28,7 +28,7 @@ def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> l
         if encoded:
             keys = part.column("key").combine_chunks().dictionary_encode()
             part = part.set_column(2, "key", keys)
-        runs.append(Held(part))
+        runs.append(HeldRows(part))
     return runs
 
 
@@ -64,7 +64,7 @@ def test_the_last_row_of_each_key(
 def test_statuses_that_count(
     entries: list[Entry], where: list[int], one: Profile, other: Profile
 ) -> None:
-    """Whatever `survivors` keeps of the partition it keeps of the rows that are left, for both."""
+    """`live_records` keeps the same of the partition and of the remaining rows."""
     table = counting_rows(runs_of(entries, where), (one, other), aborted=True)
     keys, values = table.column("key").to_pylist(), table.column("value").to_pylist()
     offsets, times = table.column("offset").to_pylist(), table.column("timestamp").to_pylist()
@@ -72,7 +72,7 @@ def test_statuses_that_count(
     ranks = running_max(entry.timestamp for entry in entries)
     assert times == [ranks[offset] for offset in offsets]
     for profile in (one, other):
-        assert [offsets[at] for at in survivors(keys, values, profile)] == survivors(
+        assert [offsets[at] for at in live_records(keys, values, profile)] == live_records(
             *whole, profile
         )
 
@@ -81,7 +81,7 @@ def test_equal_keys_have_one_number() -> None:
     """In whatever dictionaries they come."""
     chunks: list[list[bytes | None]] = [[b"b", b"a"], [b"a", None, b"c"], [b"b"]]
     column = pa.chunked_array([pa.array(one).dictionary_encode() for one in chunks])
-    keys = Keys.of(column)
+    keys = NumberedKeys.of(column)
     flat = [key for some in chunks for key in some]
     assert keys.at(keys.last()[keys.last() >= 0]).to_pylist() == [b"b", b"a", b"c", None]
     numbers = dict(zip(flat, keys.codes.tolist(), strict=True))

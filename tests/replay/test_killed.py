@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from controlplane.core.profiles import Profile
-from replay.archive.verify import verified
+from controlplane.core.releases.profiles import Profile
+from replay.archive.verification import verified
 from tests.recorded import HISTORIES
 from tests.replay.archived import capture, cluster_in, log_of, replayed, served
 from tests.replay.dying import before_manifest, behind_manifest, killed_at

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState
-from controlplane.scenario.story import Step, read_story
-from replay.archive.segments import Sizes
-from replay.engine.local import Options
+from controlplane.scenario.story import StoryStep, read_story
+from replay.archive.segments import SegmentSizes
+from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles, statuses
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
@@ -33,7 +33,7 @@ KIP = [Profile.of("kip")]
 DAY_MS = 86_400_000
 
 
-def observed(steps: list[Step]) -> dict[str, list[Profile]]:
+def observed(steps: list[StoryStep]) -> dict[str, list[Profile]]:
     """The moments of a story at which somebody was asked, and the releases that were."""
     releases = {step.worker: step.release for step in steps if step.release is not None}
     found: dict[str, list[Profile]] = {}
@@ -46,7 +46,7 @@ def observed(steps: list[Step]) -> dict[str, list[Profile]]:
     return found
 
 
-def vector(step: Step) -> str:
+def vector(step: StoryStep) -> str:
     """Up to where the topics had been read when a step was over."""
     return msgspec.json.encode(step.positions).decode()
 
@@ -55,14 +55,14 @@ def vector(step: Step) -> str:
 def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
     """Each release that was asked, at each point where it was, from winners and from segments."""
     entries = recorded_entries(name)
-    log, cluster = log_of(entries), archive(tmp_path, entries, Sizes(40, 16))
+    log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
     points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
     assert points
     for moment, asked in points.items():
         expected = served(log, moment, asked, exactly_once=exactly_once)
         for derived in (True, False):
-            assert replayed(cluster, moment, asked, Options(exactly_once, derived)) == expected
+            assert replayed(cluster, moment, asked, LocalOptions(exactly_once, derived)) == expected
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -134,7 +134,7 @@ def test_random_logs_at_random_moments(
             partial(served, log_of(log), moment, asked, exactly_once=exactly_once)
         )
         for derived in (True, False):
-            options = Options(exactly_once, derived)
+            options = LocalOptions(exactly_once, derived)
             assert _or_refusal(partial(replayed, cluster, moment, asked, options)) == expected
 
 

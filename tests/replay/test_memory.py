@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
-from replay.archive.segments import Sizes
+from replay.archive.segments import SegmentSizes
 from tests.replay.archived import archive
 from tests.tidy.source import ROOT
 
@@ -19,14 +19,14 @@ RECORDS = 5_000
 VALUE_BYTES = 2_000
 KEYS = 100
 
-SIZES = Sizes(segment_records=2_000, row_group_rows=500)
+SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
 """A row group is a megabyte of values."""
 
 MANY = 8
 """So many times as large is the other one: by 70 MB of values in each topic."""
 
-WAITING = "from replay.archive import appending; appending.WAITING_BYTES = 4_000_000"
-TELLING = "from replay.timeline import rows; rows.ROWS_AT_ONCE = 1_000"
+WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
+TELLING = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"
 """What may wait to be written by who is watched: so little that it does so many times."""
 
 ROOM_BYTES = 40_000_000

@@ -12,14 +12,14 @@ import pyspark
 import pytest
 from pyarrow import fs
 
-from replay.archive import hadoop, layout
-from replay.archive.cluster import open_clusters
-from replay.archive.hadoop import Settings, for_arrow
-from replay.archive.objects import CLAIM_S, Objects
+from replay.archive import hadoop_settings, layout
+from replay.archive.archived_cluster import open_clusters
+from replay.archive.hadoop_settings import HadoopSettings, for_arrow
+from replay.archive.object_store import CLAIM_S, BucketStore
 from replay.archive.segments import opened, row_groups
-from replay.archive.store import Store, open_store
-from replay.archive.verify import verified
-from replay.errors import BadSetting, NoArchive, NotWritable
+from replay.archive.store import ArchiveStore, open_store
+from replay.archive.verification import verified
+from replay.errors import BadStoreSetting, NoArchive, NotWritable
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, capture_into, log_of
 from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
@@ -150,7 +150,7 @@ def test_what_arrow_is_told() -> None:
 
 
 def _for_arrow(told: dict[str, str]) -> dict[str, object]:
-    return for_arrow(Settings({f"fs.s3a.{name}": one for name, one in told.items()}), "any")
+    return for_arrow(HadoopSettings({f"fs.s3a.{name}": one for name, one in told.items()}), "any")
 
 
 REFUSED = {
@@ -175,8 +175,8 @@ def test_every_setting_that_hadoop_knows() -> None:
     refused = set()
     for name in names:
         try:
-            hadoop.check_known([name])
-        except BadSetting as error:
+            hadoop_settings.check_known([name])
+        except BadStoreSetting as error:
             assert f"fs.s3a.{name} is no setting" in str(error)  # noqa: PT017 - of some of many
             refused.add(name)
     assert refused == REFUSED
@@ -249,13 +249,16 @@ def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_settings_keep_their_secrets() -> None:
     """Where somebody prints them."""
-    assert repr(Settings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
+    assert repr(HadoopSettings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
 
 
 def test_a_store_that_goes_away(store: Bucket) -> None:
     """While an archive is read, it is not the archive's fault."""
     with serving() as endpoint:
-        where, settings = "s3a://fleet/away", Settings(store._replace(endpoint=endpoint).hadoop)
+        where, settings = (
+            "s3a://fleet/away",
+            HadoopSettings(store._replace(endpoint=endpoint).hadoop),
+        )
         capture_into(open_store(where, settings), log_of(recorded_entries("aborted-3.9")))
         (cluster,) = open_clusters(open_store(where, settings))
         (segment, *_) = cluster.parts[cluster.topics.config, 0].segments
@@ -270,8 +273,8 @@ def test_a_store_that_goes_away(store: Bucket) -> None:
 
 def test_who_is_handed_a_store(store: Bucket) -> None:
     """A task of a capture's gets in by what it was handed."""
-    there: Store = pickle.loads(
-        pickle.dumps(open_store("s3a://fleet/handed", Settings(store.hadoop)))
+    there: ArchiveStore = pickle.loads(
+        pickle.dumps(open_store("s3a://fleet/handed", HadoopSettings(store.hadoop)))
     )
     assert there.add("a/b", b"content")
     assert store.system.open_input_stream("fleet/handed/a/b").read() == b"content"
@@ -282,7 +285,7 @@ def test_who_is_handed_a_store(store: Bucket) -> None:
 
 def test_at_most_one_gets_a_name(store: Bucket) -> None:
     """Of several who want it at once, with something else each; whoever is told so has it."""
-    settings, wanted = Settings(store.hadoop), [f"{one}".encode() for one in range(4)]
+    settings, wanted = HadoopSettings(store.hadoop), [f"{one}".encode() for one in range(4)]
     got = 0
     with ThreadPoolExecutor(len(wanted)) as pool:
         for number in range(25):
@@ -303,18 +306,18 @@ def test_at_most_one_gets_a_name(store: Bucket) -> None:
 
 
 @pytest.fixture
-def objects(store: Bucket, tmp_path: Path) -> Objects:
+def objects(store: Bucket, tmp_path: Path) -> BucketStore:
     """A folder in an object store."""
-    return Objects("s3", store.system, f"fleet/{tmp_path.name}")
+    return BucketStore("s3", store.system, f"fleet/{tmp_path.name}")
 
 
-def test_a_name_that_is_taken(objects: Objects) -> None:
+def test_a_name_that_is_taken(objects: BucketStore) -> None:
     """Nobody gets it again, and no claims are left."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 
 
-def test_a_name_that_somebody_claims(objects: Objects) -> None:
+def test_a_name_that_somebody_claims(objects: BucketStore) -> None:
     """Nobody gets it; others can be had."""
     objects.add("a/_claims/b-somebody", b"")
     assert not objects.take("a/b", b"")
@@ -322,7 +325,7 @@ def test_a_name_that_somebody_claims(objects: Objects) -> None:
     assert objects.take("a/c", b"")
 
 
-def test_a_first_append_that_died(objects: Objects) -> None:
+def test_a_first_append_that_died(objects: BucketStore) -> None:
     """It is no cluster that could not be read, and the others can be."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
@@ -331,7 +334,7 @@ def test_a_first_append_that_died(objects: Objects) -> None:
 
 def test_a_claim_lapses(tmp_path: Path) -> None:
     """Whose owner has died. Files are as old as they are wanted to be in folders only."""
-    objects = Objects("a folder", fs.LocalFileSystem(), str(tmp_path))
+    objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
     claim = tmp_path / "a" / "_claims" / "b-somebody"
     claim.parent.mkdir(parents=True)
     claim.touch()

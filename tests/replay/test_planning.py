@@ -7,14 +7,14 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.profiles import PROFILES, Profile
-from controlplane.logs.cuts import Cut
-from replay.archive.cluster import Cluster
-from replay.archive.segments import Sizes, opened, row_groups
-from replay.engine.digest import digest
-from replay.engine.explain import explained
-from replay.engine.local import Local, Options
-from replay.engine.places import inside
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.segments import SegmentSizes, opened, row_groups
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.plan_summary import explained
+from replay.engine.row_lookup import inside
+from replay.engine.state_digest import digest
 from replay.errors import ArchiveCorrupt
 from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
 
@@ -23,7 +23,7 @@ FIRST_MS = 1_700_006_400_000
 """The beginning of a day."""
 
 KIP = [Profile.of("kip")]
-WHOLE = Options(derived=False)
+WHOLE = LocalOptions(derived=False)
 
 
 def long_log(days: int) -> list[Entry]:
@@ -46,12 +46,12 @@ def log() -> list[Entry]:
 
 
 @pytest.fixture(scope="module")
-def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> ArchivedCluster:
     """Their archive: segments of eight hours, row groups of four."""
-    return archive(tmp_path_factory.mktemp("archive"), log, Sizes(8, 4))
+    return archive(tmp_path_factory.mktemp("archive"), log, SegmentSizes(8, 4))
 
 
-def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Cluster) -> None:
+def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: ArchivedCluster) -> None:
     """The last day may still go on."""
     days = [(one.day, one.ends["connect-offsets"]) for one in cluster.snapshots]
     assert days == [
@@ -61,10 +61,12 @@ def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Cluste
     ]
 
 
-def test_the_nearest_snapshot_and_what_came_since(cluster: Cluster, log: list[Entry]) -> None:
+def test_the_nearest_snapshot_and_what_came_since(
+    cluster: ArchivedCluster, log: list[Entry]
+) -> None:
     """Of three days and a half only the half is read, and two rows that stand for the rest."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
-    plan = Local(cluster).plan(moment, KIP)
+    plan = LocalEngine(cluster).plan(moment, KIP)
     told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
     # Of each offsets partition: a segment's one winner, and five rows of the next; 13 configs.
@@ -74,11 +76,11 @@ def test_the_nearest_snapshot_and_what_came_since(cluster: Cluster, log: list[En
 
 
 def test_without_them_every_row_before_the_moment_is_read(
-    cluster: Cluster, log: list[Entry]
+    cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
     """And says the same."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
-    plan = Local(cluster, WHOLE).plan(moment, KIP)
+    plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
     told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (told.snapshot, told.rows_by_kind) == (None, {"segment": 3 * 85})
     assert replayed(cluster, moment, KIP, WHOLE) == served(log_of(log), moment, KIP)
@@ -86,7 +88,7 @@ def test_without_them_every_row_before_the_moment_is_read(
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_every_hour_with_snapshots_and_without(
-    cluster: Cluster,
+    cluster: ArchivedCluster,
     log: list[Entry],
     exactly_once: bool,
 ) -> None:
@@ -96,40 +98,40 @@ def test_every_hour_with_snapshots_and_without(
         moment = str(FIRST_MS + hour * HOUR_MS)
         expected = served(log_of(log), moment, every[-3:], exactly_once=exactly_once)
         for derived in (True, False):
-            found = replayed(cluster, moment, every[-3:], Options(exactly_once, derived))
+            found = replayed(cluster, moment, every[-3:], LocalOptions(exactly_once, derived))
             assert found == expected
             assert [*map(digest, found)] == [*map(digest, expected)]
-    latest = replayed(cluster, None, every, Options(exactly_once))
+    latest = replayed(cluster, None, every, LocalOptions(exactly_once))
     assert latest == served(log_of(log), None, every, exactly_once=exactly_once)
 
 
-def test_releases_that_read_alike_share_a_snapshot(cluster: Cluster) -> None:
+def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> None:
     """Whichever of them is asked for: it is kept as the first one knows it."""
     for release in ("2.3", "3.4", "3.9", "3.9.1", "4.3"):
-        plan = Local(cluster).plan(None, [Profile.of(release)])
+        plan = LocalEngine(cluster).plan(None, [Profile.of(release)])
         assert plan.folded == ("connect-configs",), release
 
 
 def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
     """Those are rows: it may even be missing then."""
-    cluster = archive(tmp_path, log, Sizes(8, 4))
+    cluster = archive(tmp_path, log, SegmentSizes(8, 4))
     for snapshot in cluster.snapshots:
         assert snapshot.folded is not None
         (tmp_path / snapshot.folded.file).unlink()
-    cut = Cut({"connect-offsets": cluster.ends["connect-offsets"]})
-    assert Local(cluster).plan_at(cut, KIP).folded == ()
+    cut = FittedEnds({"connect-offsets": cluster.ends["connect-offsets"]})
+    assert LocalEngine(cluster).plan_at(cut, KIP).folded == ()
     with pytest.raises(ArchiveCorrupt):
-        Local(cluster).plan(None, KIP)
+        LocalEngine(cluster).plan(None, KIP)
 
 
-def test_digests_tell_states_apart(cluster: Cluster) -> None:
+def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
     """Of each hour another one."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(one) != digest(other) for one, other in pairwise(states))
     assert len({digest(one) for one in states}) == len(states)
 
 
-def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: Cluster) -> None:
+def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedCluster) -> None:
     """The others are told by their statistics: which row is the last is not looked for in them."""
     segment = cluster.parts["connect-offsets", 0].segments[1]
     file = opened(cluster.store, segment.stored)
@@ -145,7 +147,7 @@ def test_a_record_that_comes_late_lies_behind_the_snapshot(
     tmp_path: Path, log: list[Entry]
 ) -> None:
     """Its time is of a day that is over, its place is not: both ways it is where it belongs."""
-    archive(tmp_path, log, Sizes(8, 4))
+    archive(tmp_path, log, SegmentSizes(8, 4))
     late = [
         Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),
         Entry("connect-offsets", 0, 96, FIRST_MS + HOUR_MS, b'["a",{"p":0}]', None),
@@ -162,7 +164,7 @@ def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
     """Though a later segment may begin with a record that is dated earlier."""
     times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
     log = [Entry("connect-configs", 0, at, ms, b"k", b"{}") for at, ms in enumerate(times)]
-    cluster = archive(tmp_path, log, Sizes(8, 4))
+    cluster = archive(tmp_path, log, SegmentSizes(8, 4))
     for moment in (FIRST_MS, FIRST_MS + 8):
         with pytest.raises(UnknownMoment, match="is before the first record"):
             replayed(cluster, str(moment), KIP)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import before, ends_at, in_order
-from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
-from replay.engine import records as module
-from replay.engine.records import records
+from controlplane.core.text.record_text import place
+from replay.engine import ordered_records as module
+from replay.engine.ordered_records import records
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import recorded_entries

@@ -1,6 +1,5 @@
 """Secrets on their way into an archive: gone, or to be had with the key alone; the rest stays."""
 
-import os
 import re
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -10,12 +9,12 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from hypothesis import example, given
 
-from controlplane.core.diff import diff
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.profiles import Profile
-from controlplane.core.redact import may_hold_secrets
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from replay.capture.secrets import Secrets, decrypted, dropped, encrypted, kept, read_key
+from controlplane.core.text.redaction import may_hold_secrets
+from controlplane.core.views.diff import diff
+from replay.capture.secrets import SecretPolicy, decrypted, dropped, encrypted, kept, read_key
 from replay.errors import NotCapturable
 from tests.laws.entries import logs
 from tests.recorded import recorded_entries
@@ -39,7 +38,7 @@ def config(value: bytes, key: bytes = b"connector-a", offset: int = 0) -> Entry:
     return Entry("connect-configs", 0, offset, 1_000, key, value)
 
 
-def through(secrets: Secrets, entry: Entry) -> bytes:
+def through(secrets: SecretPolicy, entry: Entry) -> bytes:
     """The value that is archived."""
     (value,) = secrets.without(batch_of([entry])).values
     assert value is not None
@@ -229,7 +228,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"\xff", "holds no key"), (b64encode(os.urandom(20)), "a key of 20 bytes")],
+    [(b"\xff", "holds no key"), (b64encode(bytes(20)), "a key of 20 bytes")],
 )
 def test_a_file_without_a_key(tmp_path: Path, content: bytes, why: str) -> None:
     """What to do is said."""

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
-from controlplane.core import javajson
 from controlplane.core.codec import decode_config
 from controlplane.core.entry import Entry, batch_of
-from controlplane.core.jackson_text import read_text, write_text
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.java import json_converter
+from controlplane.core.java.jackson_text import read_text, write_text
+from controlplane.core.java.json_errors import StackOverflow, Undecodable
 from controlplane.core.records import SessionKey
-from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
-from controlplane.core.undecodable import StackOverflow, Undecodable
+from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
 from replay.capture.encoded_text import without_secrets
-from replay.capture.secrets import Secrets, decrypted, dropped, encrypted
+from replay.capture.secrets import SecretPolicy, decrypted, dropped, encrypted
 from tests.laws.entries import deep
 
 KEY = bytes(range(64))
@@ -32,14 +32,14 @@ SEALED = re.compile(r"\$\{encrypted:[\w-]+\}")
 
 
 @pytest.fixture(scope="module")
-def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Secrets, Secrets]:
+def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, SecretPolicy]:
     """Dropped, and encrypted with `KEY`."""
     path = tmp_path_factory.mktemp("keys") / "key"
     path.write_bytes(b64encode(KEY))
     return dropped(Topics()), encrypted(Topics(), path)
 
 
-def through(secrets: Secrets, value: bytes, key: bytes = b"connector-a") -> bytes:
+def through(secrets: SecretPolicy, value: bytes, key: bytes = b"connector-a") -> bytes:
     """The value that is archived."""
     (archived,) = secrets.without(batch_of([Entry("connect-configs", 0, 0, 1, key, value)])).values
     assert archived is not None
@@ -149,7 +149,7 @@ SPELLED = [
 
 
 def as_json_string(text: str) -> str:
-    return javajson.encode(text).decode()
+    return json_converter.encode(text).decode()
 
 
 def as_escaped_letters(text: str) -> str:
@@ -212,7 +212,7 @@ secret_values = st.recursive(
     one_of(STRINGS + NUMBERS + OTHERS), lambda inner: nested(inner, PLAIN), max_leaves=4
 )
 plain_values = one_of(NUMBERS + OTHERS + TEXTS) | disguised.map(
-    lambda text: [javajson.encode(text)]
+    lambda text: [json_converter.encode(text)]
 )
 members = st.tuples(st.sampled_from(SECRETS), secret_values) | st.tuples(
     st.sampled_from(PLAIN + SPELLED_NAMES), plain_values
@@ -260,10 +260,10 @@ READERS = {tuple(getattr(one, flag) for flag in _READING): one for one in PROFIL
 def reading(value: bytes, profile: Profile) -> bytes | str:
     """What a release reads, as it is without secrets; or what it throws."""
     try:
-        decoded = javajson.decode(value, profile)
+        decoded = json_converter.decode(value, profile)
     except (Undecodable, StackOverflow) as error:
         return type(error).__name__
-    return javajson.encode(without_secret_names(redacted_value("", decoded)))
+    return json_converter.encode(without_secret_names(redacted_value("", decoded)))
 
 
 def without_secret_names(decoded: object) -> object:
@@ -288,7 +288,9 @@ def _hidden(text: str) -> str:
 
 
 @given(values)
-def test_every_release_reads_what_it_read(modes: tuple[Secrets, Secrets], value: bytes) -> None:
+def test_every_release_reads_what_it_read(
+    modes: tuple[SecretPolicy, SecretPolicy], value: bytes
+) -> None:
     """But for the secrets; and what it could not read it cannot read now."""
     for secrets in modes:
         archived = through(secrets, value)
@@ -327,7 +329,7 @@ def unescaped(text: str) -> Iterator[str]:
 @example(b'\x00{"properties":{}} password=hunter2')
 @example(b'\0\0\0{"properties":{}} password=hunter2')
 @example(b'{\0\0\0"properties":{}} password=hunter2')
-def test_no_secret_is_left(modes: tuple[Secrets, Secrets], value: bytes) -> None:
+def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: bytes) -> None:
     """Not even where no release can read it, nor in disguise; and nothing is hidden twice."""
     drop, encrypt = modes
     for archived in (through(drop, value), through(encrypt, value)):
@@ -363,9 +365,11 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(FRAGMENTS | st.text(), max_size=12).map("".join))
 @example('password=""password=')
-def test_what_is_sealed_in_a_text_can_be_opened(modes: tuple[Secrets, Secrets], text: str) -> None:
+def test_what_is_sealed_in_a_text_can_be_opened(
+    modes: tuple[SecretPolicy, SecretPolicy], text: str
+) -> None:
     """Part by part, the rest being what it was; people are shown what they are of a hidden text."""
-    sealed = javajson.decode(through(modes[1], javajson.encode(text)), PROFILES[-1])
+    sealed = json_converter.decode(through(modes[1], json_converter.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
     opened = SEALED.sub(lambda one: decrypted(one[0], KEY).decode("utf-8", "surrogatepass"), sealed)
     assert opened == text
@@ -411,12 +415,14 @@ def test_what_is_sealed_in_a_text_can_be_opened(modes: tuple[Secrets, Secrets], 
         ),
     ],
 )
-def test_only_secrets_change(modes: tuple[Secrets, Secrets], value: bytes, archived: bytes) -> None:
+def test_only_secrets_change(
+    modes: tuple[SecretPolicy, SecretPolicy], value: bytes, archived: bytes
+) -> None:
     """Byte for byte."""
     assert through(modes[0], value) == archived
 
 
-def test_a_password_in_a_url_is_seen_to_change(modes: tuple[Secrets, Secrets]) -> None:
+def test_a_password_in_a_url_is_seen_to_change(modes: tuple[SecretPolicy, SecretPolicy]) -> None:
     """As the rest of the URL is."""
     urls = [b'{"properties":{"url":"jdbc:x://u:hunter%d@h/d"}}' % n for n in (2, 3)]
     one, other = (through(modes[1], url).decode() for url in urls)
@@ -427,10 +433,12 @@ def test_a_password_in_a_url_is_seen_to_change(modes: tuple[Secrets, Secrets]) -
 
 
 @pytest.mark.parametrize("key", ["c2VjcmV0", "c2VjcmV0MQ==", "c2VjcmV0MQ", "*", "A", "", None])
-def test_a_session_key_stays_one_or_none(modes: tuple[Secrets, Secrets], key: str | None) -> None:
+def test_a_session_key_stays_one_or_none(
+    modes: tuple[SecretPolicy, SecretPolicy], key: str | None
+) -> None:
     """Java needs no padding; what is no base64 is refused before and after."""
     fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": 1}
-    value = javajson.encode(fields)
+    value = json_converter.encode(fields)
     for archived in (through(secrets, value, b"session-key") for secrets in modes):
         assert not key or key not in archived.decode().partition(",")[0]
         for profile in READERS:
@@ -440,7 +448,9 @@ def test_a_session_key_stays_one_or_none(modes: tuple[Secrets, Secrets], key: st
 
 
 @pytest.mark.parametrize("value", [b'{"key":"c2Vjcm', b'{"key":c2Vjcm', b"\0\0\xff\xfec2Vjcm"])
-def test_no_part_of_a_session_key_is_left(modes: tuple[Secrets, Secrets], value: bytes) -> None:
+def test_no_part_of_a_session_key_is_left(
+    modes: tuple[SecretPolicy, SecretPolicy], value: bytes
+) -> None:
     """Where the record is cut off, or no JSON."""
     for secrets in modes:
         archived = through(secrets, value, b"session-key").decode("latin-1")

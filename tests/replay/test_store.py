@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.profiles import Profile
-from replay.archive.cluster import open_cluster, open_clusters
-from replay.archive.hadoop import Settings
-from replay.archive.store import Folder, Store, open_store
-from replay.archive.verify import verified
+from controlplane.core.releases.profiles import Profile
+from replay.archive.archived_cluster import open_cluster, open_clusters
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import ArchiveStore, FolderStore, open_store
+from replay.archive.verification import verified
 from replay.errors import NoArchive
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, capture_into, log_of, replayed, served
@@ -26,19 +26,19 @@ def stores() -> Iterator[Bucket]:
 
 
 @pytest.fixture(params=["folder", "objects"])
-def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
     """A folder, and one in a bucket."""
     if request.param == "folder":
         return open_store(str(tmp_path / "archive"))
     return in_bucket(stores, tmp_path)
 
 
-def in_bucket(stores: Bucket, folder: Path) -> Store:
+def in_bucket(stores: Bucket, folder: Path) -> ArchiveStore:
     """A folder in a bucket that is called like one of this machine."""
-    return open_store(f"s3a://{stores.name}{folder}", Settings(stores.hadoop))
+    return open_store(f"s3a://{stores.name}{folder}", HadoopSettings(stores.hadoop))
 
 
-def test_the_whole_of_an_archive_in_each(store: Store) -> None:
+def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
     """Captured twice, verified, asked."""
     log = log_of(recorded_entries(HISTORY))
     assert [capture_into(store, log).added for _ in range(2)] == [97, 0]
@@ -49,7 +49,7 @@ def test_the_whole_of_an_archive_in_each(store: Store) -> None:
     assert replayed(cluster, "config@7", kip) == served(log, "config@7", kip)
 
 
-def test_a_name_is_taken_once(store: Store) -> None:
+def test_a_name_is_taken_once(store: ArchiveStore) -> None:
     """Who comes second changes nothing, and leaves nothing."""
     assert [store.add("a/b", text) for text in (b"first", b"second")] == [True, False]
     assert store.read("a/b") == b"first"
@@ -64,7 +64,7 @@ def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
     """But for the time at which they did."""
     log = log_of(recorded_entries(HISTORY))
     found = []
-    for store in (Folder(str(tmp_path)), in_bucket(stores, tmp_path)):
+    for store in (FolderStore(str(tmp_path)), in_bucket(stores, tmp_path)):
         capture_into(store, log)
         found.append({name: store.read(name) for name in store.walk("")})
     one, other = found
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
         open_store(str(tmp_path)).read("a")
 
 
-def test_what_is_not_there(store: Store) -> None:
+def test_what_is_not_there(store: ArchiveStore) -> None:
     """Is told apart from what cannot be read."""
     store.add("a/b", b"")
     for name in ("a/c", "b"):
@@ -92,6 +92,6 @@ def test_what_is_not_there(store: Store) -> None:
 def test_urls(tmp_path: Path) -> None:
     """A file's URL is a folder; what is neither that nor a bucket is refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
-    assert open_cluster(Folder(str(tmp_path / "x")), NAME).parts
+    assert open_cluster(FolderStore(str(tmp_path / "x")), NAME).parts
     with pytest.raises(NoArchive, match="no archive can be at nowhere://"):
         open_store("nowhere://x")

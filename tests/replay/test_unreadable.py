@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.profiles import Profile
-from replay.engine.local import Options
+from controlplane.core.releases.profiles import Profile
+from replay.engine.local_engine import LocalOptions
 from tests.replay import garbage
 from tests.replay.archived import NAME, archive, capture, cluster_in, log_of, replayed, served
 from tests.replay.cli.calling import call
@@ -28,7 +28,7 @@ def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
     assert list(cluster.snapshots)
     expected = served(log_of(log), None, RELEASES)
     for derived in (True, False):
-        assert replayed(cluster, None, RELEASES, Options(derived=derived)) == expected
+        assert replayed(cluster, None, RELEASES, LocalOptions(derived=derived)) == expected
     assert dict(expected[-1].unreadable_counts) == COUNTS
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from controlplane.core.context import Worker
+from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import GroupOffsets
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings
 from tests.controller.scene import plane_on
@@ -38,7 +38,7 @@ class Scene(NamedTuple):
 async def at_rest() -> AsyncIterator[Scene]:
     """The scene, when all has come to where it is to be."""
     log, broker = MemoryLog(), Broker()
-    settings = Settings(worker=Worker(key_converter=JSON, value_converter=JSON))
+    settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
     async with (
         plane_on(log, settings, plugins=catalogue(), outside=broker) as plane,
         client_of(plane.app) as client,

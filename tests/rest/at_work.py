@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from controlplane.core.context import Worker
+from controlplane.core.context import DecisionSettings
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
-from controlplane.rest.server import listen, serving, url_of
+from controlplane.rest.http.server import listen, serving, url_of
 from tests.rest.broker import Broker
 from tests.rest.probes.rows import Row
 from tests.rest.probes.runtime import Recording, Runtime
@@ -44,7 +44,7 @@ async def at_work(
 ) -> AsyncIterator[AtWork]:
     """A control plane that is asked as a worker of a release, over a socket."""
     log, broker = MemoryLog(), Broker()
-    settings = Settings(worker=Worker(key_converter=JSON, value_converter=JSON))
+    settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
     around = Surroundings(plugins=plugins, outside=broker)
     async with (
         ControlPlane.open(log, settings, around) as plane,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from controlplane.controller.outside import OutsideFailed
+from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.plan import (
     AlterGroup,
     AnyAction,
@@ -38,7 +38,7 @@ class Broker:
         match action:
             case RestartInstances(connector=connector, instances=instances):
                 if None in instances and not self.starts(connector):
-                    raise OutsideFailed(f"Failed to start connector: {connector}")
+                    raise ExternalActionFailed(f"Failed to start connector: {connector}")
             case DeleteGroup():
                 self._groups.pop(action.group, None)
             case AlterGroup():
@@ -54,7 +54,7 @@ class Broker:
             self._groups.setdefault(action.group, {})[place] = put[place]
         nothing_to_remove = action.remove and action.group not in self._groups
         if nothing_to_remove or not all(map(self._is_there, (*put, *action.remove))):
-            raise OutsideFailed(
+            raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}"
             )
         self._remove(action)

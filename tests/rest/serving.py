@@ -11,11 +11,11 @@ import msgspec
 from starlette.types import ASGIApp
 
 from controlplane.core.plugins import Plugins, parse_catalogue
-from controlplane.core.profiles import Profile
-from controlplane.follower import Follower
-from controlplane.logs.opening import open_log
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log_factory import open_log
+from controlplane.projection.follower import Follower
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
+from controlplane.rest.service import Service
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 

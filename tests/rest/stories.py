@@ -14,13 +14,12 @@ import httpx
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, Position
-from controlplane.core.order import before, entries_of, in_order
+from controlplane.core.order import Ends, before, entries_of, in_order
 from controlplane.core.state import Topics
 from controlplane.logs.dumps import read_dump
-from controlplane.logs.log import Ends
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
-from controlplane.scenario.story import Given, Step, same
+from controlplane.scenario.story import RecordedAnswer, StoryStep, same
 from tests.recorded import HISTORIES, body_of, plugins_of, recorded_entries
 from tests.rest.broker import Broker
 
@@ -31,16 +30,18 @@ EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborte
 class Told(NamedTuple):
     """A path that was asked, at a step of a history, and both answers."""
 
-    step: Step
+    step: StoryStep
     path: str
-    recorded: Given
-    ours: Given
+    recorded: RecordedAnswer
+    ours: RecordedAnswer
     location: str | None = None
     """Where we say that something new is found."""
+    unrecorded: tuple[Entry, ...] = ()
+    """Records that our control plane wrote, and the cluster did not."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the answers are one. A `Location` has to lead to the same name."""
+        """True if both answers are equal. A `Location` has to lead to the same name."""
         located = _name_in(self.step.location) == _name_in(self.location)
         return located and same(self.recorded, self.ours)
 
@@ -68,7 +69,7 @@ class Life:
     async def __aexit__(self, *_: object) -> None:
         await self._planes.aclose()
 
-    async def take(self, step: Step, *, sent: bool = True) -> list[Told]:
+    async def take(self, step: StoryStep, *, sent: bool = True) -> list[Told]:
         """Live through one step; a request that is not `sent` leaves its records all the same."""
         self._now_ms = max(self._now_ms, step.at_ms)
         told: list[Told] = []
@@ -87,7 +88,7 @@ class Life:
 
     # --- what happens to the cluster --------------------------------------------------------------
 
-    async def _start(self, step: Step) -> None:
+    async def _start(self, step: StoryStep) -> None:
         """Begin anew, with the settings of a worker that starts."""
         assert step.worker is not None
         assert step.release is not None
@@ -135,7 +136,7 @@ class Life:
             written.append(moved.position)
         return written
 
-    def _consume(self, step: Step) -> None:
+    def _consume(self, step: StoryStep) -> None:
         """Let sinks that run commit what they did; what they have committed lies in no log."""
         for name in self._plane.state.config.connectors:
             status = step.answers.get(f"/connectors/{name}/status")
@@ -149,33 +150,40 @@ class Life:
 
     # --- what is asked ----------------------------------------------------------------------------
 
-    async def _request(self, step: Step) -> Told:
+    async def _request(self, step: StoryStep) -> Told:
         """Send a request, and find what it wrote in the recording."""
         topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
         begin = await self._log.ends(topics)
         response = await self._ask(step, step.method, step.path, body_of(step))
         batches = [batch async for batch in self._log.read(topics, start=begin)]
-        self._recognize(step, in_order(entries_of(batches)))
-        recorded, location = Given(step.status, step.answer), response.headers.get("location")
-        return Told(step, step.path, recorded, _given(response), location)
+        unrecorded = self._recognize(step, in_order(entries_of(batches)))
+        recorded, location = (
+            RecordedAnswer(step.status, step.answer),
+            response.headers.get("location"),
+        )
+        return Told(step, step.path, recorded, _given(response), location, unrecorded)
 
-    def _recognize(self, step: Step, written: list[Entry]) -> None:
-        """Whatever a worker wrote with the same bytes is there already."""
+    def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
+        """Take recorded records with the same bytes as written; return those without any."""
         until = before(self._entries, step.positions)
         left = [one for one in until if one.position not in self._there]
+        unrecorded = []
         for entry in written:
             same = (one for one in left if _content(one) == _content(entry))
             found = next(same, None)
-            if found is not None:
+            if found is None:
+                unrecorded.append(entry)
+            else:
                 left.remove(found)
                 self._there.add(found.position)
+        return tuple(unrecorded)
 
-    async def _observed(self, step: Step, path: str) -> Told:
+    async def _observed(self, step: StoryStep, path: str) -> Told:
         response = await self._ask(step, "GET", path)
         return Told(step, path, step.answers[path], _given(response))
 
     async def _ask(
-        self, step: Step, method: str, path: str, body: bytes | None = None
+        self, step: StoryStep, method: str, path: str, body: bytes | None = None
     ) -> httpx.Response:
         assert step.worker is not None
         return await self._client.request(
@@ -186,13 +194,13 @@ class Life:
         )
 
 
-def _is_running_sink(status: Given) -> bool:
+def _is_running_sink(status: RecordedAnswer) -> bool:
     shown = status.answer
     return bool(shown.get("type") == "sink" and shown["connector"]["state"] == "RUNNING")
 
 
-def _content(entry: Entry) -> tuple[str, bytes | None, bytes | None]:
-    return entry.topic, entry.key, entry.value
+def _content(entry: Entry) -> tuple[str, int, bytes | None, bytes | None]:
+    return entry.topic, entry.partition, entry.key, entry.value
 
 
 def _name_in(location: str | None) -> str | None:
@@ -200,9 +208,9 @@ def _name_in(location: str | None) -> str | None:
     return None if location is None else unquote(location.partition("/connectors/")[2])
 
 
-def _given(response: httpx.Response) -> Given:
+def _given(response: httpx.Response) -> RecordedAnswer:
     """An answer as stories have it; a body is JSON, text, or nothing."""
     if not response.text:
-        return Given(response.status_code, None)
+        return RecordedAnswer(response.status_code, None)
     is_json = response.text.startswith(("{", "["))
-    return Given(response.status_code, response.json() if is_json else response.text)
+    return RecordedAnswer(response.status_code, response.json() if is_json else response.text)

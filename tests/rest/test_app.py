@@ -9,14 +9,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from controlplane.core.context import Worker
-from controlplane.core.profiles import Profile
-from controlplane.follower import Follower, Limits
+from controlplane.core.context import DecisionSettings
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
-from controlplane.rest.calls import Service
 from controlplane.rest.errors import Answer
+from controlplane.rest.service import Service
 from tests.outages import FarAway, until
 from tests.rest.serving import client_of, following, served, vector
 
@@ -371,7 +372,11 @@ async def test_mounted() -> None:
 async def test_topics_that_are_not_tracked() -> None:
     """Where the worker's settings say so, nobody is told of active topics (KIP-558)."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9"), worker=Worker(topic_tracking_enable=False)))
+        app = App(
+            Service(
+                follower, Profile.of("3.9"), worker=DecisionSettings(topic_tracking_enable=False)
+            )
+        )
         async with client_of(app) as client:
             response = await client.get("/connectors/pages/topics")
     assert (response.status_code, response.json()["message"]) == (
@@ -393,7 +398,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     far = FarAway(log)
-    async with Follower(far, limits=Limits(interruption_poll_ms=5)) as follower:
+    async with Follower(far, limits=FollowerLimits(interruption_poll_ms=5)) as follower:
         app = App(Service(follower, Profile.of("3.9")))
         async with client_of(app) as client:
             assert NOTICE not in (await client.get("/connectors")).headers

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest import bodies
 from controlplane.rest.bodies import Offset
 from controlplane.rest.errors import RestError

@@ -9,8 +9,8 @@ from starlette.routing import Mount
 
 from controlplane.core import views
 from controlplane.core.commands import StopConnector
-from controlplane.core.profiles import RELEASES
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import RELEASES
 from controlplane.rest.errors import NOTICE
 from tests.rest.plane import ORDERS, asked
 

@@ -14,16 +14,16 @@ from urllib.parse import quote
 
 import pytest
 
-from controlplane.controller import Limits
+from controlplane.controller import CommandLimits
 from controlplane.core import views
-from controlplane.core.commands import Asked, StopConnector
+from controlplane.core.commands import CommandRequest, StopConnector
 from controlplane.core.plan import Step
 from controlplane.core.plugins import parse_catalogue
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
+from controlplane.rest.service import Service
 from tests.controller.scene import plane_on, written
 from tests.rest.at_rest import FAILURE, FILE, at_rest
 from tests.rest.plane import asked
@@ -226,7 +226,7 @@ async def test_a_version_is_told_where_there_is_one() -> None:
 async def test_nothing_is_forwarded(forward: str) -> None:
     """One process has the log, and so leads: however many hops are left, it is done here.
 
-    The hops of real workers are counted in `tests.scenario.test_requests`.
+    The hops of real workers are counted in `tests.scenario.test_exchange`.
     """
     async with at_rest() as scene:
         at = f"{BASE}/connectors/orders"
@@ -242,11 +242,11 @@ async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
     """500 with the stage; 3.6 tells none. What was asked for happens all the same."""
     goes_on = asyncio.Event()
 
-    async def held(command: Asked, _: Step) -> None:
+    async def held(command: CommandRequest, _: Step) -> None:
         if isinstance(command.command, StopConnector):
             await goes_on.wait()
 
-    settings = Settings(limits=Limits(request_timeout_ms=50))
+    settings = Settings(limits=CommandLimits(request_timeout_ms=50))
     async with asked(settings=settings, stepped=held) as (plane, client):
         stopped = await client.put(f"{BASE}/connectors/orders/stop")
         goes_on.set()

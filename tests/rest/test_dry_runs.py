@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from controlplane.cli.plan.planning import Planning
-from controlplane.core.context import Context, Worker
-from controlplane.core.profiles import Profile
-from controlplane.follower import Follower
-from controlplane.rest import routes
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.releases.profiles import Profile
+from controlplane.logger_levels import Loggers
+from controlplane.projection.follower import Follower
+from controlplane.read_only.planner import ReadOnlyPlanner
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
-from controlplane.rest.loggers import Loggers
+from controlplane.rest.endpoints.router import find
+from controlplane.rest.endpoints.table import ENDPOINTS
+from controlplane.rest.service import Service
 from tests.rest.at_rest import FILE, Scene, at_rest
 from tests.rest.at_work import JSON
 from tests.rest.probes.runtime import KEY
@@ -106,13 +107,13 @@ def _done(plan: Any) -> list[str]:
 def test_no_endpoint_is_left_out() -> None:
     """What checks a config changes nothing anyway."""
     changing = {
-        (row.method, "/".join(row.template)) for row in routes.ROUTES if row.method != "GET"
+        (row.method, "/".join(row.template)) for row in ENDPOINTS if row.method != "GET"
     } - {("PUT", "connector-plugins/{}/config/validate")}
     profile = Profile.of("kip")
     covered = set()
     for case in CASES:
-        found = routes.at(tuple(case.path.split("/")), f"/{case.path}", profile)
-        covered.add((case.method, "/".join(found[case.method].template)))
+        methods, _ = find(tuple(case.path.split("/")), f"/{case.path}", profile)
+        covered.add((case.method, "/".join(methods[case.method].template)))
     assert covered == changing
 
 
@@ -123,9 +124,11 @@ def test_no_endpoint_is_left_out() -> None:
 async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
     """A client of another service, which reads what the first one writes."""
     profile, plugins = Profile.of("kip"), catalogue()
-    worker = Worker(key_converter=JSON, value_converter=JSON)
+    worker = DecisionSettings(key_converter=JSON, value_converter=JSON)
     async with Follower(scene.plane.log) as follower:
-        planning = Planning(follower, Context(profile=profile, worker=worker, plugins=plugins))
+        planning = ReadOnlyPlanner(
+            follower, Context(profile=profile, worker=worker, plugins=plugins)
+        )
         service = Service(
             follower,
             profile,

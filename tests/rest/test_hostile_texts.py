@@ -11,10 +11,10 @@ import sys
 import pytest
 
 from controlplane.core.commands import PutConfig, size_of
-from controlplane.core.configdef.regexes import matches
+from controlplane.core.configdef.regex_errors import matches
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
-from controlplane.rest.server import tell_of_full
+from controlplane.rest.http.server import tell_of_full
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS, asked
 from tests.rest.serving import catalogue, client_of
@@ -32,15 +32,15 @@ READS = {
         "assert pattern.fullmatch('a/b' + ';c= ' * 1_900 + '=;!') is None"
     ),
     "a reference that nobody closes in the value of a secret": (
-        "from controlplane.core.redact import redacted_text as hide;"
+        "from controlplane.core.text.redaction import redacted_text as hide;"
         "assert ':' not in hide('password=${' + ':' * 250_000)[10:]"
     ),
     "a fraction of a million digits": (
-        "from controlplane.core.configdef.values import _DOUBLE as pattern;"
+        "from controlplane.core.configdef.value_parser import _DOUBLE as pattern;"
         "assert pattern.fullmatch('1' * 1_000_000 + 'x') is None"
     ),
     "topics.regex that can match in many ways": (
-        "from controlplane.core.configdef.regexes import matches;"
+        "from controlplane.core.configdef.regex_errors import matches;"
         "assert not any(matches(one, 'a' * 60 + '!')"
         " for one in ('(a+)+', '(a|a)*', 'a?' * 60 + 'a' * 60, '.*.*.*.*.*.*.*b'))"
     ),

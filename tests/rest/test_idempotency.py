@@ -16,9 +16,9 @@ from controlplane.core.entry import Entry
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Settings
-from controlplane.retention import DAY_MS, RetentionSettings, retain
-from controlplane.snapshots.keeping import SnapshotSettings
-from controlplane.upkeep import UpkeepSettings
+from controlplane.projection.retention import DAY_MS, RetentionSettings, retain
+from controlplane.projection.snapshot_writer import SnapshotSettings
+from controlplane.projection.upkeep import UpkeepSettings
 from replay.capture.secrets import dropped
 from tests.controller.scene import (
     COMMANDS,

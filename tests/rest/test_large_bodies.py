@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.rest import bodies
-from controlplane.rest.asks import WORKERS_ORDER_BYTES
-from controlplane.rest.bodies.plain import LargeBody, Unread
-from controlplane.rest.body_process import (
+from controlplane.rest.bodies.fast_json import LargeBody, Unread
+from controlplane.rest.bodies.pool import (
     PIECE_BYTES,
     PLAIN_BYTES,
     PROCESSES_MAX,
@@ -21,8 +20,9 @@ from controlplane.rest.body_process import (
     BodyProcesses,
     hand_over,
 )
+from controlplane.rest.endpoints.command_requests import WORKERS_ORDER_BYTES
 from controlplane.rest.errors import RestError, TooBusy
-from controlplane.rest.security.bounds import Bounds
+from controlplane.rest.security.load_limits import Bounds
 from controlplane.rest.security.settings import HttpLimits
 from tests.operations import operations
 from tests.rest.plane import ORDERS, asked
@@ -214,7 +214,7 @@ def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
         except Unread:
             continue
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bodies.plain, "BYTES_MAX", -1)
+            patch.setattr(bodies.fast_json, "BYTES_MAX", -1)
             assert outcome(read, body, profile) == plainly
 
 

@@ -15,17 +15,19 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from controlplane.core.profiles import Profile
-from controlplane.follower import Follower, Limits
-from controlplane.logs.log import Ends, Record
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.plane import ControlPlane, Surroundings
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
-from controlplane.rest.front import Front
-from controlplane.rest.metrics import Metrics, exposing
-from controlplane.rest.security.protecting import Protection
+from controlplane.rest.metrics import Metrics, exposition
+from controlplane.rest.security.middleware import Protection
+from controlplane.rest.service import Service
+from controlplane.rest.stack import Front
 from tests.outages import Cable, Told, until
 from tests.rest.security.guarded import TOKENS, known
 from tests.rest.serving import catalogue, following
@@ -265,7 +267,7 @@ async def test_a_log_that_is_away() -> None:
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
         await log.create_topic(topic, 1)
     cable = Cable(log)
-    limits = Limits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
+    limits = FollowerLimits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
     async with Follower(cable, limits=limits, notices=metrics.noticing(told)) as follower:
         service = Service(follower, KIP, catalogue(), log=cable)
         transport = httpx.ASGITransport(metrics.exposing(App(service), service))
@@ -296,7 +298,7 @@ class Undecided(Cable):
 
 async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is told in time: who scrapes does not wait for long."""
-    monkeypatch.setattr(exposing, "ENDS_PATIENCE_S", 0.01)
+    monkeypatch.setattr(exposition, "ENDS_PATIENCE_S", 0.01)
     async with following("life-3.9") as follower:
         log = Undecided(MemoryLog())
         log.cut.set()

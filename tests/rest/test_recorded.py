@@ -5,7 +5,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from controlplane.scenario.story import Given, Step, read_story, same
+from controlplane.scenario.story import RecordedAnswer, StoryStep, read_story, same
 from tests.rest.serving import HISTORIES, served, vector
 
 
@@ -37,18 +37,18 @@ LIVES = (
 )
 
 
-def last_observation(life: Life) -> Step:
+def last_observation(life: Life) -> StoryStep:
     """The last time that this worker was asked everything."""
     steps = read_story(HISTORIES / f"{life.history}.story.jsonl")
     return [step for step in steps if step.answers and step.worker == life.worker][-1]
 
 
-async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> Given:
+async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswer:
     """An answer, as stories have it."""
     mark = "&" if "?" in path else "?"
     response = await client.get(f"{path}{mark}as_of={as_of}")
     is_json = response.text.startswith(("{", "["))
-    return Given(response.status_code, response.json() if is_json else response.text)
+    return RecordedAnswer(response.status_code, response.json() if is_json else response.text)
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: f"{life.history}-{life.worker}")
@@ -78,4 +78,4 @@ async def test_profile_of_a_request(release: str) -> None:
     async with served(f"life-{line}", "kip") as client:
         for path in ("/connectors", "/connectors/pages", "/connectors/pages/status"):
             response = await client.get(f"{path}?profile={release}")
-            assert same(step.answers[path], Given(response.status_code, response.json()))
+            assert same(step.answers[path], RecordedAnswer(response.status_code, response.json()))

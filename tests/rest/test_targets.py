@@ -5,17 +5,27 @@ from urllib.parse import unquote
 
 import pytest
 
-from controlplane.controller.outside import OutsideFailed
+from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AlterGroup
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
-from controlplane.rest.pages import BadMessage, BadTarget, Unreadable
-from controlplane.rest.paths import parse_target
+from controlplane.rest.http.jetty_errors import BadMessage, BadTarget, Unreadable
+from controlplane.rest.http.request_targets import parse_target
 from tests.rest.broker import Broker
 from tests.rest.plane import asked
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
+
+
+@pytest.mark.parametrize("release", ["2.3.0", "3.9.1", "4.0.0", KIP])
+@pytest.mark.parametrize("path", ["/a", "/connectors/a.b~c-_1/status", "/a..b/c", "/A/0/9."])
+def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
+    """With an empty parameter the same path is read piece by piece."""
+    profile = Profile.of(release)
+    plain = parse_target(f"{path}?x=1&x=", profile)
+    assert plain == parse_target(f"{path};?x=1&x=", profile)
+    assert plain.segments == tuple(path[1:].split("/"))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +118,7 @@ class Away(Broker):
 
     async def group_offsets(self, group: str) -> tuple[tuple[str, int, int], ...]:
         """Nobody answers."""
-        raise OutsideFailed(f"group {group} cannot be asked")
+        raise ExternalActionFailed(f"group {group} cannot be asked")
 
 
 async def test_offsets_of_a_sink_that_nobody_knows() -> None:
@@ -128,5 +138,5 @@ async def test_a_group_without_offsets_is_gone() -> None:
     removal = AlterGroup("sink", "connect-sink", (), (("t", 0),))
     await broker.perform(removal)
     assert await broker.group_offsets("connect-sink") == ()
-    with pytest.raises(OutsideFailed, match="Failed to alter consumer group offsets"):
+    with pytest.raises(ExternalActionFailed, match="Failed to alter consumer group offsets"):
         await broker.perform(removal)

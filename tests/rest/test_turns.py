@@ -13,21 +13,21 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from controlplane.asof import cut_at, read_records
 from controlplane.core.commands import CreateConnector, StopConnector
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.follower import Follower
-from controlplane.loading import load
 from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.projection.as_of import cut_at, read_records
+from controlplane.projection.follower import Follower
+from controlplane.projection.loader import load
+from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
 from controlplane.rest.errors import Answer
+from controlplane.rest.http.wire import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
-from controlplane.rest.wire import PIECE_BYTES, response
-from controlplane.snapshots.keeping import SnapshotSettings, keep_snapshots
+from controlplane.rest.service import Service
 from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
 from tests.operations import TURN, longest_turn
 from tests.rest.plane import ORDERS

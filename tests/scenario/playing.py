@@ -3,8 +3,8 @@
 import asyncio
 
 from controlplane.scenario.folds import Folds
-from controlplane.scenario.parse import Scenario, parse
 from controlplane.scenario.run import Played, play, report
+from controlplane.scenario.scenario_file import Scenario, parse
 
 NAME = "x.scenario"
 

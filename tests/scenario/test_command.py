@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controlplane.cli.scenario import scenario
+from controlplane.cli.scenario_command import scenario
 
 GOOD = "# Good.\n\ncluster w1@3.9\n----\nok\n"
 OTHER = "# Other.\n\ncluster w1@3.9\n----\nno\n"
@@ -131,7 +131,7 @@ def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
 
 
 FOLD = """
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 
 def blind(entries, profile, **settings):
     return fold([], profile, **settings)

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.scenario.folds import Ask, Folds, Refold, bulk
-from controlplane.scenario.parse import parse
+from controlplane.scenario.folds import Folds, FoldTask, Refold, bulk
 from controlplane.scenario.run import play_all, report
+from controlplane.scenario.scenario_file import parse
 from tests.scenario.playing import reported
 
 STORY = """\
@@ -103,10 +103,10 @@ class Counted:
     """A fold that is asked for everything at once, and counts how often."""
 
     def __init__(self, refold: Refold) -> None:
-        self.asked: list[Sequence[Ask]] = []
+        self.asked: list[Sequence[FoldTask]] = []
         self._refold = refold
 
-    def __call__(self, asks: Sequence[Ask]) -> list[ClusterState]:
+    def __call__(self, asks: Sequence[FoldTask]) -> list[ClusterState]:
         self.asked.append(asks)
         return [
             self._refold(one.entries, one.profile, topics=one.topics, exactly_once=one.exactly_once)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import before, in_order
-from controlplane.core.profiles import Profile
-from controlplane.scenario.looks import LOOKS, Reader
+from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import printable
-from controlplane.scenario.story import Step, read_story
+from controlplane.scenario.story import StoryStep, read_story
+from controlplane.scenario.views import LOOKS, WorkerView
 
 EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("aborted-3.9", "w2")}
 """Workers that ran with exactly-once support."""
@@ -59,15 +59,15 @@ def test_views_are_what_workers_answered(name: str, histories: Path) -> None:
         check_statuses(reader, whole)
 
 
-def reading(entries: list[Entry], name: str, step: Step) -> Reader:
+def reading(entries: list[Entry], name: str, step: StoryStep) -> WorkerView:
     """What the worker that was observed had read."""
     seen = list(before(entries, step.positions))
     exactly_once = (name, step.worker) in EXACTLY_ONCE
     state = fold(seen, Profile.of(step.release or ""), exactly_once=exactly_once)
-    return Reader(state, seen)
+    return WorkerView(state, seen)
 
 
-def check_tasks(reader: Reader, whole: dict[str, Any]) -> None:
+def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
     """The shared column `tasks`."""
     shared = LOOKS["connectors"].first
     assert shared is not None
@@ -76,7 +76,7 @@ def check_tasks(reader: Reader, whole: dict[str, Any]) -> None:
         assert counts[printable(name)] == str(len(answer["info"]["tasks"]))
 
 
-def check_statuses(reader: Reader, whole: dict[str, Any]) -> None:
+def check_statuses(reader: WorkerView, whole: dict[str, Any]) -> None:
     """The view `status`, row by row; it has no row more for any of these connectors."""
     cells = LOOKS["status"].cells(reader)
     for name, answer in whole.items():

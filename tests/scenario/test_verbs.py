@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.scenario.parse import BadScenario
+from controlplane.scenario.scenario_file import BadScenario
 from controlplane.scenario.verbs import VERBS
 from tests.scenario.playing import NAME, played, printed
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from tests.tidy.source import Offence, Source
 
 STATUS_HOME = "controlplane/rest/errors.py"
-RELEASE_HOME = "controlplane/core/profiles.py"
+RELEASE_HOME = "controlplane/core/releases/profiles.py"
 STATUSES = {int(status) for status in HTTPStatus if status >= HTTPStatus.OK}
 STATUS_NAME = re.compile(r"status|code|http", re.IGNORECASE)
 RELEASE = re.compile(r"\d+\.\d+(\.\d+)?|kip")

@@ -1,4 +1,4 @@
-"""What a worker, or our validation, says of a config: short, and easily compared."""
+"""Answers to a config by a worker or by our validation: short, and easily compared."""
 
 import hashlib
 import json
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core.context import Context, Worker
+from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plan import Reason
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import Validation, refusal, validate
 from controlplane.plugins import catalogued
 from tests.documentation import digest_of_all
@@ -19,11 +19,11 @@ from tests.validation.cases import APACHE, JSON, Config
 
 FILE = Path(__file__).parent / "recorded.jsonl"
 CLASSES_FILE = Path(__file__).parent / "recorded-classes.jsonl"
-"""Of the configs of `class_cases`."""
+"""Recorded answers to the configs of `class_cases`."""
 CODES = {Reason.INVALID: 400, Reason.FAILED: 500}
 
-WORKER = Worker(key_converter=JSON, value_converter=JSON)
-"""Of the settings that were recorded with, those that validation depends on."""
+WORKER = DecisionSettings(key_converter=JSON, value_converter=JSON)
+"""Recorded settings of the worker that validation depends on."""
 
 CONNECTORS = (
     *(f"{APACHE}file.FileStream{kind}Connector" for kind in ("Source", "Sink")),
@@ -62,7 +62,7 @@ def context_of(
 
 
 def ours(config: Config, context: Context) -> Answer:
-    """What we say, as a worker of the context's release; what is right is not posted."""
+    """Our answer, as a worker of the context's release; valid configs are not posted."""
     found = validate(config, context)
     answer = Answer(None, None)
     if isinstance(found, Validation):
@@ -97,7 +97,7 @@ class Recorded(NamedTuple):
 
 
 def read(file: Path = FILE) -> list[Recorded]:
-    """Everything that was recorded."""
+    """All recorded answers."""
     return [_line(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 

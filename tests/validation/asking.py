@@ -34,11 +34,11 @@ BUSY = httpx.codes.CONFLICT
 PAUSE_S = 0.2
 
 CACHED = "org.apache.kafka.connect.errors.ConnectException: "
-"""From 4.1 on a worker that is asked a second time puts the exception's class in front."""
+"""From 4.1 on, a worker that is asked a second time puts the exception's class in front."""
 
 
 async def ask(rest: httpx.AsyncClient, config: Config) -> Answer:
-    """What a worker says. A config that is right is not posted: nothing shall run."""
+    """Answer of a worker. A valid config is not posted, so that nothing runs."""
     plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
     validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
     found = validated.json()

@@ -87,7 +87,7 @@ def cases() -> Iterator[Config]:
 
 
 def cases_of(release: str) -> list[Config]:
-    """Those of which a worker of this release can be asked."""
+    """Cases that a worker of this release can answer."""
     return [
         config
         for config in cases()

@@ -15,12 +15,12 @@ NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER
 
 @pytest.fixture(scope="module")
 def recorded() -> list[Recorded]:
-    """What was recorded."""
+    """Recorded answers."""
     return read(CLASSES_FILE)
 
 
 def is_different(config: Config) -> bool:
-    """Whether we refuse a class in other words than workers, which accept some before 3.7."""
+    """True if we refuse a class in other words than workers, which accept some before 3.7."""
     return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
 
 

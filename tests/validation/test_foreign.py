@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.context import Context
 from controlplane.core.plan import Reason, Rejected
-from controlplane.core.validation import Failure, refusal, validate
+from controlplane.core.validation import ValidationFailure, refusal, validate
 from tests.validation.answers import context_of
 from tests.validation.cases import SINK, SOURCE, Config, cases
 
@@ -29,11 +29,11 @@ values = st.one_of(
     context=st.sampled_from(CONTEXTS),
 )
 def test_everything_is_answered(config: Config, more: dict[str, Any], context: Context) -> None:
-    """And what is refused is what has errors."""
+    """Every config has an answer, and is refused exactly if it has errors."""
     asked = config | more
     found = validate(asked, context)
     refused = refusal(asked, context)
-    is_wrong = isinstance(found, Failure) or found.error_count > 0
+    is_wrong = isinstance(found, ValidationFailure) or found.error_count > 0
     assert (refused is not None) == is_wrong
 
 
@@ -51,7 +51,7 @@ def test_everything_is_answered(config: Config, more: dict[str, Any], context: C
 def test_what_is_no_text_is_read_as_text(
     config: Mapping[str, Any], key: str, value: object, told: str | None
 ) -> None:
-    """As Java would write it."""
+    """A value that is no text is converted as Java does."""
     refused = refusal({**config, key: value}, context_of("3.9.1"))
     if told is None:
         assert refused is None
@@ -59,3 +59,10 @@ def test_what_is_no_text_is_read_as_text(
         assert isinstance(refused, Rejected)
         assert refused.reason is Reason.INVALID
         assert told in (refused.text or "")
+
+
+def test_a_null_under_a_key_that_the_release_lacks_is_refused() -> None:
+    """`connector.plugin.version` came with 4.1; 3.9 refuses its null as that of any key."""
+    found = validate({**SOURCE, "connector.plugin.version": None}, context_of("3.9.1"))
+    assert not isinstance(found, ValidationFailure)
+    assert found.error_count == 1

@@ -1,6 +1,6 @@
-"""What a real worker 3.9.1 said to configs, request by request: we say the same, to the letter.
+"""Replays requests to a real worker 3.9.1: our answers are equal, to the letter.
 
-The documentation of keys is compared with a catalogue that was harvested from Kafka's jars.
+The documentation of keys is compared with a catalogue harvested from Kafka's jars.
 """
 
 import json
@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 
-from controlplane.core.context import Context, Worker
-from controlplane.core.java import trim
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.java.java_library import trim
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
-from controlplane.core.validation import Failure, refusal, validate
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.validation import ValidationFailure, refusal, validate
 from controlplane.plugins import catalogued
 from tests.documentation import without_sentences
 from tests.harvested import with_documentation
@@ -28,7 +28,7 @@ VALIDATIONS = (
     *("Connector configuration is invalid", "Connector config {", "Failed to find any class"),
     *("Instantiation error", "Invalid value ", "Could not read properties"),
 )
-"""How the text begins that validation refuses with; other texts tell of other things."""
+"""Beginning of the refusals by validation; other texts have other causes."""
 
 PROVIDED = {1898, 1899, 1900, 1901, 1903, 1904}
 """Here a provider fills in values from a file. We do not read secrets, and believe the rest."""
@@ -37,7 +37,7 @@ ROWS = 250
 """So many requests in the file are about validation: a filter that lost some would be noticed."""
 
 
-class Row(NamedTuple):
+class ProbeRow(NamedTuple):
     """A request and its answer."""
 
     number: int
@@ -52,15 +52,15 @@ class Row(NamedTuple):
 class Probes(NamedTuple):
     """Requests about configs, and the workers that they were sent to."""
 
-    rows: list[Row]
-    workers: Mapping[str, Worker]
+    rows: list[ProbeRow]
+    workers: Mapping[str, DecisionSettings]
     listed: list[Any]
     """Entries of the catalogue."""
 
 
 @pytest.fixture(scope="module")
 def probes(shared: Path, histories: Path) -> Probes:
-    """What was recorded."""
+    """Recorded answers."""
     lines = (shared / "probes" / "probe-3.9.1.jsonl").read_text(encoding="utf-8").split("\n")
     told = [json.loads(line) for line in lines[1:] if line]
     workers = {
@@ -73,9 +73,9 @@ def probes(shared: Path, histories: Path) -> Probes:
     return Probes(rows, workers, _listed(answers, histories))
 
 
-def _worker(told: Mapping[str, str]) -> Worker:
+def _worker(told: Mapping[str, str]) -> DecisionSettings:
     providers = told.get("config.providers", "")
-    return Worker(
+    return DecisionSettings(
         group_id=f"{told.get('cluster', 'connect')}-cluster",
         override_policy=told.get("connector.client.config.override.policy"),
         exactly_once_source=told.get("exactly.once.source.support") == "enabled",
@@ -84,7 +84,7 @@ def _worker(told: Mapping[str, str]) -> Worker:
 
 
 def _listed(answers: Mapping[Any, Any], histories: Path) -> list[Any]:
-    """As the worker told of them; what it cannot tell is in the histories' catalogue."""
+    """Plugins as the worker listed them; the catalogue of the histories has the rest."""
     listed = json.loads(answers["/connector-plugins?connectorsOnly=false"])
     known = json.loads((histories / "catalogue.json").read_bytes())[0]
     keys = {key["name"]: key for key in known["config"]}
@@ -93,7 +93,7 @@ def _listed(answers: Mapping[Any, Any], histories: Path) -> list[Any]:
     return [known | {"config": config} if one["class"] == known["class"] else one for one in listed]
 
 
-def _about_configs(told: Mapping[str, Any]) -> Iterator[Row]:
+def _about_configs(told: Mapping[str, Any]) -> Iterator[ProbeRow]:
     path = (told.get("path") or "").partition("?")[0].rstrip("/")
     config = path == "/connectors" or path.endswith(("/config", "/config/validate"))
     if told["method"] not in {"POST", "PUT"} or not config or not told.get("body"):
@@ -103,12 +103,12 @@ def _about_configs(told: Mapping[str, Any]) -> Iterator[Row]:
         answer = json.loads(told["answer"])
     except json.JSONDecodeError:
         return
-    row = Row(told["n"], told["world"], told["method"], path, body, told["status"], answer)
+    row = ProbeRow(told["n"], told["world"], told["method"], path, body, told["status"], answer)
     if isinstance(_config(row), dict) and _of_validation(row):
         yield row
 
 
-def _config(row: Row) -> Any:
+def _config(row: ProbeRow) -> Any:
     """The config of a request, with its name; None if it has none that is one."""
     config = row.body
     if row.path == "/connectors":
@@ -123,8 +123,8 @@ def _config(row: Row) -> Any:
     return texts | {"name": trim(name or "")} if not isinstance(name, dict | list) else None
 
 
-def _of_validation(row: Row) -> bool:
-    """Whether validation has said what was answered, or has said nothing."""
+def _of_validation(row: ProbeRow) -> bool:
+    """True if validation gave the recorded answer, or none."""
     if row.path.endswith("/validate"):
         words = row.answer.get("message", "")
         return "configs" in row.answer or words.partition(": ")[2].startswith(VALIDATIONS)
@@ -133,20 +133,20 @@ def _of_validation(row: Row) -> bool:
     return str(row.answer["message"]).startswith(VALIDATIONS)
 
 
-def _ours(row: Row, workers: Mapping[str, Worker], plugins: Plugins) -> Any:
-    """What we would have answered; None for a config that is right."""
+def _ours(row: ProbeRow, workers: Mapping[str, DecisionSettings], plugins: Plugins) -> Any:
+    """Our answer; None for a valid config."""
     profile, worker = Profile.of("3.9.1"), workers[row.world]
     context = Context(profile=profile, worker=worker, plugins=plugins)
     if not row.path.endswith("/validate"):
         refused = refusal(_config(row), context)
         return None if refused is None else (CODES[refused.reason], refused.text)
     found = validate(_config(row), context)
-    if isinstance(found, Failure):
+    if isinstance(found, ValidationFailure):
         return 500, f"{found.thrown}: {found.text}"
     return msgspec.json.decode(msgspec.json.encode(found))
 
 
-def _theirs(row: Row) -> Any:
+def _theirs(row: ProbeRow) -> Any:
     if "configs" in row.answer:
         return row.answer
     return (row.status, row.answer["message"]) if row.status in {400, 500} else None
@@ -158,7 +158,7 @@ def _plain(answer: Any) -> str:
 
 
 def test_same_answers(probes: Probes) -> None:
-    """To every request; of whole results everything but the documentation of keys is compared."""
+    """Every request; whole results are compared without the documentation of keys."""
     assert len(probes.rows) == ROWS
     plugins = catalogued(json.dumps(probes.listed).encode())
     differing = {

@@ -58,7 +58,7 @@ DIFFERENT: tuple[tuple[Config, tuple[str, ...], str], ...] = (
         "which versions a config asks for is not looked at",
     ),
 )
-"""Where we say something else: the config, the releases, and why."""
+"""Known differences: the config, the releases, and the reason."""
 
 MIRRORED_SINCE = "3.4.1"
 """Before, MirrorMaker's connectors shared one definition: their keys are known, not their order."""
@@ -66,7 +66,7 @@ MIRRORED_SINCE = "3.4.1"
 
 @pytest.fixture(scope="module")
 def recorded() -> list[Recorded]:
-    """What was recorded."""
+    """Recorded answers."""
     return read()
 
 
@@ -83,7 +83,7 @@ def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
 
 
 def test_same_answers(recorded: list[Recorded], context: Context) -> None:
-    """To each config, but for the listed ones and for the documentation of keys."""
+    """Every config but the listed ones; results are compared without documentation."""
     release = context.profile.release
     differing = [
         one.config
@@ -119,7 +119,7 @@ def test_documentation_is_kafkas_with_a_harvested_catalogue(
 
 
 def test_old_mirrors_are_refused_alike(recorded: list[Recorded], context: Context) -> None:
-    """Where the whole result is not the same, what is refused is, in the same words."""
+    """If whole results differ, refusals are still equal."""
     release = context.profile.release
     mirrors = [one for one in recorded if _old_mirror(one.config, release)]
     known = [config for config, _, _ in DIFFERENT]

@@ -1,14 +1,14 @@
-"""What is believed because nobody here can know it, and what is refused all the same."""
+"""Configs that are taken on trust because nothing here can check them, and those still refused."""
 
 import json
 
 import pytest
 
-from controlplane.core.context import Context, Worker
+from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.plugins import UNCHECKED
-from controlplane.core.profiles import Profile
-from controlplane.core.validation import Failure, refusal, validate
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.validation import ValidationFailure, refusal, validate
 from controlplane.plugins import catalogued
 from tests.validation.cases import SINK, SOURCE, Config
 
@@ -21,12 +21,12 @@ def context(
 ) -> Context:
     """A worker with these plugins."""
     plugins = catalogued(json.dumps(listed).encode(), trusting=trusting)
-    worker_of = Worker(**worker)  # type: ignore[arg-type]
+    worker_of = DecisionSettings(**worker)  # type: ignore[arg-type]
     return Context(profile=Profile.of(release), worker=worker_of, plugins=plugins)
 
 
 def text(config: Config, where: Context) -> str:
-    """What a refusal says."""
+    """Text of a refusal."""
     refused = refusal(config, where)
     assert isinstance(refused, Rejected)
     assert refused.text is not None
@@ -35,7 +35,7 @@ def text(config: Config, where: Context) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
-    """And a config may hold what it wants: nobody knows better."""
+    """Its config may hold anything."""
     where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
@@ -56,7 +56,7 @@ def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
 
 
 def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None:
-    """With the connectors that there are, as a worker lists them."""
+    """The error lists the available connectors, as a worker does."""
     for release, reason in (("3.9.1", Reason.FAILED), ("4.0.2", Reason.FAILED)):
         refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))
         assert refused is not None
@@ -137,14 +137,14 @@ def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
     ],
 )
 def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -> None:
-    """What a policy allows, and what a worker does that is told of none."""
+    """Effect of a policy, and of a worker without one."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     where = context(listed, release=release, override_policy=policy)
     found = validate(
         SOURCE | {"producer.override.acks": "all", "producer.override.sasl.mechanism": "PLAIN"},
         where,
     )
-    assert not isinstance(found, Failure)
+    assert not isinstance(found, ValidationFailure)
     shown = policy or "None"
     assert sorted(found.errors) == [
         f"The '{shown}' policy does not allow '{name}' to be overridden in the connector "
@@ -154,7 +154,7 @@ def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -
 
 
 def test_a_sink_may_not_read_in_the_workers_group() -> None:
-    """By its name, or by what its consumer is told."""
+    """By its name, or by the override for its consumer."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
     where = context(listed, group_id="connect-orders")
     assert "Consumer group for sink connector named orders conflicts with Connect" in text(

@@ -1,5 +1,1 @@
-"""`controlplane inspect`: one module per way of looking at a log."""
-
-from controlplane.cli.inspect.command import inspect
-
-__all__ = ["inspect"]
+"""`controlplane inspect`: one module per view of a log."""

@@ -4,27 +4,27 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli.inspect.facts import Facts, all_facts
-from controlplane.cli.inspect.unreadable import Unreadable, places_of, unreadable
-from controlplane.cli.printing import print_json, say
-from controlplane.cli.sources import Source
-from controlplane.cli.tables import table
+from controlplane.cli.inspect.connector_facts import ConnectorFacts, all_facts
+from controlplane.cli.inspect.unreadable_summary import UnreadableSummary, places_of, unreadable
+from controlplane.cli.opened_log import InputLog
 from controlplane.core import views
-from controlplane.core.evolve import Fold
+from controlplane.core.fold import Fold
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import KIP, Profile
-from controlplane.core.safe_text import count
-from controlplane.core.shown_records import place
+from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.record_text import place
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 
 UNREADABLE_SHOWN = 5
-"""How many unreadable records are named in the table view; JSON has all that were kept."""
+"""Unreadable records that the table view names; JSON has all that were kept."""
 
 _HEADS = ("CONNECTOR", "TYPE", "CLASS", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
 _SPARE = ("CLASS", "TYPE", "TASKS")
 
 
-async def show(source: Source, profile: Profile, plugins: Plugins, output: str) -> None:
+async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str) -> None:
     """Print the connectors of a log."""
     state = await source.state(profile)
     fold = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
@@ -44,20 +44,20 @@ async def show(source: Source, profile: Profile, plugins: Plugins, output: str) 
     say(f"read up to {vector(source)}")
 
 
-def heading(profile: Profile, source: Source, does: str = "sees") -> str:
-    """Whose view it is, and of what."""
+def heading(profile: Profile, source: InputLog, does: str = "sees") -> str:
+    """Headline of a view: release, log and end offsets."""
     support = " with exactly-once support" if source.exactly_once else ""
     release = profile.release
     worker = "our own worker (kip)" if release == KIP else f"a worker of {release}"
     return f"{worker}{support} {does} {source.where}"
 
 
-def vector(source: Source) -> str:
-    """How far a log was read, such that `--as-of` takes it."""
+def vector(source: InputLog) -> str:
+    """End offsets up to which a log was read, in the form that `--as-of` takes."""
     return msgspec.json.encode({topic: list(ends) for topic, ends in source.stop.items()}).decode()
 
 
-def _remarks(found: Unreadable, topics: Topics) -> list[str]:
+def _remarks(found: UnreadableSummary, topics: Topics) -> list[str]:
     """Lines on the records that the worker cannot read, or ignores: how many, the first, why."""
     if not found.count:
         return []
@@ -68,7 +68,7 @@ def _remarks(found: Unreadable, topics: Topics) -> list[str]:
     return lines + ([f"  … and {more} more; -o json names them"] if more else [])
 
 
-def _print_rows(rows: list[Facts]) -> None:
+def _print_rows(rows: list[ConnectorFacts]) -> None:
     heads: tuple[str, ...] = _HEADS
     troubled = {number: "yellow" for number, row in enumerate(rows) if row.flags}
     failed = {
@@ -83,7 +83,7 @@ def _print_rows(rows: list[Facts]) -> None:
 
 
 def _document(
-    source: Source, found: Unreadable, state: ClusterState, rows: list[Facts]
+    source: InputLog, found: UnreadableSummary, state: ClusterState, rows: list[ConnectorFacts]
 ) -> dict[str, Any]:
     return source.about | {
         "profile": state.profile.release,

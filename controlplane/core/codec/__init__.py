@@ -1,7 +1,7 @@
-"""(key, value) bytes ↔ record, per topic. Decoding is total: any bytes in, a record or `Invalid`.
+"""Codec between (key, value) bytes and records, per topic. Decoding is total.
 
-What is accepted depends on the release (`Profile`): decoding answers what *that* worker would make
-of the bytes. Encoding gives the bytes that it would write.
+Any bytes decode to a record or to `Invalid`. The result depends on the release (`Profile`): it is
+the one that a worker of that release gets. Encoding gives the bytes that such a worker writes.
 """
 
 from controlplane.core.codec.commands import decode_command, encode_command

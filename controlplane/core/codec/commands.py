@@ -1,4 +1,4 @@
-"""Records of the command topic: tagged, versioned JSON of our own. The key is the command's id."""
+"""Codec of our command topic: tagged, versioned JSON. The key is the command's id."""
 
 import json
 
@@ -9,11 +9,11 @@ from controlplane.core.records import CommandRecord, Invalid
 _DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
 _ENCODER = msgspec.json.Encoder()
 _VERSION = 1
-"""Fields may be added without a new version; a change of meaning needs one."""
+"""Version of the format. New fields keep it; a change of meaning needs a new one."""
 
 
 def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | Invalid | None:
-    """A record of the command topic; None for a tombstone (retention by hand)."""
+    """Decode a record of the command topic; None: a tombstone, from manual retention."""
     if value is None:
         return None
     try:
@@ -33,17 +33,17 @@ def _decoded(value: bytes) -> CommandRecord:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Half a surrogate pair, which msgspec refuses: configs of connectors may hold any.
+        # msgspec refuses half a surrogate pair, but a connector config may contain one.
         record: CommandRecord = msgspec.convert(json.loads(value), CommandRecord)
         return record
 
 
 def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
-    """Key and value of a record of the command topic."""
+    """Encode a record of the command topic to key and value."""
     key = record.command_id.encode("utf-8", "surrogatepass")
     try:
         return key, _ENCODER.encode(record)
     except UnicodeEncodeError:
-        # Half a surrogate pair again, as an escape.
+        # Half a surrogate pair, written as an escape.
         text = json.dumps(msgspec.to_builtins(record), separators=(",", ":"))
         return key, text.encode("ascii")

@@ -1,12 +1,11 @@
-"""Records of the config topic. Kafka: `KafkaConfigBackingStore` (0.9: `KafkaConfigStorage`)."""
+"""Codec of the config topic. Kafka: `KafkaConfigBackingStore` (0.9: `KafkaConfigStorage`)."""
 
 from base64 import b64encode
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from controlplane.core import java, javajson
-from controlplane.core.profiles import Profile
+from controlplane.core.java import java_library, json_converter
 from controlplane.core.records import (
     ConfigRecord,
     ConnectorConfig,
@@ -20,36 +19,37 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
+from controlplane.core.releases.profiles import Profile
 
 NULL_POINTER = "NullPointerException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 STACK_OVERFLOW = "StackOverflowError"
 CONNECT = "ConnectException"
 
-Decoder = Callable[[str, Any, Profile], ConfigRecord | Invalid]
+DecodeKind = Callable[[str, Any, Profile], ConfigRecord | Invalid]
 
 
 def decode_config(
     key: bytes | None, value: bytes | None, profile: Profile
 ) -> ConfigRecord | Invalid:
-    """What a worker of this release reads in a record of its config topic.
+    """Decode a record of the config topic as a worker of this release does.
 
-    The value is decoded before the key is looked at, as Kafka does: a value that is no JSON is
-    skipped whatever its key, and the config offset does not move.
+    The value is decoded before the key is read, as in Kafka. So a value that is no JSON is skipped
+    whatever its key is, and the worker's config offset does not move.
     """
     try:
-        content = None if value is None else javajson.decode(value, profile)
-    except javajson.Undecodable as error:
+        content = None if value is None else json_converter.decode(value, profile)
+    except json_converter.Undecodable as error:
         return Invalid(f"undecodable value: {error}", advances=False, about=_text(key))
-    except javajson.StackOverflow as error:
+    except json_converter.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    return _by_prefix(java.decode_key(key), content, profile)
+    return _by_prefix(java_library.decode_key(key), content, profile)
 
 
 def _text(key: bytes | None) -> str:
-    return "" if key is None else java.decode_key(key)
+    return "" if key is None else java_library.decode_key(key)
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
@@ -76,7 +76,7 @@ _TASK_POISONS = attrgetter("task_properties_required")
 def _properties(
     key: str, content: Any, profile: Profile, poisons: Callable[[Profile], bool]
 ) -> dict[str, Any] | Invalid:
-    """The properties; `poisons` is asked, where there are none, whether that is poison."""
+    """The properties of a value; without any, `poisons` decides if the record is poison."""
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     properties = content.get("properties")
@@ -88,8 +88,8 @@ def _properties(
 
 def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
     key = f"task-{rest}"
-    parts = java.split_dashes(key)
-    task = java.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
+    parts = java_library.split_dashes(key)
+    task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
     if task is None:
         return Invalid("task id cannot be parsed", about=key)
     if content is None:
@@ -106,7 +106,7 @@ def _target(name: str, content: Any, profile: Profile) -> ConfigRecord | Invalid
         return TargetState(name, None)
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
-    # A string under state.v2 settles it, also when it is unknown: there is no way back to `state`.
+    # A string under state.v2 decides, even an unknown one: there is no fallback to `state`.
     wanted = content.get("state.v2") if profile.target_state_v2 else None
     if not isinstance(wanted, str):
         wanted = content.get("state")
@@ -133,18 +133,18 @@ def _count(key: str, content: Any, field: str) -> int | Invalid:
     number = content.get(field)
     if type(number) is not int:
         return Invalid(f"{field} is missing or not an integer", CONNECT, about=key)
-    return java.narrow_int(number)
+    return java_library.narrow_int(number)
 
 
 def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=_SESSION_KEY)
-    # Kafka looks at one field after the other, so the first that is wrong decides what happens.
+    # Kafka checks the fields in this order, so the first wrong one decides the fate.
     missing = NULL_POINTER if profile.session_key_fields_required else None
     secret = content.get("key")
     if not isinstance(secret, str):
         return _bad_session_key("key", secret, missing)
-    decoded = java.decode_base64(secret)
+    decoded = java_library.decode_base64(secret)
     if decoded is None:
         return Invalid("key is not base64", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
     algorithm, created = content.get("algorithm"), content.get("creation-timestamp")
@@ -185,9 +185,9 @@ _TASK_KEY_PARTS = 3
 _TARGETS_V1 = ("STARTED", "PAUSED")
 _TARGETS_V2 = ("STARTED", "PAUSED", "STOPPED")
 
-# No prefix begins another (`task-` and `tasks-fencing-` part at the fifth letter), so the order
-# does not matter and no connector name can turn a record into one of another kind.
-_KINDS: tuple[tuple[str, Callable[[Profile], bool], Decoder], ...] = (
+# No prefix begins another (`task-` and `tasks-fencing-` differ at the fifth letter). So the order
+# is irrelevant, and no connector name can turn a record into one of another kind.
+_KINDS: tuple[tuple[str, Callable[[Profile], bool], DecodeKind], ...] = (
     ("target-state-", lambda profile: profile.target_states, _target),
     ("connector-", lambda _: True, _connector),
     ("task-", lambda _: True, _task),
@@ -200,14 +200,14 @@ _KINDS: tuple[tuple[str, Callable[[Profile], bool], Decoder], ...] = (
 
 
 def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Key and value as a worker of this release writes them, to the byte.
+    """Encode a config record to key and value, to the byte as a worker of this release does.
 
-    A kind that the release does not have is written as later ones do: who writes what is decided
-    elsewhere.
+    A kind of record that the release lacks is written as later releases do. The caller decides
+    which kinds it writes.
     """
     key, content = _content(record, profile)
-    value = None if content is None else javajson.encode(content)
-    return java.encode_key(key), value
+    value = None if content is None else json_converter.encode(content)
+    return java_library.encode_key(key), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

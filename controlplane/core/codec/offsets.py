@@ -1,30 +1,30 @@
-"""Records of the offsets topics. Kafka: `OffsetUtils`, `OffsetStorageReaderImpl`.
+"""Codec of the offsets topics. Kafka: `OffsetUtils`, `OffsetStorageReaderImpl`.
 
-The identity of an offset is its raw key. What the key *says* matters only to those who list the
-partitions of a connector, so decoding is separate, and lazy.
+The identity of an offset is its raw key. The decoded key is needed only to list the partitions of a
+connector, so decoding is separate and lazy.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.core import javajson
-from controlplane.core.profiles import Profile
+from controlplane.core.java import json_converter
 from controlplane.core.records import Invalid, SourcePartition
+from controlplane.core.releases.profiles import Profile
 
-Identity = tuple[str, tuple[Any, ...]]
-"""A connector and one of its partitions, equal where Java's maps are equal."""
+PartitionIdentity = tuple[str, tuple[Any, ...]]
+"""A connector and one of its source partitions, equal under Java's equality."""
 
 
 def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | Invalid:
-    """Whose offset it is, for which source partition: `["<connector>",{...}]`."""
+    """Decode an offset's key, `["<connector>",{...}]`, to its connector and source partition."""
     if key is None:
         return Invalid("null key")
     try:
-        content = javajson.decode(key, profile)
-    except javajson.Undecodable as error:
+        content = json_converter.decode(key, profile)
+    except json_converter.Undecodable as error:
         thrown = "DataException" if profile.offset_key_loses_batch else None
         return Invalid(f"undecodable key: {error}", thrown)
-    except javajson.StackOverflow as error:
+    except json_converter.StackOverflow as error:
         return Invalid(str(error), "StackOverflowError")
     if not isinstance(content, list) or len(content) != 2:
         return Invalid("key is not a pair")
@@ -38,12 +38,12 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
 
 
 def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | Invalid | None:
-    """A source offset; None where there is none. Nested values are refused, as for a task."""
+    """Decode a source offset; None: no offset. Nested values are invalid, as for a task."""
     if value is None:
         return None
     try:
-        content = javajson.decode(value, profile)
-    except (javajson.Undecodable, javajson.StackOverflow) as error:
+        content = json_converter.decode(value, profile)
+    except (json_converter.Undecodable, json_converter.StackOverflow) as error:
         return Invalid(f"undecodable value: {error}")
     if content is None:
         return None
@@ -55,24 +55,24 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
 
 
 def is_flat(content: Mapping[str, Any]) -> bool:
-    """Whether all fields are of primitive types, as in partitions and offsets that Connect writes.
+    """True if all fields are primitive, as in partitions and offsets that Connect writes.
 
-    A worker looks for no offset of another partition, though it lists it
+    A worker lists other partitions, but never looks up their offsets
     (`OffsetUtils#validateFormat`).
     """
     return not any(isinstance(field, dict | list) for field in content.values())
 
 
-def identity(subject: SourcePartition) -> Identity:
-    """What Java compares: `1`, `1.0` and `true` differ, the order of fields does not count."""
+def identity(subject: SourcePartition) -> PartitionIdentity:
+    """Identity of a partition in Java: `1`, `1.0` and `true` differ, field order does not count."""
     return subject.connector, frozen(subject.partition)
 
 
 def frozen(value: Any) -> tuple[Any, ...]:
-    """A hashable form of a JSON value that is equal where Java's objects are: kinds and values.
+    """Hashable form of a JSON value; two are equal if Java's objects are, kinds included.
 
-    It is flat (each object and list is followed by its parts) because keys may be nested so deeply
-    that hashing or comparing a nested form would overflow the stack.
+    The form is flat, each container before its members. Keys may be nested so deeply that hashing
+    or comparing a nested form would overflow the stack.
     """
     flat: list[Any] = []
     waiting = [value]
@@ -92,13 +92,13 @@ def frozen(value: Any) -> tuple[Any, ...]:
 
 
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
-    """The key as a worker writes it of a partition that it has read: fields in HashMap order."""
-    return javajson.encode_hash_order([connector, partition])
+    """Encode a partition that a worker has read as its key: fields in HashMap order."""
+    return json_converter.encode_hash_order([connector, partition])
 
 
 def encode_offset(
     connector: str, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
 ) -> tuple[bytes, bytes | None]:
-    """Key and value as a task writes them, fields in the order given; None is a tombstone."""
-    key = javajson.encode([connector, partition])
-    return key, None if offset is None else javajson.encode(offset)
+    """Encode key and value as a task does, fields in the given order; None is a tombstone."""
+    key = json_converter.encode([connector, partition])
+    return key, None if offset is None else json_converter.encode(offset)

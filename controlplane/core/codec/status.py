@@ -1,11 +1,10 @@
-"""Records of the status topic. Kafka: `KafkaStatusBackingStore`."""
+"""Codec of the status topic. Kafka: `KafkaStatusBackingStore`."""
 
 from functools import cache
 from typing import Any
 
-from controlplane.core import java, javajson
 from controlplane.core.codec.config import NULL_POINTER, STACK_OVERFLOW
-from controlplane.core.profiles import Profile
+from controlplane.core.java import java_library, json_converter
 from controlplane.core.records import (
     ActiveTopic,
     Activity,
@@ -16,6 +15,7 @@ from controlplane.core.records import (
     StatusRecord,
     TaskStatus,
 )
+from controlplane.core.releases.profiles import Profile
 
 _CONNECTOR = "status-connector-"
 _TASK = "status-task-"
@@ -28,16 +28,16 @@ _FIRST_STATES = ("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED")
 def decode_status(
     key: bytes | None, value: bytes | None, profile: Profile
 ) -> StatusRecord | Invalid:
-    """What a worker of this release reads in a record of its status topic.
+    """Decode a record of the status topic as a worker of this release does.
 
-    Unlike in the config topic only Kafka's null is a tombstone: JSON `null` is malformed, and all
-    that is malformed is ignored, the previous status kept.
+    Only Kafka's null is a tombstone here, unlike in the config topic. JSON `null` is malformed. A
+    malformed record is ignored and the previous status stays.
     """
     if not profile.statuses:
         return Invalid("this release has no status topic")
     if key is None:
         return Invalid("null key", NULL_POINTER)
-    text = java.decode_key(key)
+    text = java_library.decode_key(key)
     try:
         if text.startswith(_CONNECTOR):
             return _connector(text, value, profile)
@@ -47,15 +47,15 @@ def decode_status(
             return _topic(text, value, profile)
     except _MalformedError as error:
         return Invalid(str(error), about=text)
-    except javajson.Undecodable as error:
+    except json_converter.Undecodable as error:
         return Invalid(f"undecodable value: {error}", about=text)
-    except javajson.StackOverflow as error:
+    except json_converter.StackOverflow as error:
         return Invalid(str(error), STACK_OVERFLOW, about=text)
     return Invalid("unknown key", about=text)
 
 
 class _MalformedError(Exception):
-    """A field is missing or of a wrong type."""
+    """A field is missing or has a wrong type."""
 
 
 def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
@@ -66,8 +66,8 @@ def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord 
 
 
 def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
-    parts = java.split_dashes(key)
-    task = java.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
+    parts = java_library.split_dashes(key)
+    task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
     if task is None:
         return Invalid("task id cannot be parsed", about=key)
     name = "-".join(parts[2:-1])
@@ -75,7 +75,7 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 
 def _status(value: bytes, profile: Profile) -> Status:
-    content = _object(javajson.decode(value, profile), "value")
+    content = _object(json_converter.decode(value, profile), "value")
     known = _states(profile.status_restarting, profile.status_stopped)
     name = content.get("state")
     state = known.get(name) if isinstance(name, str) else None
@@ -86,7 +86,7 @@ def _status(value: bytes, profile: Profile) -> Status:
         state,
         _optional_text(content, "trace"),
         _optional_text(content, "worker_id"),
-        java.narrow_int(generation),
+        java_library.narrow_int(generation),
         _optional_text(content, "version") if profile.status_version else None,
     )
 
@@ -100,19 +100,19 @@ def _states(restarting: bool, stopped: bool) -> dict[str, State]:
 def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
     colon = key.find(":")
     topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
-    # Kafka skips the separator by its length and never compares it: any eleven UTF-16 units do.
-    separated = java.substring(key[colon:], len(_TOPIC_SEPARATOR)) if colon >= 0 else None
+    # Kafka skips the separator by its length without comparing it: any eleven UTF-16 units pass.
+    separated = java_library.substring(key[colon:], len(_TOPIC_SEPARATOR)) if colon >= 0 else None
     connector = separated or ""
     if not topic or not connector:
         return Invalid("no topic or no connector name", about=key)
     if value is None:
         return ActiveTopic(connector, topic, None)
-    content = _object(javajson.decode(value, profile), "value")
+    content = _object(json_converter.decode(value, profile), "value")
     inner = _object(content.get("topic"), "topic")
     activity = Activity(
         _text(inner, "name"),
         _text(inner, "connector"),
-        java.narrow_int(_integer(inner, "task")),
+        java_library.narrow_int(_integer(inner, "task")),
         _integer(inner, "discoverTimestamp"),
     )
     return ActiveTopic(connector, topic, activity)
@@ -146,7 +146,7 @@ def _optional_text(content: dict[str, Any], field: str) -> str | None:
 
 
 def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Key and value as a worker of this release writes them, to the byte."""
+    """Encode a status record to key and value, to the byte as a worker of this release does."""
     match record:
         case ConnectorStatus(name, status):
             key, content = f"{_CONNECTOR}{name}", _status_content(status, profile)
@@ -155,8 +155,8 @@ def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes 
         case ActiveTopic(name, topic, activity):
             key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
             content = None if activity is None else {"topic": _activity_content(activity)}
-    encoded = None if content is None else javajson.encode(content)
-    return java.encode_key(key), encoded
+    encoded = None if content is None else json_converter.encode(content)
+    return java_library.encode_key(key), encoded
 
 
 def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:

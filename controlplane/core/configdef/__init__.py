@@ -1,5 +1,5 @@
 """Kafka's config definitions: keys with types, defaults and validators (`ConfigDef`).
 
-`keys` says what a definition consists of, `values` what becomes of the text under a key, `valid`
-which values are taken, `check` what is wrong with a whole config.
+`key_definition` describes one key and `definition` a set of keys. `value_parser` parses the text
+under a key, `validators` restricts its values, and `config_check` validates a whole config.
 """

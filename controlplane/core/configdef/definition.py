@@ -1,70 +1,70 @@
-"""A config definition, made ready for the configs that are held against it (`ConfigDef`)."""
+"""A config definition, prepared for checking many configs (`ConfigDef`)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controlplane.core.configdef.checked import Checked, Findings
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.valid import check_valid
-from controlplane.core.configdef.values import FindClass, Invalid, Value, parse
+from controlplane.core.configdef.check_result import KeyCheck, KeyChecks
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.validators import check_valid
+from controlplane.core.configdef.value_parser import ConfigValue, FindClass, InvalidValue, parse
 from controlplane.core.records import Properties
 
 
-class Look(NamedTuple):
-    """A key and how often it is looked at: once for each key that it depends on.
+class KeyVisit(NamedTuple):
+    """A key and the number of times it is checked: once for each key it depends on.
 
-    Each look finds the same errors again.
+    Kafka reports the same errors again at each check.
     """
 
     key: ConfigKey
     times: int
 
-    def at(self, config: Properties, find: FindClass) -> Checked:
-        """What a config has under the key, and what is wrong with it."""
+    def at(self, config: Properties, find: FindClass) -> KeyCheck:
+        """Check a config's value under the key."""
         key, value = self.key, None
         errors: list[str] = []
         try:
             value = _value(key, config, find)
-        except Invalid as invalid:
+        except InvalidValue as invalid:
             errors.append(str(invalid))
         try:
             check_valid(key.own_name, key.valid, value)
-        except Invalid as invalid:
+        except InvalidValue as invalid:
             errors.append(str(invalid))
-        return Checked(key.name, value, tuple(errors) * self.times)
+        return KeyCheck(key.name, value, tuple(errors) * self.times)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """Keys in order, and what comes of each of them where a config says nothing of it."""
+    """Keys in order, with their results for a config that has none of them."""
 
     keys: tuple[ConfigKey, ...]
-    looks: Mapping[str, Look]
-    open_looks: tuple[Look, ...]
-    """Of keys that are looked at in any case: what is there by default hangs on which classes
-    there are."""
-    untold: Findings
-    """Of a config that says nothing, but for those. Also of keys that nobody defines, though others
-    have them as dependents."""
+    looks: Mapping[str, KeyVisit]
+    open_looks: tuple[KeyVisit, ...]
+    """Visits of keys that are checked for every config. Their default is a class, and the class
+    path decides whether it exists."""
+    untold: KeyChecks
+    """Results for an empty config, without `open_looks`. Includes keys that only `dependents` of
+    other keys name."""
 
     @classmethod
     def of(cls, keys: Iterable[ConfigKey]) -> "Definition":
-        """The definition that has these keys."""
+        """Build the definition of these keys."""
         keys = tuple(keys)
         defined = {key.name: key for key in keys}
         parents = Counter(name for key in defined.values() for name in key.dependents)
         times = Counter(key.name for key in _in_turn(defined, parents))
-        looks = {name: Look(defined[name], number) for name, number in times.items()}
-        open_looks = tuple(look for look in looks.values() if _open(look.key))
-        untold = {name: Checked(name) for name in defined}
+        looks = {name: KeyVisit(defined[name], number) for name, number in times.items()}
+        open_looks = tuple(visit for visit in looks.values() if _open(visit.key))
+        untold = {name: KeyCheck(name) for name in defined}
         for name in (name for name in parents if name not in defined):
-            told = f"{name} is referred in the dependents, but not defined."
-            untold[name] = Checked(name, errors=(told,), visible=False)
-        for name, look in looks.items():
-            if not _open(look.key):
-                untold[name] = look.at({}, lambda _key, _text: None)
+            error = f"{name} is referred in the dependents, but not defined."
+            untold[name] = KeyCheck(name, errors=(error,), visible=False)
+        for name, visit in looks.items():
+            if not _open(visit.key):
+                untold[name] = visit.at({}, lambda _key, _text: None)
         return cls(keys, looks, open_looks, untold)
 
 
@@ -73,17 +73,19 @@ def _in_turn(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[C
     looks = Counter(waiting) + parents
     while waiting:
         key = defined.get(waiting.pop())
-        if key is not None and looks[key.name]:  # a circle is gone through once
+        if key is not None and looks[key.name]:  # dependents may form a cycle: go through it once
             looks[key.name] -= 1
             yield key
             waiting += reversed(key.dependents)
 
 
-def _value(key: ConfigKey, config: Properties, find: FindClass) -> Value:
+def _value(key: ConfigKey, config: Properties, find: FindClass) -> ConfigValue:
     if key.name in config:
         return parse(key, config[key.name], find)
     if key.required:
-        raise Invalid(f'Missing required configuration "{key.name}" which has no default value.')
+        raise InvalidValue(
+            f'Missing required configuration "{key.name}" which has no default value.'
+        )
     return parse(key, key.default, find)
 
 

@@ -1,9 +1,9 @@
-"""Create, configure, patch, delete: the connector config, which is the connector.
+"""Decides create, put, patch and delete: the commands that write a connector config.
 
-What is there is decided by one record, so every plan here commits with it. A target state that the
-new connector shall have is written before it: no reader may see the connector in another one. A
-deletion goes the other way round, and for the same reason: without a config no worker starts
-anything, whatever else is still there. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
+A connector exists exactly while it has a config record, so every plan here commits with that
+record. The target state of a new connector is written before its config: no reader may see the
+connector in another state. A deletion removes the config first: without a config no worker starts
+anything, whatever else is left. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
 """
 
 from controlplane.core.commands import (
@@ -14,10 +14,10 @@ from controlplane.core.commands import (
     PutConfig,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.drafting import privileged
-from controlplane.core.decide.tasks import task_set
-from controlplane.core.decide.writable import harmful
-from controlplane.core.java import patched_hash_map
+from controlplane.core.decide.command_checks import harmful
+from controlplane.core.decide.drafts import privileged
+from controlplane.core.decide.task_configs import task_set
+from controlplane.core.java.java_library import patched_hash_map
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
     ConfigRecord,
@@ -31,11 +31,11 @@ from controlplane.core.state import ClusterState
 from controlplane.core.validation import refusal
 
 COMMIT_POINT = "config"
-"""The step with which a connector is there, is another, or is gone."""
+"""Step that makes the connector appear, change or disappear."""
 
 
 def create(state: ClusterState, command: CreateConnector, context: Context) -> Plan | Rejected:
-    """A connector that was not there before, in the state that is wished for (KIP-980)."""
+    """Create a connector in the requested state (KIP-980)."""
     config = config_to_create(state, command, context)
     if isinstance(config, Rejected):
         return config
@@ -44,7 +44,7 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> P
 
 
 def put(state: ClusterState, command: PutConfig, context: Context) -> Plan | Rejected:
-    """The whole config of a connector; one that is not there is created."""
+    """Replace the config of a connector, or create the connector."""
     name = command.connector
     config = _valid(state, name, command.config, context)
     if isinstance(config, Rejected):
@@ -56,7 +56,7 @@ def put(state: ClusterState, command: PutConfig, context: Context) -> Plan | Rej
 
 
 def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan | Rejected:
-    """The config that is there, with some keys changed (KIP-477)."""
+    """Change some keys of the present config (KIP-477)."""
     name = command.connector
     if not context.profile.patches_configs:
         return Rejected(Reason.NOT_OFFERED, None)
@@ -72,7 +72,7 @@ def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan |
 
 
 def delete(state: ClusterState, command: DeleteConnector, context: Context) -> Plan | Rejected:
-    """Config and target state are gone, even where the latter never was; offsets stay."""
+    """Remove config and target state, even if there is no target state; offsets stay."""
     name = command.connector
     if name not in state.config.connectors:
         return not_found(command)
@@ -85,9 +85,9 @@ def delete(state: ClusterState, command: DeleteConnector, context: Context) -> P
 def config_to_create(
     state: ClusterState, command: CreateConnector, context: Context
 ) -> Properties | Rejected:
-    """The config as it is written, or why there can be no such connector.
+    """Config to write for a new connector, or the refusal.
 
-    That it is wrong is told before that the name is taken.
+    An invalid config is reported before a name that is taken.
     """
     profile, name = context.profile, command.connector
     unknown_state = command.initial_state is not None and not profile.creates_in_state
@@ -101,30 +101,31 @@ def config_to_create(
 
 
 def creation(
-    state: ClusterState, name: str, config: Properties, wanted: Target | None, context: Context
+    state: ClusterState, name: str, config: Properties, target: Target | None, context: Context
 ) -> tuple[Step, ...]:
-    """The records of a new connector.
+    """Steps that write a new connector.
 
-    An older target state of that name counts as soon as the config is there. Releases let it
-    (`inherits_target_state`); we take it away, unless a new one stands in its place anyway.
+    A target state left by an earlier connector of that name takes effect with the new config.
+    Releases accept that (`inherits_target_state`); `kip` removes it, unless a requested state
+    replaces it.
     """
     records: dict[str, ConfigRecord] = {}
     orphan = name in state.config.targets and not context.profile.inherits_target_state
-    if wanted is not None or orphan:
-        records["state"] = TargetState(name, wanted)
+    if target is not None or orphan:
+        records["state"] = TargetState(name, target)
     records[COMMIT_POINT] = ConnectorConfig(name, config)
     return privileged(state, records, COMMIT_POINT, context)
 
 
 def not_found(command: ConnectorCommand) -> Rejected:
-    """There is no such connector, in the words of what only a leader does."""
+    """Refusal of an unknown connector, in the words of commands that the leader runs."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {command.connector} not found")
 
 
 def _valid(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> Properties | Rejected:
-    """The config with its name in it, at the place where the asker put it, or else at the end."""
+    """Validated config with its name: where the client put it, or else at the end."""
     if config.get("name") is None:
         config = {**config, "name": name}
     refused = _misnamed(name, config) or refusal(config, context)
@@ -132,21 +133,23 @@ def _valid(
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:
-    given = config.get("name")
-    if given is None or given == name:
+    configured_name = config.get("name")
+    if configured_name is None or configured_name == name:
         return None
-    text = f"Connector name configuration ({given}) doesn't match connector name in the URL"
+    text = (
+        f"Connector name configuration ({configured_name}) doesn't match connector name in the URL"
+    )
     return Rejected(Reason.INVALID, f"{text} ({name})")
 
 
 def _change(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> tuple[Step, ...]:
-    """The record of another config; under our own profile with the tasks behind it.
+    """Steps that write a changed config; under `kip` the tasks follow.
 
-    Releases drop tasks whose commit is older than the config of their connector (KAFKA-17719).
-    After the config of a running connector has changed, its owner commits them anew; nobody does
-    for one that does not run, so that compaction would take them.
+    Releases drop tasks whose commit is older than the connector's config (KAFKA-17719). The owner
+    of a running connector commits its tasks again after a config change. A connector that does not
+    run has no owner, so compaction would lose its tasks.
     """
     records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}
     if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):
@@ -161,7 +164,7 @@ def _runs(state: ClusterState, name: str) -> bool:
 
 
 def _present_tasks(state: ClusterState, name: str) -> dict[str, ConfigRecord]:
-    """The committed task set; nothing where there is none, or it is not whole."""
+    """The committed task set; empty if there is none or it is incomplete."""
     if name not in state.config.task_counts or name in state.config.inconsistent:
         return {}
     configs = state.config.tasks.get(name, {})

@@ -1,9 +1,9 @@
-"""Altering and resetting the offsets of a stopped connector (KIP-875).
+"""Decides alter and reset of the offsets of a stopped connector (KIP-875).
 
-Where offsets lie differs between sources and sinks, what is done with them does not: check, ask the
-connector (its `alterOffsets` may know offsets outside of Kafka), write. A worker fences the tasks
-of an exactly-once source between the first two; here everything is asked before anything is done,
-so that what is refused has changed nothing. Kafka: `Worker#modifyConnectorOffsets`.
+Sources and sinks store offsets in different places, but the course is the same: check, call the
+connector's `alterOffsets` hook (it may know offsets outside of Kafka), write. A worker fences the
+tasks of an exactly-once source before it calls the hook. Here all questions come first, so that a
+refusal has changed nothing. Kafka: `Worker#modifyConnectorOffsets`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,30 +12,30 @@ from typing import Protocol
 from controlplane.core.commands import AlterOffsets, ConnectorCommand, OffsetChange, ResetOffsets
 from controlplane.core.context import Context
 from controlplane.core.decide.connectors import not_found
-from controlplane.core.decide.sinks import SinkOffsets
-from controlplane.core.decide.sources import SourceOffsets, unreachable
+from controlplane.core.decide.sink_offsets import SinkOffsets
+from controlplane.core.decide.source_offsets import SourceOffsets, unreachable
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
-    Done,
+    Decision,
+    HookFailure,
+    HookSuccess,
     Offsets,
     Outcome,
     Plan,
-    Question,
     Reason,
     Rejected,
     Step,
-    Thrown,
 )
 from controlplane.core.records import Properties, Target
 from controlplane.core.state import ClusterState
-from controlplane.core.validation import Failure
-from controlplane.core.validation.finding import find_connector
-from controlplane.core.validation.subject import Subject
+from controlplane.core.validation import ValidationFailure
+from controlplane.core.validation.connector_lookup import find_connector
+from controlplane.core.validation.subject import ValidationSubject
 
 
-class Kept(Protocol):
-    """The offsets of one connector, and how they are kept."""
+class ConnectorOffsets(Protocol):
+    """Offsets of one connector, and the steps that change them in its kind of store."""
 
     kind: str
 
@@ -43,88 +43,84 @@ class Kept(Protocol):
         self, state: ClusterState, name: str, config: Properties, context: Context
     ) -> None: ...
 
-    def wanted(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
-        """What is asked for, or what is wrong with its form."""
+    def requested(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
+        """The requested offsets in normal form, or a refusal of their format."""
         ...
 
     def known(self) -> Offsets | AskGroup | Rejected:
-        """All that there is, to be taken away."""
+        """Every stored partition with offset None, so that all are removed."""
         ...
 
     def fence(self) -> tuple[Step, ...]:
-        """What must be done before anything is written."""
+        """Steps to take before anything is written."""
         ...
 
     def wipe(self, known: Offsets) -> tuple[Step, ...]:
-        """Take away all that there is."""
+        """Steps that remove all stored offsets."""
         ...
 
-    def write(self, wanted: Offsets) -> tuple[Step, ...]:
-        """Set some, take away others."""
+    def write(self, requested: Offsets) -> tuple[Step, ...]:
+        """Steps that set and remove the given offsets."""
         ...
 
     def start_over(self, known: Offsets) -> tuple[Step, ...]:
-        """Take away all that there is, and all of it even where this is to be taken back."""
+        """Steps that remove all stored offsets; undoing them removes the rest as well."""
         ...
 
-    def start_at(self, wanted: Offsets) -> tuple[Step, ...]:
-        """Set some where there are none; each step can be taken back."""
+    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+        """Steps that set offsets where none are stored; each can be undone."""
         ...
 
 
-def alter(
-    state: ClusterState, command: AlterOffsets, context: Context
-) -> Plan | Question | Rejected:
-    """Some offsets are set or taken away, the others stay as they are."""
+def alter(state: ClusterState, command: AlterOffsets, context: Context) -> Decision:
+    """Set or remove some offsets of a stopped connector; the others stay."""
     if not context.profile.alters_offsets:
         return Rejected(Reason.NOT_OFFERED, None)
     if not command.offsets:
         return Rejected(Reason.INVALID, NOTHING_GIVEN)
-    kept = _kept_of_stopped(state, command, context)
-    if isinstance(kept, Rejected):
-        return kept
-    wanted = wanted_of(kept, command.connector, command.offsets)
-    if isinstance(wanted, Rejected):
-        return wanted
-    done = hooked(context, 0, _question(state, command, wanted))
-    if not isinstance(done, Done):
+    store = _store_of_stopped(state, command, context)
+    if isinstance(store, Rejected):
+        return store
+    requested = requested_of(store, command.connector, command.offsets)
+    if isinstance(requested, Rejected):
+        return requested
+    done = hooked(context, 0, _question(state, command, requested))
+    if not isinstance(done, HookSuccess):
         return done
-    return _plan((*kept.fence(), *kept.write(wanted)), _outcome(done, "altered"), "write")
+    return _plan((*store.fence(), *store.write(requested)), _outcome(done, "altered"), "write")
 
 
-def reset(
-    state: ClusterState, command: ResetOffsets, context: Context
-) -> Plan | Question | Rejected:
-    """Every offset is taken away; that there is none is no error."""
+def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decision:
+    """Remove every offset of a stopped connector; succeeds if there is none."""
     if not context.profile.alters_offsets:
         return Rejected(Reason.NOT_OFFERED, None)
-    kept = _kept_of_stopped(state, command, context)
-    if isinstance(kept, Rejected):
-        return kept
-    known = kept.known()
+    store = _store_of_stopped(state, command, context)
+    if isinstance(store, Rejected):
+        return store
+    known = store.known()
     if isinstance(known, Rejected | AskGroup):
         return known
     done = hooked(context, 0, _question(state, command, known))
-    if not isinstance(done, Done):
+    if not isinstance(done, HookSuccess):
         return done
-    return _plan((*kept.fence(), *kept.wipe(known)), _outcome(done, "reset"), "wipe")
+    return _plan((*store.fence(), *store.wipe(known)), _outcome(done, "reset"), "wipe")
 
 
 NOTHING_GIVEN = "Partitions / offsets need to be provided for an alter offsets request"
 
 
-def kept_of(
+def store_of(
     state: ClusterState, name: str, config: Properties, context: Context
-) -> Kept | Rejected:
-    """The offsets of a connector with this config, or why they cannot be had here."""
-    found = find_connector(Subject.of(config, context))
-    if isinstance(found, Failure):
-        return Rejected(Reason.FAILED, found.text)
-    kind = _KINDS.get(found.type)
+) -> ConnectorOffsets | Rejected:
+    """Store of the offsets of a connector with this config, or the refusal."""
+    plugin = find_connector(ValidationSubject.of(config, context))
+    if isinstance(plugin, ValidationFailure):
+        return Rejected(Reason.FAILED, plugin.text)
+    kind = _KINDS.get(plugin.type)
     if kind is None:
         text = (
             f"Whether connector {name} is a source or a sink is not known, and so not where its "
-            f"offsets lie: list its class {found.class_name} with its type in the plugin catalogue"
+            f"offsets lie: list its class {plugin.class_name} with its type in the plugin catalogue"
         )
         return Rejected(Reason.FAILED, text)
     refused = unreachable(state, name, config, context) if kind is SourceOffsets else None
@@ -137,21 +133,25 @@ _KINDS: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {
 }
 
 
-def wanted_of(kept: Kept, name: str, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
-    """What is asked for. An asker may say of which kind the offsets are, and be wrong."""
-    mistaken = next((one.kind for one in changes if one.kind not in {None, kept.kind}), None)
+def requested_of(
+    store: ConnectorOffsets, name: str, changes: Sequence[OffsetChange]
+) -> Offsets | Rejected:
+    """The requested offsets in normal form; refused if meant for the other kind of connector."""
+    mistaken = next(
+        (change.kind for change in changes if change.kind not in {None, store.kind}), None
+    )
     if mistaken is not None:
-        text = f"These are offsets of a {mistaken} connector, but {name} is a {kept.kind}"
+        text = f"These are offsets of a {mistaken} connector, but {name} is a {store.kind}"
         return Rejected(Reason.INVALID, f"{text} connector")
-    return kept.wanted(changes)
+    return store.requested(changes)
 
 
-def hooked(context: Context, number: int, question: AskHook) -> Done | AskHook | Rejected:
-    """What the connector's hook said when asked for the n-th time; the question until it has."""
+def hooked(context: Context, number: int, question: AskHook) -> HookSuccess | AskHook | Rejected:
+    """Answer of the connector's hook to the n-th question, or the question if not yet answered."""
     if number >= len(context.hooks):
         return question
     outcome = context.hooks[number]
-    return Rejected(Reason.FAILED, outcome.text) if isinstance(outcome, Thrown) else outcome
+    return Rejected(Reason.FAILED, outcome.text) if isinstance(outcome, HookFailure) else outcome
 
 
 def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) -> AskHook:
@@ -159,10 +159,10 @@ def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) 
     return AskHook(name, state.config.connectors[name], offsets)
 
 
-def _kept_of_stopped(
+def _store_of_stopped(
     state: ClusterState, command: ConnectorCommand, context: Context
-) -> Kept | Rejected:
-    """The checks of `DistributedHerder#modifyConnectorOffsetsChecks`, in their order."""
+) -> ConnectorOffsets | Rejected:
+    """Checks of `DistributedHerder#modifyConnectorOffsetsChecks`, in their order."""
     name = command.connector
     config = state.config.connectors.get(name)
     if config is None:
@@ -175,16 +175,16 @@ def _kept_of_stopped(
             f"'/connectors/{name}/stop' endpoint"
         )
         return Rejected(Reason.NOT_STOPPED, text)
-    return kept_of(state, name, config, context)
+    return store_of(state, name, config, context)
 
 
 def _plan(steps: tuple[Step, ...], outcome: Outcome, commit_point: str) -> Plan:
-    """Where nothing has to be written, nothing happens but the fencing."""
+    """Plan of the steps; it has no commit point if only fencing is left to do."""
     happens = any(step.name == commit_point for step in steps)
     return Plan(steps, outcome, commit_point if happens else None)
 
 
-def _outcome(done: Done, changed: str) -> Outcome:
+def _outcome(done: HookSuccess, changed: str) -> Outcome:
     if done.definite:
         text = f"The offsets for this connector have been {changed} successfully"
         return Outcome(message=text)

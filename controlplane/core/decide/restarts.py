@@ -1,25 +1,25 @@
-"""Restarts: of a connector, of it and its tasks, of one task (KIP-52, KIP-745).
+"""Decides restarts of a connector, of its tasks, of one task (KIP-52, KIP-745).
 
-A restart is an event. That of one instance is asked of the worker that has it and leaves no record;
-one that may concern tasks on several workers is a record that all of them read, and that nobody
-obeys who was not running when it was written.
+A restart is an event. The restart of one instance is sent to its worker and leaves no record. A
+restart that may concern several workers is a record that all of them read. A worker that was not
+running when the record was written ignores it.
 """
 
 from controlplane.core.commands import ConnectorCommand, RestartConnector, RestartTask
 from controlplane.core.context import Context
-from controlplane.core.decide.drafting import privileged
+from controlplane.core.decide.drafts import privileged
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, RestartInstances, Step
 from controlplane.core.records import RestartRequest, State, Status
 from controlplane.core.state import ClusterState
 
 Instances = tuple[int | None, ...]
-"""Tasks by their number, and the connector itself as None."""
+"""Tasks by number; None is the connector itself."""
 
 
 def restart(state: ClusterState, command: RestartConnector, context: Context) -> Plan | Rejected:
-    """The connector alone, or what of it and its tasks is asked for.
+    """Restart the connector alone, or the instances that the flags select.
 
-    Releases that do not know the two flags of KIP-745 do not look at them either.
+    Releases without the two flags of KIP-745 ignore them.
     """
     name, profile = command.connector, context.profile
     if not profile.restarts:
@@ -34,7 +34,7 @@ def restart(state: ClusterState, command: RestartConnector, context: Context) ->
 
 
 def restart_task(state: ClusterState, command: RestartTask, context: Context) -> Plan | Rejected:
-    """One task, whatever it does now."""
+    """Restart one task, in any state."""
     name, task, profile = command.connector, command.task, context.profile
     if not profile.restarts:
         return Rejected(Reason.NOT_OFFERED, None)
@@ -59,7 +59,7 @@ _NO_OWNER = (
 
 
 def _unknown(command: ConnectorCommand) -> Rejected:
-    """There is no such connector, in the words of restarting."""
+    """Refusal of an unknown connector, in the words of restarts."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Unknown connector: {command.connector}")
 
 
@@ -69,9 +69,9 @@ def _instances(name: str, instances: Instances) -> Plan:
 
 
 def _request(state: ClusterState, command: RestartConnector, context: Context) -> Plan | Rejected:
-    """A record for all workers. The answer tells which instances will be restarted: `restarting`.
+    """Write a restart request; the answer lists the instances to restart (`restarting`).
 
-    Which those are each worker decides by the statuses that it knows when it reads the record.
+    Each worker selects the instances by the statuses that it has when it reads the record.
     """
     name = command.connector
     record = RestartRequest(name, command.include_tasks, command.only_failed)
@@ -82,12 +82,12 @@ def _request(state: ClusterState, command: RestartConnector, context: Context) -
         if not context.profile.restart_writes_first:
             return refusal
         return Plan(steps, Outcome(refusal=refusal), "restart")
-    facts = {"restarting": list(_concerned(state, command, reported))}  # as JSON has it
+    facts = {"restarting": list(_concerned(state, command, reported))}  # a list, as JSON decodes it
     return Plan(steps, Outcome(facts=facts), "restart")
 
 
 def _concerned(state: ClusterState, command: RestartConnector, reported: Status) -> Instances:
-    """Which instances a restart request means (`RestartRequest#shouldRestartTask`)."""
+    """Instances that a restart request selects (`RestartRequest#shouldRestartTask`)."""
     statuses: dict[int | None, Status] = {None: reported}
     if command.include_tasks:
         statuses |= sorted(state.status.tasks.get(command.connector, {}).items())

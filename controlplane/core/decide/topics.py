@@ -1,27 +1,27 @@
-"""What concerns no connector's life: active topics (KIP-558), logger levels (KIP-976)."""
+"""Decides the reset of active topics (KIP-558) and changes of logger levels (KIP-976)."""
 
-from controlplane.core import java
 from controlplane.core.commands import ResetTopics, SetLoggerLevel
 from controlplane.core.context import Context
-from controlplane.core.decide.drafting import config_step, status_draft
+from controlplane.core.decide.drafts import config_step, status_draft
+from controlplane.core.java import java_library
 from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
-from controlplane.core.profiles import Profile
 from controlplane.core.records import ActiveTopic, LoggerLevel
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 
 LEVELS = frozenset({"OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"})
-"""The levels of Log4j, in capitals."""
+"""Levels of Log4j, in capitals."""
 
 
 def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan | Rejected:
-    """A tombstone for each topic. A connector that does not exist is as good as one without any."""
+    """Write a tombstone for each active topic; an unknown connector simply has none."""
     profile, worker = context.profile, context.worker
     if not profile.status_topics:
         return Rejected(Reason.NOT_OFFERED, None)
     if not worker.topic_tracking_enable:
         return Rejected(Reason.FORBIDDEN, "Topic tracking is disabled.")
     if not worker.topic_tracking_allow_reset:
-        # The KIP gives the sentence without its full stop.
+        # KIP-558 gives the sentence without a full stop.
         text = "Topic tracking reset is disabled"
         return Rejected(Reason.FORBIDDEN, text if profile.rest_kip_topics_reset else f"{text}.")
     drafts = _tombstones(state, command.connector, context)
@@ -35,7 +35,7 @@ def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan |
 
 
 def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft, ...]:
-    """One per topic. Releases make the key of what the value says, which need not be the key."""
+    """Tombstones, one per topic. Releases build the key from the value; it may differ."""
     known = sorted(state.status.active_topics.get(name, {}).items())
     gone = [
         ActiveTopic(name, topic, None)
@@ -47,7 +47,7 @@ def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft
 
 
 def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) -> Plan | Rejected:
-    """A record for all workers, with the level as it was asked for."""
+    """Write a record for all workers, with the level as requested."""
     if not context.profile.logger_levels:
         return Rejected(Reason.NOT_OFFERED, None)
     level = level_named(command.level, context.profile)
@@ -58,10 +58,10 @@ def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) ->
 
 
 def level_named(text: str, profile: Profile) -> str | Rejected:
-    """The level that a text means, or what is said of one that means none."""
+    """The level that a text names, or the refusal."""
     if profile.logger_levels_needed and not text:
         return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
-    level = (java.trim(text) if profile.logger_levels_trimmed else text).upper()
+    level = (java_library.trim(text) if profile.logger_levels_trimmed else text).upper()
     if level not in LEVELS:
         return Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{text}'.")
     return level

@@ -1,19 +1,19 @@
-"""Which plugins a worker has: from the class follow the connector's type and what may be asked.
+"""Plugins of a worker: connectors, transformations, predicates and converters, by class.
 
-`Plugins` holds what is known for all releases; `at` answers the class path of one. How a catalogue
-is written is told in `catalogue`. Kafka's own plugins and definitions lie in data files, which the
-rim of the program reads (`controlplane.plugins`): without them nothing is known of Kafka's.
+`Plugins` holds those of all releases; `at` gives the class path of one. `catalogue` describes the
+file format. Kafka's own plugins and definitions are in data files, which `controlplane.plugins`
+loads; without these, nothing is known of Kafka's plugins.
 """
 
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plugins.catalogue import (
     UNKNOWN_TYPE,
     CatalogueError,
-    Own,
+    KafkaPlugins,
     Plugin,
     WrittenCatalogue,
     checked_keys,
@@ -26,8 +26,8 @@ from controlplane.core.plugins.descriptions import (
     parse_descriptions,
     with_descriptions,
 )
-from controlplane.core.plugins.hooks import Hook, declines, undisturbing, unsupported
-from controlplane.core.profiles import NEWEST, Profile
+from controlplane.core.plugins.offset_hooks import Hook, declines, undisturbing, unsupported
+from controlplane.core.releases.profiles import NEWEST, Profile
 
 __all__ = [
     "CONNECTORS",
@@ -38,7 +38,7 @@ __all__ = [
     "ConfigKey",
     "Descriptions",
     "Hook",
-    "Own",
+    "KafkaPlugins",
     "Plugin",
     "Plugins",
     "checked_keys",
@@ -52,27 +52,28 @@ __all__ = [
 
 
 class Plugins:
-    """The plugins of a worker. The type of a class that is not among them is `unknown`."""
+    """The plugins of a worker. A class that is not among them has the type `unknown`."""
 
     def __init__(
         self,
         listed: Iterable[Plugin] = (),
-        own: Own | None = None,
+        own: KafkaPlugins | None = None,
         more: Iterable[Plugin] = (),
         *,
         trusting: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Plugins of a catalogue. Kafka's own of their kinds are absent unless it lists them."""
-        self.own = own or Own()
+        """Plugins of a catalogue. It must list those of Kafka's own that are optional in a worker.
+        """
+        self.own = own or KafkaPlugins()
         self.more = tuple(more)
-        """Plugins beside a catalogue; they hide nothing of Kafka's own."""
+        """Plugins in addition to a catalogue; they hide none of Kafka's own."""
         self.trusting = trusting
-        """True if an unknown class is taken to be there; a worker refuses it."""
+        """True if unknown classes are taken to exist; a worker refuses them."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:
-        """What a worker of the profile's release finds."""
+        """The class path of a worker of the profile's release."""
         found = self._at.get(profile.release)
         if found is None:
             found = self._at[profile.release] = ClassPath(
@@ -82,14 +83,14 @@ class Plugins:
 
     @cached_property
     def _kafkas(self) -> tuple[Plugin, ...]:
-        """Kafka's own plugins that come with every worker, and all of kinds without any listed."""
+        """Kafka's plugins that every worker has, and all of kinds that the catalogue leaves out."""
         names = {plugin.class_name for plugin in self.listed}
         kinds = {kind_of(plugin.type) for plugin in self.listed}
         others = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
         return tuple(one for one in others if one.bundled or kind_of(one.type) not in kinds)
 
     def trusting_unknown(self) -> "Plugins":
-        """The same plugins for a worker that takes every other class on trust."""
+        """Return plugins that accept every undeclared class as well."""
         return Plugins(self.listed, self.own, self.more, trusting=True)
 
     def type_of(self, connector_class: Any) -> str:
@@ -99,15 +100,15 @@ class Plugins:
         return found.type if found is not None and known else UNKNOWN_TYPE
 
     def hook(self, connector_class: Any) -> Hook | None:
-        """What the connector's `alterOffsets` does; None: nobody knows the class.
+        """The connector's `alterOffsets` hook; None: the class is unknown.
 
-        Whatever the hook does with what it is given, nobody else sees it.
+        The hook gets copies, so its changes are visible nowhere else.
         """
         found = self._connector(connector_class)
         return None if found is None else undisturbing(found.hook or declines)
 
     def may_block(self, connector_class: Any) -> bool:
-        """Whether the hook may take its time: then it must not be asked in an event loop."""
+        """True if the hook may be slow, so that an event loop must not call it."""
         found = self._connector(connector_class)
         return found is not None and found.hook is not None and not found.told_in_words
 
@@ -119,21 +120,25 @@ class Plugins:
 
 
 UNCHECKED = Plugins(trusting=True)
-"""No plugins at all and every class on trust: for reading, and for deciding without a catalogue."""
+"""No plugins, and every class taken on trust: for reading, and deciding without a catalogue."""
 
 
 def parse_catalogue(
-    text: bytes, own: Own | None = None, more: Iterable[Plugin] = (), *, trusting: bool = False
+    text: bytes,
+    own: KafkaPlugins | None = None,
+    more: Iterable[Plugin] = (),
+    *,
+    trusting: bool = False,
 ) -> Plugins:
-    """The plugins that a catalogue file lists, beside those of Kafka's own that are always there.
+    """Plugins of a catalogue file, beside those of Kafka's own that are always there.
 
     Documentation in the file replaces the descriptions of Kafka's own settings, for every release.
 
     Raises:
-        CatalogueError: it is no catalogue.
+        CatalogueError: the text is no catalogue.
     """
     written = WrittenCatalogue.read(text)
-    own = own or Own()
+    own = own or KafkaPlugins()
     if written.documentation:
         own = with_descriptions(own, written.documentation)
     return Plugins(written.listed(own.plugins), own, more, trusting=trusting)

@@ -1,8 +1,7 @@
-"""A catalogue file: which plugins there are, and what is known of each.
+"""Catalogue file: the plugins of a worker, and their known properties.
 
-A Python control plane cannot load Java classes, so what a worker would learn from its class path
-comes from a file: a JSON list, as `GET /connector-plugins` of a real worker answers it, with more
-where more is known:
+A Python control plane cannot load Java classes, so a file replaces the worker's class path. It is a
+JSON list as answered by `GET /connector-plugins` of a worker, with optional further fields:
 
     {"class": "org.example.MySource", "type": "source", "version": "1.2",
      "config": [{"name": "topics", "type": "LIST", "required": true},
@@ -10,9 +9,9 @@ where more is known:
      "exactly_once": "supported", "transaction_boundaries": "unsupported",
      "alter_offsets": "accepts"}
 
-`config` are the plugin's own keys, as `GET /connector-plugins/{plugin}/config` answers them, or in
-fewer words (`keys.ConfigKey`). A plugin without `config` is believed whatever it is configured
-with. `alter_offsets` is explained in `hooks`. Of Kafka's own plugins the class alone is enough.
+`config` has the plugin's own keys, as answered by `GET /connector-plugins/{plugin}/config`, or
+shorter (`key_definition.WrittenKey`). A plugin without `config` accepts every setting.
+`offset_hooks` explains `alter_offsets`. Kafka's own plugins need only their class.
 
 The file may also be an object with that list and with documentation of Kafka's own settings, as
 `controlplane plugins harvest` writes it:
@@ -25,68 +24,68 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.core.configdef.keys import ConfigKey, WrittenKey, keys_as_of
-from controlplane.core.configdef.spans import Change, Span, as_of
-from controlplane.core.configdef.valid import UnknownWords, validator
-from controlplane.core.configdef.values import Defect
-from controlplane.core.plugins.hooks import Hook, UnknownHook, parse_hook
-from controlplane.core.profiles import Profile
+from controlplane.core.configdef.key_definition import ConfigKey, WrittenKey, keys_as_of
+from controlplane.core.configdef.release_spans import EarlierFields, ReleaseSpan, as_of
+from controlplane.core.configdef.validators import UnknownWords, validator
+from controlplane.core.configdef.value_parser import Defect
+from controlplane.core.plugins.offset_hooks import Hook, UnknownHook, parse_hook
+from controlplane.core.releases.profiles import Profile
 
 WORKERS_VERSION = "that of the worker"
-"""The version of a plugin that is released with Kafka itself."""
+"""Version of a plugin that is released with Kafka itself."""
 
 UNDEFINED_VERSION = "undefined"
-"""What a worker calls the version of a plugin that tells none."""
+"""Version that a worker shows of a plugin without one."""
 
 UNKNOWN_TYPE = "unknown"
 
-_Maybe = str | msgspec.UnsetType | None
+_OptionalText = str | msgspec.UnsetType | None
 
 
 class CatalogueError(ValueError):
-    """Not a catalogue of plugins. The message says what is wrong."""
+    """The text is no catalogue of plugins. The message says what is wrong."""
 
 
-class _PluginChange(Change, frozen=True, kw_only=True):
-    """What a plugin was before. Fields are those of `Plugin`."""
+class _EarlierPlugin(EarlierFields, frozen=True, kw_only=True):
+    """Earlier fields of a plugin, named as in `Plugin`."""
 
     type: str | msgspec.UnsetType = msgspec.UNSET
     version: str | msgspec.UnsetType = msgspec.UNSET
-    exactly_once: _Maybe = msgspec.UNSET
-    checks: _Maybe = msgspec.UNSET
+    exactly_once: _OptionalText = msgspec.UNSET
+    checks: _OptionalText = msgspec.UNSET
 
 
-class Plugin(Span, frozen=True, kw_only=True):
-    """One class that a worker can load, and what is known of it."""
+class Plugin(ReleaseSpan, frozen=True, kw_only=True):
+    """A class that a worker can load, and its known properties."""
 
     class_name: str
     type: str = UNKNOWN_TYPE
     """`source`, `sink`, `transformation`, `predicate`, `converter`, `header_converter`."""
     version: str = UNDEFINED_VERSION
     extends: tuple[str, ...] = ()
-    """Definitions of Kafka's whose keys come in front of its own."""
+    """Definitions of Kafka's whose keys precede its own."""
     config: tuple[ConfigKey, ...] | None = None
-    """The keys it defines; None: nobody knows."""
+    """Keys that the plugin defines; None: unknown."""
     exactly_once: str | None = None
-    """What its `exactlyOnceSupport` answers (KIP-618): `supported`, `unsupported`, or by a rule
-    (`validation.capabilities`); None: no answer, as of all connectors that are older."""
+    """Answer of `exactlyOnceSupport` (KIP-618): `supported`, `unsupported`, or a rule of
+    `validation.capabilities`; None: no answer, as of all older connectors."""
     transaction_boundaries: str = "unsupported"
-    """Whether it can say itself where a transaction ends (KIP-618)."""
+    """True if the connector can define transaction boundaries itself (KIP-618)."""
     checks: str | None = None
-    """A rule (`validation.capabilities`) for what it looks at beyond single keys."""
+    """Rule (`validation.capabilities`) for its checks beyond single keys."""
     hook: Hook | None = None
-    """What its `alterOffsets` does (KIP-875)."""
+    """Behaviour of its `alterOffsets` hook (KIP-875)."""
     told_in_words: bool = False
-    """Whether the hook only computes. Code of others may take its time, and change the world."""
+    """True if the hook only computes. Foreign code may be slow and have side effects."""
     location: str = "classpath"
     bundled: bool = False
-    """It comes with every worker."""
+    """True if every worker has it."""
     defect: Defect | None = None
-    """Why no worker can make it. A config that names such a class is refused."""
-    before: tuple[_PluginChange, ...] = ()
+    """Reason why the class cannot be instantiated. A config that names it is refused."""
+    before: tuple[_EarlierPlugin, ...] = ()
 
     def as_of(self, profile: Profile) -> "Plugin | None":
-        """This plugin in the profile's release, keys and all; None if it was not there."""
+        """The plugin and its keys in the profile's release; None if the release lacks it."""
         plugin = as_of(self, self.before, profile)
         if plugin is None:
             return None
@@ -98,25 +97,25 @@ class Plugin(Span, frozen=True, kw_only=True):
         )
 
 
-class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
-    """A plugin as a file spells it: what is left out is taken from Kafka's own, if it is theirs."""
+class _WrittenPlugin(ReleaseSpan, frozen=True, kw_only=True, rename={"class_name": "class"}):
+    """A plugin as written in a file; Kafka's own class supplies the fields that are left out."""
 
     class_name: str
     type: str | msgspec.UnsetType = msgspec.UNSET
     version: str | msgspec.UnsetType = msgspec.UNSET
     extends: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     config: tuple[WrittenKey, ...] | msgspec.UnsetType = msgspec.UNSET
-    exactly_once: _Maybe = msgspec.UNSET
+    exactly_once: _OptionalText = msgspec.UNSET
     transaction_boundaries: str | msgspec.UnsetType = msgspec.UNSET
     checks: str | msgspec.UnsetType = msgspec.UNSET
     alter_offsets: str | msgspec.UnsetType = msgspec.UNSET
     location: str | msgspec.UnsetType = msgspec.UNSET
     bundled: bool | msgspec.UnsetType = msgspec.UNSET
     defect: Defect | msgspec.UnsetType = msgspec.UNSET
-    before: tuple[_PluginChange, ...] | msgspec.UnsetType = msgspec.UNSET
+    before: tuple[_EarlierPlugin, ...] | msgspec.UnsetType = msgspec.UNSET
 
-    def told(self) -> dict[str, Any]:
-        """The fields of a `Plugin` that this tells."""
+    def fields(self) -> dict[str, Any]:
+        """The fields of a `Plugin` that are given."""
         fields = {
             name: value
             for name, value in msgspec.structs.asdict(self).items()
@@ -133,28 +132,28 @@ class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
 
 
 class WrittenCatalogue(msgspec.Struct, frozen=True):
-    """A catalogue file as it is written."""
+    """A catalogue file as written."""
 
-    plugins: list[_Written]
+    plugins: list[_WrittenPlugin]
     documentation: dict[str, dict[str, str]] = {}
     """Descriptions of Kafka's own settings, by scope (`descriptions`)."""
 
     @classmethod
     def read(cls, text: bytes) -> "WrittenCatalogue":
-        """The content of a file: an object, or the list of plugins alone.
+        """Parse a file: an object, or the list of plugins alone.
 
         Raises:
-            CatalogueError: it is no catalogue.
+            CatalogueError: the text is no catalogue.
         """
         if text.lstrip()[:1] == b"{":
             return decoded(text, cls)
-        return cls(decoded(text, list[_Written]))
+        return cls(decoded(text, list[_WrittenPlugin]))
 
     def listed(self, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
-        """The plugins, with what is known of Kafka's own.
+        """The plugins, completed from Kafka's own.
 
         Raises:
-            CatalogueError: one of them is described by unknown words.
+            CatalogueError: a plugin has an unknown hook or rule.
         """
         try:
             return tuple(plugin for one in self.plugins for plugin in _plugins(one, own))
@@ -162,8 +161,8 @@ class WrittenCatalogue(msgspec.Struct, frozen=True):
             raise CatalogueError(f"alter_offsets: {error}") from None
 
 
-class Own(msgspec.Struct, frozen=True):
-    """What Kafka itself brings: its plugins, and the definitions that all of their kind share."""
+class KafkaPlugins(msgspec.Struct, frozen=True):
+    """Kafka's own plugins, and the definitions that plugins of one kind share."""
 
     plugins: tuple[Plugin, ...] = ()
     definitions: Mapping[str, tuple[ConfigKey, ...]] = {}
@@ -172,10 +171,10 @@ class Own(msgspec.Struct, frozen=True):
 
 
 def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
-    """Keys whose words for valid values are understood.
+    """Check that all words for valid values are known.
 
     Raises:
-        CatalogueError: those of one are not.
+        CatalogueError: those of a key are not.
     """
     keys = tuple(keys)
     for key in keys:
@@ -198,10 +197,10 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
-    """A JSON text as a value of this type.
+    """Parse a JSON text to a type.
 
     Raises:
-        CatalogueError: it is something else.
+        CatalogueError: the text does not fit.
     """
     try:
         return msgspec.json.decode(text, type=kind)
@@ -210,30 +209,30 @@ def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
 
 
 def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
-    """The plugins that a catalogue file lists.
+    """Parse the plugins of a catalogue file.
 
     Raises:
-        CatalogueError: it is none.
+        CatalogueError: the text is no catalogue.
     """
     return WrittenCatalogue.read(text).listed(own)
 
 
-def _plugins(written: _Written, own: Sequence[Plugin]) -> Iterable[Plugin]:
-    """One plugin; more where Kafka's own class of that name is a plugin in two ways."""
-    told = written.told()
+def _plugins(written: _WrittenPlugin, own: Sequence[Plugin]) -> Iterable[Plugin]:
+    """The plugins of an entry; several if Kafka's own class is a plugin of several kinds."""
+    fields = written.fields()
     alike = [one for one in own if one.class_name == written.class_name]
-    same = [one for one in alike if one.type == told.get("type", one.type)]
+    same = [one for one in alike if one.type == fields.get("type", one.type)]
     if not alike:
-        yield Plugin(**told)
+        yield Plugin(**fields)
     for one in same or alike:
-        yield msgspec.structs.replace(one, **told)
+        yield msgspec.structs.replace(one, **fields)
 
 
 def parse_definitions(text: bytes) -> Mapping[str, tuple[ConfigKey, ...]]:
-    """Definitions by name, each a list of keys.
+    """Parse definitions by name, each a list of keys.
 
     Raises:
-        CatalogueError: they are none.
+        CatalogueError: the text has another form.
     """
     written = decoded(text, dict[str, tuple[WrittenKey, ...]])
     return {name: _plain(keys) for name, keys in written.items()}

@@ -1,4 +1,4 @@
-"""The plugins that a worker of one release finds, and how it finds them by name."""
+"""The plugins that a worker of one release has, and its lookup by name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -7,30 +7,35 @@ from typing import Any
 import msgspec
 
 from controlplane.core.configdef.definition import NOTHING, Definition
-from controlplane.core.configdef.keys import ConfigKey, keys_as_of
-from controlplane.core.configdef.values import JavaClass
-from controlplane.core.java import string_order
-from controlplane.core.plugins.catalogue import Own, Plugin
-from controlplane.core.plugins.names import aliases, simple_name
-from controlplane.core.profiles import Profile
+from controlplane.core.configdef.key_definition import ConfigKey, keys_as_of
+from controlplane.core.configdef.value_parser import JavaClass
+from controlplane.core.java.java_library import string_order
+from controlplane.core.plugins.catalogue import KafkaPlugins, Plugin
+from controlplane.core.plugins.class_names import aliases, simple_name
+from controlplane.core.releases.profiles import Profile
 
 CONNECTORS = ("source", "sink", "connector")
-"""Types of connectors; the last is that of a connector that is neither, which Kafka once had."""
+"""Types of connectors. Kafka once had connectors that were neither source nor sink."""
 
 
 class ClassPath:
-    """The classes that a worker of one release finds.
+    """The classes on a worker's class path, for one release.
 
-    A class with a defect is found by its full name. Whether it is listed among the plugins depends
-    on the release.
+    A class with a defect is found by its full name. The release decides whether it is listed among
+    the plugins.
     """
 
     def __init__(
-        self, found: Iterable[Plugin], own: Own, profile: Profile, *, trusting: bool = False
+        self,
+        found: Iterable[Plugin],
+        own: KafkaPlugins,
+        profile: Profile,
+        *,
+        trusting: bool = False,
     ) -> None:
         self._own, self._profile = own, profile
         self.trusting = trusting
-        """True if an unknown class is taken to be there."""
+        """True if an unknown class is taken to exist."""
         present = [one for row in found if (one := row.as_of(profile)) is not None]
         self.plugins = tuple(one for one in present if self._is_listed(one))
         self._defective = [one for one in present if one.defect is not None]
@@ -39,13 +44,13 @@ class ClassPath:
         self._ready: dict[tuple[Any, ...], Definition] = {}
 
     def _is_listed(self, plugin: Plugin) -> bool:
-        """True if a worker takes a class for a plugin when it looks for plugins."""
+        """True if the worker's scan for plugins accepts the class."""
         if plugin.defect in {None, "abstract"}:
             return plugin.defect is None
         return not self._profile.plugins_instantiated and plugin.type not in CONNECTORS
 
     def of_kind(self, *kinds: str) -> tuple[Plugin, ...]:
-        """Plugins of some kinds, in the order of their names."""
+        """Plugins of some kinds, by name."""
         if kinds not in self._by_kind:
             self._by_kind[kinds] = tuple(one for one in self._sorted if one.type in kinds)
         return self._by_kind[kinds]
@@ -55,27 +60,27 @@ class ClassPath:
         return sorted(self.plugins, key=lambda plugin: string_order(plugin.class_name))
 
     def full_name(self, name: str) -> str:
-        """The class that a name means: an alias, or the class itself."""
+        """Class that a name means: an alias, or a full name."""
         return self._aliases.get(name, name)
 
     def named(self, class_name: str) -> Sequence[Plugin]:
-        """All that the class of this full name is."""
+        """All plugins with this class: one class may be of several kinds."""
         return self._by_class.get(class_name, ())
 
     def class_named(self, class_name: str) -> JavaClass:
-        """The class of this full name, which may have a defect; of no kind if it is not known."""
+        """The class with this full name, perhaps with a defect; without kinds if unknown."""
         broken = [one for one in self._defective if one.class_name == class_name]
         kinds = frozenset(one.type for one in (*self.named(class_name), *broken))
         defect = broken[0].defect if broken else None
         return JavaClass(class_name, kinds, self.nested(class_name), defect)
 
     def nested(self, class_name: str) -> tuple[str, ...]:
-        """Plugins whose classes stand within this one."""
+        """Plugins nested in this class."""
         return self._nested.get(class_name, ())
 
     @cached_property
     def _nested(self) -> Mapping[str, tuple[str, ...]]:
-        """By class, the plugins within it."""
+        """Nested plugins by class."""
         within: dict[str, list[str]] = {}
         for name in sorted(self._by_class, key=string_order):
             outer = name.rpartition("$")[0]
@@ -92,7 +97,7 @@ class ClassPath:
         return found
 
     def connector(self, name: str) -> Plugin | Sequence[Plugin]:
-        """The connector that a config means; or, if it is not one, all that it could mean."""
+        """Plugins that a connector class name means; if no connector, all possible meanings."""
         for plugin in self.named(self.full_name(name)):
             if plugin.type in CONNECTORS:
                 return plugin
@@ -104,20 +109,20 @@ class ClassPath:
         return meant[0] if len(meant) == 1 else meant
 
     def keys_of(self, plugin: Plugin) -> tuple[ConfigKey, ...] | None:
-        """The keys that a plugin defines; None: nobody knows."""
+        """Keys that a plugin defines; None: unknown."""
         if plugin.config is None:
             return None
         inherited = (key for name in plugin.extends for key in self.definition(name))
         return (*inherited, *plugin.config)
 
     def definition_of(self, plugin: Plugin) -> Definition:
-        """The definition that a plugin brings; one of nothing where nobody knows."""
+        """Definition of a plugin's own keys; empty if unknown."""
         return self._made_ready(
             (plugin.class_name, plugin.type), lambda: self.keys_of(plugin) or NOTHING.keys
         )
 
     def connects(self, kind: str, defaults: Mapping[str, str | None]) -> Definition:
-        """Connect's own definition for connectors of a kind; some keys have these defaults."""
+        """Connect's own definition for connectors of a kind, with defaults for some keys."""
 
         def keys() -> Iterator[ConfigKey]:
             for key in (*self.definition("connector"), *self.definition(kind)):
@@ -129,13 +134,13 @@ class ClassPath:
     def _made_ready(
         self, which: tuple[Any, ...], keys: Callable[[], Iterable[ConfigKey]]
     ) -> Definition:
-        """Made once: there are as many as there are plugins, and versions of them."""
+        """Prepare a definition once; there is one per plugin and version."""
         if which not in self._ready:
             self._ready[which] = Definition.of(keys())
         return self._ready[which]
 
     def definition(self, name: str) -> tuple[ConfigKey, ...]:
-        """Keys of a definition of Kafka's own, in their order."""
+        """Keys of one of Kafka's own definitions, in order."""
         return self._definitions.get(name, ())
 
     @cached_property
@@ -145,5 +150,5 @@ class ClassPath:
 
 
 def kind_of(kind: str) -> str:
-    """The kind of plugin that a type belongs to: sources and sinks are one kind."""
+    """Kind of plugin of a type: sources and sinks are one kind."""
     return "connector" if kind in CONNECTORS else kind

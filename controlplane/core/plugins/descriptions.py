@@ -1,18 +1,18 @@
-"""Descriptions of settings, apart from their definitions.
+"""Descriptions of settings, separate from their definitions.
 
-People read them under `documentation`. Each belongs to a scope: the name of a definition of Kafka's
-(`connector`, `producer`, …) or the class of a plugin.
+Answers show them as `documentation`. Each belongs to a scope: a definition of Kafka's (`connector`,
+`producer`, …) or the class of a plugin.
 """
 
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.plugins.catalogue import Own, decoded
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.plugins.catalogue import KafkaPlugins, decoded
 
 Descriptions = Mapping[str, Mapping[str, str]]
-"""By scope and name of a setting."""
+"""Descriptions by scope and name of the setting."""
 
 
 def parse_descriptions(text: bytes) -> Descriptions:
@@ -25,7 +25,7 @@ def parse_descriptions(text: bytes) -> Descriptions:
 
 
 def scope_of(class_name: str) -> str:
-    """The scope of a plugin's own settings.
+    """Scope of a plugin's own settings.
 
     `$Key` and `$Value`, the two classes of a transformation, share theirs.
     """
@@ -33,8 +33,8 @@ def scope_of(class_name: str) -> str:
     return outer if inner in {"Key", "Value"} else class_name
 
 
-def with_descriptions(own: Own, descriptions: Descriptions) -> Own:
-    """Kafka's own plugins and definitions with these descriptions; other settings keep theirs."""
+def with_descriptions(own: KafkaPlugins, descriptions: Descriptions) -> KafkaPlugins:
+    """Replace descriptions of Kafka's own plugins and definitions; other settings keep theirs."""
     plugins = (
         msgspec.structs.replace(
             one, config=_described(one.config, descriptions.get(scope_of(one.class_name)))
@@ -45,7 +45,7 @@ def with_descriptions(own: Own, descriptions: Descriptions) -> Own:
         scope: _described(keys, descriptions.get(scope)) or ()
         for scope, keys in own.definitions.items()
     }
-    return Own(tuple(plugins), definitions)
+    return KafkaPlugins(tuple(plugins), definitions)
 
 
 def _described(

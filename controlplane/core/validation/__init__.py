@@ -1,43 +1,43 @@
-"""What a worker says to the config of a connector before anything is written.
+"""Validates a connector config as a worker does before it writes anything.
 
-`validate` answers everything: each key with its definition, value and errors. `refusal` says in one
-text why a config is not taken. Where the class path does not know a connector and may lack some,
-only what is Connect's own is looked at; without Kafka's own definitions, nothing but that there is
-a class. Kafka: `AbstractHerder#validateConnectorConfig`.
+`validate` returns each key with its definition, value and errors. `refusal` returns one text: the
+reason why the worker refuses the config. If the class path may lack the connector, only Connect's
+own keys are validated. Without Kafka's own definitions, only a class name is required. Kafka:
+`AbstractHerder#validateConnectorConfig`.
 """
 
 from typing import NamedTuple
 
-from controlplane.core.configdef.check import groups
-from controlplane.core.configdef.checked import Findings, blame
+from controlplane.core.configdef.check_result import KeyChecks, blame
+from controlplane.core.configdef.config_check import groups
 from controlplane.core.configdef.definition import Definition
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.values import Invalid
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.context import Context
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugin
 from controlplane.core.records import Properties
-from controlplane.core.validation.aliases import aliased_keys, check_aliased
 from controlplane.core.validation.capabilities import errors_of
+from controlplane.core.validation.client_overrides import check_overrides
+from controlplane.core.validation.connector_lookup import find_connector
 from controlplane.core.validation.converters import check_converters
-from controlplane.core.validation.finding import find_connector
-from controlplane.core.validation.overrides import check_overrides
+from controlplane.core.validation.plugin_aliases import aliased_keys, check_aliased
+from controlplane.core.validation.plugin_versions import connects_own, hide_unused, recommend
 from controlplane.core.validation.result import (
     BAD_REQUEST,
     CONFIG,
-    Failed,
-    Failure,
     Validation,
+    ValidationAborted,
+    ValidationFailure,
     generated,
     in_hash_order,
     merged,
 )
-from controlplane.core.validation.sinks import check_sink, fail_at_first_error
-from controlplane.core.validation.sources import check_source
-from controlplane.core.validation.subject import Subject
-from controlplane.core.validation.versions import connects_own, hide_unused, recommend
+from controlplane.core.validation.sink_rules import check_sink, fail_at_first_error
+from controlplane.core.validation.source_rules import check_source
+from controlplane.core.validation.subject import ValidationSubject
 
-__all__ = ["Failure", "Validation", "refusal", "validate"]
+__all__ = ["Validation", "ValidationFailure", "refusal", "validate"]
 
 _INVALID = "Connector configuration is invalid and contains"
 _SEE_ALSO = "You can also find the above list of errors at the endpoint"
@@ -45,49 +45,49 @@ _NULL = "Null value can not be supplied as the configuration value."
 
 
 def refusal(config: Properties, context: Context) -> Rejected | None:
-    """Why a worker does not take this config, the connector's name in it; None if it is valid."""
-    looked = _look(config, context)
-    if isinstance(looked, Failure):
-        askers = looked.thrown == BAD_REQUEST
-        return Rejected(Reason.INVALID if askers else Reason.FAILED, looked.text)
-    if not looked.has_errors:  # most configs: what would be told of each key need not be made
+    """Refusal of a config that contains the connector's name; None: valid."""
+    findings = _find(config, context)
+    if isinstance(findings, ValidationFailure):
+        askers = findings.thrown == BAD_REQUEST
+        return Rejected(Reason.INVALID if askers else Reason.FAILED, findings.text)
+    if not findings.has_errors:  # the usual case: skip building the answer
         return None
-    found = looked.told()
-    if not found.error_count:
+    answer = findings.answer()
+    if not answer.error_count:
         return None
     path = "/connector-plugins" if context.profile.names_validate_endpoint else ""
-    head = f"{_INVALID} the following {found.error_count} error(s):"
+    head = f"{_INVALID} the following {answer.error_count} error(s):"
     foot = f"{_SEE_ALSO} `{path}/{{connectorType}}/config/validate`"
-    return Rejected(Reason.INVALID, "\n".join((head, *found.errors, foot)))
+    return Rejected(Reason.INVALID, "\n".join((head, *answer.errors, foot)))
 
 
-def validate(config: Properties, context: Context) -> Validation | Failure:
-    """Every key, its definition, value and errors; or what the worker fails at before."""
-    looked = _look(config, context)
-    return looked if isinstance(looked, Failure) else looked.told()
+def validate(config: Properties, context: Context) -> Validation | ValidationFailure:
+    """Validate a config: definition, value and errors of every key, or the worker's failure."""
+    findings = _find(config, context)
+    return findings if isinstance(findings, ValidationFailure) else findings.answer()
 
 
-class _Looked(NamedTuple):
-    """What was found under every key, before it is told."""
+class _KeyFindings(NamedTuple):
+    """Results for every key, before they take the form of the answer."""
 
-    subject: Subject
+    subject: ValidationSubject
     plugin: Plugin
     keys: tuple[ConfigKey, ...]
     own_keys: tuple[ConfigKey, ...]
-    checked: Findings
-    own: Findings
-    """What the connector found. It counts more than what Connect found under the same key."""
+    checked: KeyChecks
+    own: KeyChecks
+    """Results of the connector's own definition. For a key that Connect defines too, these win."""
     parts: tuple[Validation, ...]
     """Client overrides and converters."""
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything at all is wrong, also what does not count in the end."""
+        """True if any key has an error, including errors that the answer drops."""
         values = (*self.checked.values(), *self.own.values())
         return any(one.errors for one in values) or any(one.error_count for one in self.parts)
 
-    def told(self) -> Validation:
-        """The same as Connect answers it, with what it recommends."""
+    def answer(self) -> Validation:
+        """The answer of Connect, with its recommended values."""
         recommend(self.subject, self.plugin, self.checked)
         hide_unused(self.checked)
         hide_unused(self.own)
@@ -98,20 +98,20 @@ class _Looked(NamedTuple):
         return merged(generated(name, named, values, in_groups), *self.parts)
 
 
-def _look(config: Properties, context: Context) -> _Looked | Failure:
-    subject = Subject.of(config, context)
+def _find(config: Properties, context: Context) -> _KeyFindings | ValidationFailure:
+    subject = ValidationSubject.of(config, context)
     plugin = find_connector(subject)
-    if isinstance(plugin, Failure):
+    if isinstance(plugin, ValidationFailure):
         return plugin
     try:
         return _validated(subject.in_texts(), plugin)
-    except Failed as failed:
+    except ValidationAborted as failed:
         return failed.failure
-    except Invalid as invalid:
-        return Failure(CONFIG, str(invalid))
+    except InvalidValue as invalid:
+        return ValidationFailure(CONFIG, str(invalid))
 
 
-def _validated(subject: Subject, plugin: Plugin) -> _Looked:
+def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
@@ -132,17 +132,17 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
     converters = list(check_converters(subject, checked))
     overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
     parts = (*overrides, *converters)
-    return _Looked(subject, plugin, keys, defined.keys, checked, own, parts)
+    return _KeyFindings(subject, plugin, keys, defined.keys, checked, own, parts)
 
 
-def _refuse_nulls(subject: Subject, checked: Findings) -> None:
+def _refuse_nulls(subject: ValidationSubject, checked: KeyChecks) -> None:
     for name, value in subject.config.items():
         if value is None:
             blame(checked, name, _NULL)
 
 
-def _own(subject: Subject, plugin: Plugin, definition: Definition) -> Findings:
-    """What the connector itself finds."""
+def _own(subject: ValidationSubject, plugin: Plugin, definition: Definition) -> KeyChecks:
+    """Check the keys that the connector itself defines."""
     checked = subject.check(definition)
     for name, error in errors_of(plugin.checks, subject.config):
         blame(checked, name, error)

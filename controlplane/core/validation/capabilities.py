@@ -1,17 +1,17 @@
-"""What connectors of Kafka's own say of a config as a whole, by the names that catalogues use.
+"""Rules of Kafka's own connectors for a whole config, under the names used in catalogues.
 
-`exactly_once` of a plugin is `supported`, `unsupported` or a rule of `_EXACTLY_ONCE`; `checks` is a
-rule of `_CHECKS`: errors beyond those of single keys, each with its key (`Connector.validate`).
+`exactly_once` of a plugin is `supported`, `unsupported` or a rule of `_EXACTLY_ONCE`. `checks` is a
+rule of `_CHECKS`, which gives errors beyond those of single keys (`Connector.validate`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
-from controlplane.core.java import trim
+from controlplane.core.java.java_library import trim
 from controlplane.core.records import Properties
 
 
 def exactly_once(rule: str | None, config: Properties) -> bool | None:
-    """Whether a connector can do exactly once with this config; None: it does not say."""
+    """True if a connector supports exactly-once with this config; None: no statement."""
     if rule is None:
         return None
     decide = _EXACTLY_ONCE.get(rule)
@@ -19,18 +19,21 @@ def exactly_once(rule: str | None, config: Properties) -> bool | None:
 
 
 def errors_of(rule: str | None, config: Properties) -> Iterator[tuple[str, str]]:
-    """What a connector's own check finds: keys and errors."""
+    """Errors of a connector's own check, each with its key."""
     check = None if rule is None else _CHECKS.get(rule)
     return iter(()) if check is None else check(config)
 
 
 def _reads_a_file(config: Properties) -> bool:
-    """Standard input has no offsets (`FileStreamSourceConnector#exactlyOnceSupport`)."""
+    """Unsupported for standard input, which has no offsets.
+
+    Kafka: `FileStreamSourceConnector#exactlyOnceSupport`.
+    """
     return bool(trim(config.get("file") or ""))
 
 
 def _reads_committed(config: Properties) -> bool:
-    """How MirrorMaker's consumer is configured; later prefixes win (`sourceConsumerConfig`)."""
+    """Config of MirrorMaker's consumer; later prefixes win (`sourceConsumerConfig`)."""
     level = None
     for prefix in ("source.cluster.", "consumer.", "source.consumer."):
         level = config.get(f"{prefix}isolation.level", level)
@@ -74,9 +77,9 @@ def _mirror_checkpoint(config: Properties) -> Iterator[tuple[str, str]]:
         yield _SYNCS, "MirrorCheckpointConnector can't run without offset syncs"
 
 
-_Errors = Callable[[Properties], Iterator[tuple[str, str]]]
+_CapabilityErrors = Callable[[Properties], Iterator[tuple[str, str]]]
 
-_CHECKS: Mapping[str, _Errors] = {
+_CHECKS: Mapping[str, _CapabilityErrors] = {
     "reads committed": _mirror_source,
     "reads committed, offset syncs": _mirror_source_syncs,
     "checkpoints, offset syncs": _mirror_checkpoint,

@@ -1,21 +1,23 @@
-"""What a connector configures its converters with (KAFKA-13329).
+"""Validates the converters that a connector config sets (KAFKA-13329).
 
 Kafka: `AbstractHerder#validateConverterConfig`.
 """
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.configdef.checked import Checked
-from controlplane.core.configdef.values import JavaClass
+from controlplane.core.configdef.check_result import KeyCheck
+from controlplane.core.configdef.value_parser import JavaClass
 from controlplane.core.validation.result import Validation, in_hash_order, prefixed
-from controlplane.core.validation.subject import Subject
+from controlplane.core.validation.subject import ValidationSubject
 
 _TYPE = "converter.type"
-"""A converter is told what it converts, unless the config says it."""
+"""Setting for what a converter converts, unless the config has it."""
 
 
-def check_converters(subject: Subject, checked: Mapping[str, Checked]) -> Iterator[Validation]:
-    """Each converter of the connector's own that has been found, by its definition."""
+def check_converters(
+    subject: ValidationSubject, checked: Mapping[str, KeyCheck]
+) -> Iterator[Validation]:
+    """Validate each converter of the connector by its own definition."""
     if not subject.profile.converters_validated:
         return
     for what in ("header", "key", "value"):
@@ -25,7 +27,7 @@ def check_converters(subject: Subject, checked: Mapping[str, Checked]) -> Iterat
             yield from _converter(subject, what, found.value)
 
 
-def _converter(subject: Subject, what: str, found: JavaClass) -> Iterator[Validation]:
+def _converter(subject: ValidationSubject, what: str, found: JavaClass) -> Iterator[Validation]:
     prefix = f"{what}.converter."
     kind = "header_converter" if what == "header" else "converter"
     for plugin in subject.path.named(found.name):

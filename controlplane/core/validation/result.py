@@ -1,17 +1,18 @@
-"""What comes of validating a config: every key with its definition, value and errors, or a failure.
+"""Result of validating a config: every key with definition, value and errors, or a failure.
 
-The fields are those of Connect's answer (`ConfigInfos`), so that JSON may be made of them as they
-are; `order` goes by another name and place in newer releases, which is the answerer's business.
+The fields are those of Connect's answer (`ConfigInfos`), so that JSON can be built from them
+directly. Newer releases answer `order` under another name and in another place; the REST layer
+handles that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from controlplane.core.configdef.checked import Checked
-from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.values import shown
-from controlplane.core.java import hash_map_order
+from controlplane.core.configdef.check_result import KeyCheck
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.value_parser import shown
+from controlplane.core.java.java_library import hash_map_order
 
 BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
 CONNECT = "org.apache.kafka.connect.errors.ConnectException"
@@ -19,23 +20,23 @@ CONFIG = "org.apache.kafka.common.config.ConfigException"
 PATTERN_SYNTAX = "java.util.regex.PatternSyntaxException"
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """The worker fails before there is a result: the exception that it throws, and its message."""
+class ValidationFailure(msgspec.Struct, frozen=True):
+    """Exception, with its message, that the worker throws instead of a result."""
 
     thrown: str
     text: str
 
 
-class Failed(Exception):
-    """Ends a validation with a failure."""
+class ValidationAborted(Exception):
+    """Carries a failure out of the validation."""
 
     def __init__(self, thrown: str, text: str) -> None:
         super().__init__(text)
-        self.failure = Failure(thrown, text)
+        self.failure = ValidationFailure(thrown, text)
 
 
 class KeyInfo(msgspec.Struct, frozen=True):
-    """How a key is defined (`ConfigKeyInfo`)."""
+    """Definition of a key (`ConfigKeyInfo`)."""
 
     name: str
     type: str
@@ -51,7 +52,7 @@ class KeyInfo(msgspec.Struct, frozen=True):
 
 
 class ValueInfo(msgspec.Struct, frozen=True):
-    """What is under a key, and what is wrong with it (`ConfigValueInfo`)."""
+    """Value of a key with its errors (`ConfigValueInfo`)."""
 
     name: str
     value: str | None
@@ -61,14 +62,14 @@ class ValueInfo(msgspec.Struct, frozen=True):
 
 
 class ConfigInfo(msgspec.Struct, frozen=True):
-    """One key; nobody has defined it if there is no definition."""
+    """Result for one key; without definition, no plugin defines it."""
 
     definition: KeyInfo | None
     value: ValueInfo
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """The result for a whole config. `name` is what the config calls its connector's class."""
+    """Result for a whole config. `name` is the connector class as in the config."""
 
     name: str
     error_count: int
@@ -77,12 +78,12 @@ class Validation(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """All messages, in their order. `error_count` may be another number."""
+        """All errors, in order. `error_count` may differ from their number."""
         return tuple(text for one in self.configs for text in one.value.errors)
 
 
 def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
-    """A definition as people are told of it."""
+    """Result fields of a key's definition."""
     secret = key.type == "PASSWORD" and key.default is not None
     return KeyInfo(
         name=prefix + key.name,
@@ -99,8 +100,8 @@ def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
     )
 
 
-def value_info(checked: Checked, prefix: str = "") -> ValueInfo:
-    """A value as people are shown it."""
+def value_info(checked: KeyCheck, prefix: str = "") -> ValueInfo:
+    """Result fields of a key's value."""
     return ValueInfo(
         name=prefix + checked.name,
         value=shown(checked.value),
@@ -110,17 +111,17 @@ def value_info(checked: Checked, prefix: str = "") -> ValueInfo:
     )
 
 
-def in_hash_order(checked: Mapping[str, Checked]) -> list[Checked]:
-    """The values of a HashMap that was filled in this order."""
+def in_hash_order(checked: Mapping[str, KeyCheck]) -> list[KeyCheck]:
+    """Values in the order of a HashMap that was filled in this order."""
     return [checked[name] for name in hash_map_order(checked)]
 
 
 def generated(
-    name: str, keys: Mapping[str, ConfigKey], values: Iterable[Checked], groups: Sequence[str]
+    name: str, keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], groups: Sequence[str]
 ) -> Validation:
-    """What nobody has defined, then every key in its order (`AbstractHerder#generateResult`).
+    """Undefined keys, then every defined key in its order (`AbstractHerder#generateResult`).
 
-    Of two values of one key the later counts, with its errors.
+    If a key has two values, the later one counts, with its errors.
     """
     values = list(values)
     undefined = [ConfigInfo(None, value_info(one)) for one in values if one.name not in keys]
@@ -130,10 +131,10 @@ def generated(
     return Validation(name, sum(len(one.value.errors) for one in configs), tuple(groups), configs)
 
 
-def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[Checked], prefix: str) -> Validation:
-    """A part of a config that has a definition of its own (`AbstractHerder#prefixedConfigInfos`).
+def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: str) -> Validation:
+    """Result for a part of a config with a definition of its own.
 
-    Here each key counts as one error, however many it has.
+    Each key counts as one error here, however many it has (`AbstractHerder#prefixedConfigInfos`).
     """
     values = list(values)
     configs = tuple(
@@ -149,7 +150,7 @@ def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[Checked], prefix: s
 
 
 def merged(first: Validation, *more: Validation) -> Validation:
-    """Parts, one behind the other."""
+    """Concatenate partial results."""
     parts = (first, *more)
     return Validation(
         first.name,

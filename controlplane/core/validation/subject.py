@@ -1,61 +1,61 @@
-"""What is validated: a config, as the worker of a release sees it."""
+"""Subject of a validation: a config, and the worker that checks it."""
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from controlplane.core.configdef.check import check
-from controlplane.core.configdef.checked import Checked, Findings
+from controlplane.core.configdef.check_result import KeyCheck, KeyChecks
+from controlplane.core.configdef.config_check import check
 from controlplane.core.configdef.definition import Definition
-from controlplane.core.configdef.values import JavaClass
-from controlplane.core.context import Context, Worker
-from controlplane.core.java import hash_map_order, table_size, trim
-from controlplane.core.java_values import value_text
+from controlplane.core.configdef.value_parser import JavaClass
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.java.java_library import hash_map_order, table_size, trim
+from controlplane.core.java.json_values import value_text
 from controlplane.core.plugins import ClassPath
-from controlplane.core.profiles import Profile
 from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import Profile
 
 
-class Subject(NamedTuple):
-    """A config and who looks at it. The config is in the order of the worker's own copy."""
+class ValidationSubject(NamedTuple):
+    """A config and its context. The config is in the order of the worker's own copy."""
 
     config: Properties
     profile: Profile
-    worker: Worker
+    worker: DecisionSettings
     path: ClassPath
 
     @classmethod
-    def of(cls, config: Properties, context: Context) -> "Subject":
-        """The subject that a worker makes of a config: `new HashMap<>(config)`."""
+    def of(cls, config: Properties, context: Context) -> "ValidationSubject":
+        """Build the subject from a config, in the order of `new HashMap<>(config)`."""
         capacity = table_size(len(config) * 4 // 3 + 1)
         copied = {name: config[name] for name in hash_map_order(config, capacity)}
         path = context.plugins.at(context.profile)
         return cls(copied, context.profile, context.worker, path)
 
-    def in_texts(self) -> "Subject":
-        """The same, whatever a foreign hand put into the config made text; null is left alone."""
+    def in_texts(self) -> "ValidationSubject":
+        """The subject with non-text values of foreign writers converted to text; null stays."""
         texts = {
             name: value if value is None or isinstance(value, str) else value_text(value)
             for name, value in self.config.items()
         }
         return self.with_config(texts)
 
-    def with_config(self, config: Properties) -> "Subject":
-        """The same worker, another config."""
+    def with_config(self, config: Properties) -> "ValidationSubject":
+        """The subject with the same worker and another config."""
         return self._replace(config=config)
 
-    def check(self, definition: Definition) -> Findings:
-        """The config, held against a definition.
+    def check(self, definition: Definition) -> KeyChecks:
+        """Check the config against a definition.
 
-        What a config provider will fill in is known to nobody yet, and believed.
+        Values from config providers are unknown here, and taken to be valid.
         """
         checked = check(definition, self.config, self.find)
         for name in self._provided() & checked.keys():
-            checked[name] = Checked(name, self.config[name])
+            checked[name] = KeyCheck(name, self.config[name])
         return checked
 
     def part(self, prefix: str) -> Properties:
-        """What the config says under keys with a prefix, without the prefix."""
+        """Settings under a prefix, without the prefix."""
         return (
             {
                 name.removeprefix(prefix): value
@@ -78,9 +78,10 @@ class Subject(NamedTuple):
         }
 
     def find(self, key: str, text: str) -> JavaClass | None:
-        """The class that a config means by a text; None: there is none.
+        """Class that the text under a key means; None: no such class.
 
-        Every plugin is known that a key of Connect's own can name. Any other class may be there.
+        Every plugin that a key of Connect's own can name is known. Any other class is assumed to
+        exist.
         """
         name = self.path.full_name(trim(text))
         found = self.path.class_named(name)

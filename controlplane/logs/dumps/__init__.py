@@ -1,11 +1,11 @@
-"""Readers of foreign formats: files in which other tools have written the records of topics.
+"""Readers of dumps: files to which other tools have written the records of topics.
 
-Three formats are known: recorded histories (`histories`), the output of `kcat -J` (`kcat`), and
-what `kafka-console-consumer` prints with keys and timestamps (`console`); each plain or gzipped.
-Reading keeps bytes, offsets and gaps as they were, and tells of each line that it could not read.
+Three formats are supported, plain or gzipped: recorded histories (`histories`), the output of
+`kcat -J` (`kcat`), and the output of `kafka-console-consumer` with keys and timestamps (`console`).
+Reading preserves bytes, offsets and gaps, and reports each line that it cannot read.
 """
 
 from controlplane.logs.dumps.dump import Dump, Problem
-from controlplane.logs.dumps.read import FORMATS, read_dump
+from controlplane.logs.dumps.formats import FORMATS, read_dump
 
 __all__ = ["FORMATS", "Dump", "Problem", "read_dump"]

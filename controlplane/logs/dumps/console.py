@@ -1,15 +1,16 @@
-"""What `kafka-console-consumer` prints: columns of text, chosen by its `print.*` properties.
+"""Reader of the output of `kafka-console-consumer`: columns chosen by `print.*` properties.
 
 From 2.7 on the order is
 
     CreateTime:1795…  Partition:0  Offset:5  Delivery:1  Epoch:3  name:value,…  key  value
 
-with a tab (`key.separator`) in between and only what was asked for; `NO_HEADERS` where a record has
-none. Before, it was time, key, value, and from 2.4 on the bare number of the partition at the end.
-(`DefaultMessageFormatter`; bytes are printed as they are, unless a deserializer was named.)
+with a tab (`key.separator`) in between, and only the requested columns; `NO_HEADERS` stands for a
+record without headers. Before 2.7 the order was time, key, value; from 2.4 on with the partition
+number at the end. Bytes are printed unchanged, unless a deserializer is set
+(`DefaultMessageFormatter`).
 
-The topic is never printed. Without columns for them, all is in one partition and offsets count up.
-A value with a line break in it looks like two lines: the second is reported as no record.
+The topic is never printed. Without their columns, all records get one partition and consecutive
+offsets. A value with a line break looks like two lines; the second is reported as no record.
 """
 
 from collections import Counter
@@ -17,22 +18,28 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from controlplane.core.entry import Entry
-from controlplane.logs.dumps.columns import NO_HEADERS, TAB, Row, is_labelled, layout_of
-from controlplane.logs.dumps.dump import Line, Problem, Unreadable
+from controlplane.logs.dumps.console_columns import (
+    NO_HEADERS,
+    TAB,
+    ConsoleRow,
+    is_labelled,
+    layout_of,
+)
+from controlplane.logs.dumps.dump import DumpLine, DumpLineError, Problem
 from controlplane.logs.dumps.fields import PARTITIONS_MAX
 
 _UNKNOWN_TIME = -1
 
 
 class ConsoleReader:
-    """Reads the output of the console consumer.
+    """Reader of the output of the console consumer.
 
     Args:
         sample: the first lines of the file; the first record among them shows the columns.
-        topic: the topic it was read from.
-        partition: the partition it was read from, if lines do not tell (0).
-        null: what is printed for a key or value that is null (`null.literal`). A value that is
-            this text cannot be told from none, and counts as none.
+        topic: topic of the records.
+        partition: partition of the records, if the lines do not contain it.
+        null: text printed for a null key or value (`null.literal`). A value equal to this text
+            counts as null.
     """
 
     format: ClassVar[str] = "console"
@@ -51,17 +58,17 @@ class ConsoleReader:
 
     @staticmethod
     def recognises(line: bytes) -> bool:
-        """Whether this looks like a line of the console consumer's."""
+        """Return True if a line has the form of the console consumer."""
         return is_labelled(line)
 
-    def entry(self, line: Line) -> Entry:
-        """The record in a line."""
+    def entry(self, line: DumpLine) -> Entry:
+        """Parse the record in a line."""
         if not line.whole:
-            raise Unreadable("may be half a record (end it with a line break if it is whole)")
+            raise DumpLineError("may be half a record (end it with a line break if it is whole)")
         row = self._layout.row(line.text)
         partition = self._partition if row.partition is None else row.partition
         if partition >= PARTITIONS_MAX:
-            raise Unreadable(f"has partition {partition}, which no topic has")
+            raise DumpLineError(f"has partition {partition}, which no topic has")
         self._first_line = self._first_line or line.number
         return Entry(
             self._topic,
@@ -73,7 +80,7 @@ class ConsoleReader:
             tuple(self._headers(row.headers)),
         )
 
-    def _offset(self, row: Row, partition: int) -> int:
+    def _offset(self, row: ConsoleRow, partition: int) -> int:
         if row.offset is not None:
             return row.offset
         self._counted[partition] += 1
@@ -88,11 +95,11 @@ class ConsoleReader:
         for header in cell.split(b","):
             name, colon, value = header.partition(b":")
             if not colon:
-                raise Unreadable("has headers that cannot be told apart (a comma in a value?)")
+                raise DumpLineError("has headers that cannot be told apart (a comma in a value?)")
             yield name.decode("utf-8", "replace"), self._content(value)
 
     def doubts(self) -> Iterator[Problem]:
-        """What these columns leave open."""
+        """Report the facts that the columns do not contain."""
         for column, understood in (
             ("partition", f"all was taken as of partition {self._partition}"),
             ("offset", "offsets were counted from 0 in each partition"),

@@ -1,4 +1,4 @@
-"""What reading a dump answers, and what a reader of one format has to do."""
+"""Contents of a dump, and the protocol of a reader of one format."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -7,31 +7,30 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
-from controlplane.core.topic_names import is_legal
+from controlplane.core.topics.topic_names import is_legal
 from controlplane.logs.dumps.remarks import Remark, remark
 
 REPLACEMENT = "\ufffd".encode()
-"""What a tool writes where it found bytes that are no UTF-8; the bytes themselves are lost."""
+"""U+FFFD: some tools write it in place of bytes that are not UTF-8; these bytes are lost."""
 
 
 class Problem(NamedTuple):
-    """A line that could not be read, or not without doubt. `line` counts from 1 (of the file)."""
+    """A line that could not be read, or not without doubt. `line` counts from 1 in the file."""
 
     line: int
     reason: str
     taken: bool = False
-    """Whether there is an entry from this line all the same."""
+    """True if the line gave an entry anyway."""
     assumed: bool = False
-    """Whether nothing is lost by it: the file leaves something open that its form never tells, and
-    the reason says what was assumed."""
+    """True if nothing is lost: the format never contains the fact, and the reason names the
+    assumption."""
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """A file of records, read whole: each line with text in it is an entry, a problem, or a remark.
+    """Contents of a file of records. Each non-empty line is an entry, a problem, or a remark.
 
-    `entries` are in order of topic, partition, offset; each place occurs once (a line that says
-    the same as another adds nothing). `about` is what the file says of itself, and how it was
-    understood.
+    `entries` are in order of topic, partition, offset; each position occurs once (equal lines count
+    once). `about` holds the description in the file, and the detected form.
     """
 
     format: str
@@ -39,11 +38,11 @@ class Dump(msgspec.Struct, frozen=True):
     problems: list[Problem]
     about: dict[str, Any]
     remarks: list[Remark] = []
-    """What tools said about themselves in between: nothing is lost by it."""
+    """Lines in which tools report about themselves; no record is lost."""
 
     @property
     def partitions(self) -> dict[str, int]:
-        """Number of partitions by topic, where the file tells it (`end`: ends by partition)."""
+        """Number of partitions by topic, if the file contains it (`end`: ends by partition)."""
         ends = self.about.get("end")
         if not isinstance(ends, dict):
             return {}
@@ -54,44 +53,44 @@ class Dump(msgspec.Struct, frozen=True):
         }
 
 
-class Line(NamedTuple):
-    """One line of a file, without its end. `number` counts from 1."""
+class DumpLine(NamedTuple):
+    """Line of a file, without its line break. `number` counts from 1."""
 
     number: int
     text: bytes
     whole: bool = True
-    """Whether its end was there. A file that was cut off has a last line without one."""
+    """True if the line had a line break. The last line of a cut-off file has none."""
 
 
-class Unreadable(Exception):
-    """This line is no record; the message says why, as the end of `line 7 ...`."""
+class DumpLineError(Exception):
+    """A line is no record; the message is the reason, as the end of `line 7 ...`."""
 
 
-class Reader(Protocol):
-    """Reads the lines of one file in one format."""
+class DumpReader(Protocol):
+    """Reader of the lines of one file in one format."""
 
     format: ClassVar[str]
     is_exact: ClassVar[bool]
-    """Whether bytes that are no UTF-8 have a notation, so that U+FFFD can only be meant."""
+    """True if the format can express bytes that are not UTF-8; then U+FFFD is a real character."""
     about: dict[str, Any]
 
-    def entry(self, line: Line) -> Entry | None:
-        """The record in this line; None where the line is about the file, and was understood.
+    def entry(self, line: DumpLine) -> Entry | None:
+        """Parse the record in a line; None if the line describes the file.
 
         Raises:
-            Unreadable: it holds no record, or not all of it.
+            DumpLineError: it holds no record, or not all of it.
         """
         ...
 
     def doubts(self) -> Iterable[Problem]:
-        """What is doubtful about the file as a whole, after its last line."""
+        """Report doubts about the file as a whole. Call it after the last line."""
         ...
 
 
 class Collector:
-    """Gathers what a reader finds in a file; the order of the lines does not matter."""
+    """Collects entries, problems and remarks of a file; the lines may come in any order."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: DumpReader) -> None:
         self._reader = reader
         self._taken: dict[Position, tuple[int, Entry]] = {}
         self._problems: list[Problem] = []
@@ -99,7 +98,7 @@ class Collector:
         self._records = 0
         self.lines = 0  # read so far
 
-    def add(self, line: Line) -> None:
+    def add(self, line: DumpLine) -> None:
         """Read one line."""
         self.lines = line.number
         if not line.text.strip():
@@ -110,7 +109,7 @@ class Collector:
             return
         try:
             entry = self._reader.entry(line)
-        except Unreadable as error:
+        except DumpLineError as error:
             reason = str(error) if line.whole else f"{error}; the file ends within this line"
             self.problem(Problem(line.number, reason))
             return
@@ -119,7 +118,7 @@ class Collector:
             self._take(line.number, entry)
 
     def problem(self, problem: Problem) -> None:
-        """Note a problem that came up outside of a line's reading."""
+        """Add a problem that did not come from the content of a line."""
         self._problems.append(problem)
 
     def _take(self, number: int, entry: Entry) -> None:
@@ -132,14 +131,14 @@ class Collector:
             self.problem(Problem(number, _MAY_BE_LOST, taken=True))
 
     def dump(self) -> Dump:
-        """Everything that was gathered."""
+        """Return the collected contents."""
         problems = sorted([*self._problems, *self._reader.doubts(), *self._missing()])
         entries = [self._taken[position][1] for position in sorted(self._taken)]
         about = self._reader.about
         return Dump(self._reader.format, entries, problems, about, self._remarks)
 
     def _missing(self) -> Iterator[Problem]:
-        """Records that a tool says it has read, and that are not there: it passed over them."""
+        """Report records that a tool has counted but that are missing: the tool skipped them."""
         told = [one for one in self._remarks if one.total]
         total = sum(one.total for one in told)
         if total > self._records:

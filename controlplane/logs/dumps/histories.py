@@ -1,7 +1,7 @@
-"""Recorded histories: one JSON object a line, the first one about the recording.
+"""Reader of recorded histories: one JSON object per line; the first describes the recording.
 
 A record has `topic`, `partition`, `offset`, `timestamp`, and `key` and `value` as text, or as
-`key_base64` and `value_base64` where their bytes are no UTF-8; `headers` and `aborted` if need be.
+`key_base64` and `value_base64` if their bytes are not UTF-8; optionally `headers` and `aborted`.
 """
 
 import binascii
@@ -12,20 +12,27 @@ from typing import Any, ClassVar
 import msgspec
 
 from controlplane.core.entry import Entry, Headers
-from controlplane.logs.dumps.dump import Line, Problem, Unreadable
-from controlplane.logs.dumps.fields import Offset, Partition, Timestamp, Topic, parse, to_bytes
+from controlplane.logs.dumps.dump import DumpLine, DumpLineError, Problem
+from controlplane.logs.dumps.fields import (
+    OffsetField,
+    PartitionField,
+    TimestampField,
+    TopicField,
+    parse,
+    to_bytes,
+)
 
 _SIGN = re.compile(rb'\s*\{\s*"(history"|topic"[^{]*"timestamp"\s*:)')
 _ABOUT = re.compile(rb'\s*\{\s*"history"')
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
-    """A line. Unknown fields are refused: what they say of the record must not get lost."""
+class _HistoryLine(msgspec.Struct, forbid_unknown_fields=True):
+    """Line of a history. Unknown fields are refused: they may carry content of the record."""
 
-    topic: Topic
-    partition: Partition
-    offset: Offset
-    timestamp: Timestamp
+    topic: TopicField
+    partition: PartitionField
+    offset: OffsetField
+    timestamp: TimestampField
     key: str | None = None
     value: str | None = None
     key_base64: str | None = None
@@ -35,7 +42,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class HistoriesReader:
-    """Reads a `.log.jsonl` file. `about` is its first line."""
+    """Reader of a `.log.jsonl` file. `about` is its first line."""
 
     format: ClassVar[str] = "histories"
     is_exact: ClassVar[bool] = True
@@ -47,16 +54,16 @@ class HistoriesReader:
 
     @staticmethod
     def recognises(line: bytes) -> bool:
-        """Whether this looks like a line of a history."""
+        """Return True if a line has the form of a history."""
         return bool(_SIGN.match(line))
 
-    def entry(self, line: Line) -> Entry | None:
-        """The record in a line; None for the first one, if it is about the recording."""
+    def entry(self, line: DumpLine) -> Entry | None:
+        """Parse the record in a line; None for a first line that describes the recording."""
         self._last_line = line.number
         if line.number == 1 and _ABOUT.match(line.text):
             self.about = parse(line.text, dict[str, Any])
             return None
-        record = parse(line.text, _Record)
+        record = parse(line.text, _HistoryLine)
         entry = Entry(
             record.topic,
             record.partition,
@@ -71,7 +78,7 @@ class HistoriesReader:
         return entry
 
     def doubts(self) -> Iterator[Problem]:
-        """A file that was cut off between two lines is found out by the number it promises."""
+        """Report a file that was cut off between lines: its first line gives the record count."""
         promised = self.about.get("records", self._records)
         if promised != self._records:
             reason = f"is the last: {self._records} of {promised!r} records were read"
@@ -82,11 +89,11 @@ def _content(name: str, text: str | None, base64: str | None) -> bytes | None:
     if base64 is None:
         return to_bytes(text)
     if text is not None:
-        raise Unreadable(f"has a {name} and a {name}_base64")
+        raise DumpLineError(f"has a {name} and a {name}_base64")
     try:
         return binascii.a2b_base64(base64, strict_mode=True)
     except ValueError as error:
-        raise Unreadable(f"has a {name}_base64 that is no base64 ({error})") from error
+        raise DumpLineError(f"has a {name}_base64 that is no base64 ({error})") from error
 
 
 def _headers(headers: list[tuple[str, str | None]]) -> Headers:

@@ -1,8 +1,8 @@
-"""What `kcat -C -J` prints: one JSON object a line.
+"""Reader of the output of `kcat -C -J`: one JSON object per line.
 
-kcat copies keys and payloads into its JSON byte by byte, also where they are no UTF-8, so that such
-lines are no JSON in the strict sense, but nothing is lost (its JSON generator, yajl, only checks
-when told to). Decoding with `-s` does lose the bytes: such records are refused.
+kcat copies keys and payloads into its JSON byte by byte, even if they are not UTF-8. Such lines are
+not valid JSON, but no byte is lost (yajl, its JSON generator, does not validate by default).
+Decoding with `-s` loses the bytes, so decoded records are refused.
 """
 
 import re
@@ -12,31 +12,38 @@ from typing import Any, ClassVar
 import msgspec
 
 from controlplane.core.entry import Entry
-from controlplane.logs.dumps.dump import Line, Problem, Unreadable
-from controlplane.logs.dumps.fields import Offset, Partition, Timestamp, Topic, parse, to_bytes
+from controlplane.logs.dumps.dump import DumpLine, DumpLineError, Problem
+from controlplane.logs.dumps.fields import (
+    OffsetField,
+    PartitionField,
+    TimestampField,
+    TopicField,
+    parse,
+    to_bytes,
+)
 
 _SIGN = re.compile(rb'\s*\{\s*"topic".*"(payload|tstype|broker)"\s*:')
 
 _UNKNOWN_TIME = -1
 
-_Listed = list[str | None]
-"""Names and values by turns."""
+_HeaderList = list[str | None]
+"""Names and values in turn."""
 
-_Mapped = dict[str, _Listed]
-"""Name to values; the order among different names is lost."""
+_HeaderMap = dict[str, _HeaderList]
+"""Values by name; the order of different names is lost."""
 
 
-class _Record(msgspec.Struct):
-    """A line. Later kcats may add fields about transport (`broker` came in 1.7): not refused."""
+class _KcatLine(msgspec.Struct):
+    """Line of kcat. Unknown fields are ignored: 1.7 added `broker`, and others may follow."""
 
-    topic: Topic
-    partition: Partition
-    offset: Offset
+    topic: TopicField
+    partition: PartitionField
+    offset: OffsetField
     payload: str | None
     key: str | None = None
-    ts: Timestamp = _UNKNOWN_TIME
+    ts: TimestampField = _UNKNOWN_TIME
     tstype: str = "unknown"
-    headers: _Listed | _Mapped = []
+    headers: _HeaderList | _HeaderMap = []
     key_error: str | None = None
     payload_error: str | None = None
     key_schema_id: int | None = None
@@ -44,7 +51,7 @@ class _Record(msgspec.Struct):
 
 
 class KcatReader:
-    """Reads the output of `kcat -J`."""
+    """Reader of the output of `kcat -J`."""
 
     format: ClassVar[str] = "kcat"
     is_exact: ClassVar[bool] = False
@@ -54,14 +61,14 @@ class KcatReader:
 
     @staticmethod
     def recognises(line: bytes) -> bool:
-        """Whether this looks like a line of kcat's."""
+        """Return True if a line has the form of kcat."""
         return bool(_SIGN.match(line))
 
-    def entry(self, line: Line) -> Entry:
-        """The record in a line."""
-        record = parse(line.text, _Record, raw=True)
+    def entry(self, line: DumpLine) -> Entry:
+        """Parse the record in a line."""
+        record = parse(line.text, _KcatLine, raw=True)
         if _was_decoded(record):
-            raise Unreadable("was decoded by kcat, its bytes are lost: dump again without -s")
+            raise DumpLineError("was decoded by kcat, its bytes are lost: dump again without -s")
         return Entry(
             record.topic,
             record.partition,
@@ -73,22 +80,22 @@ class KcatReader:
         )
 
     def doubts(self) -> Iterable[Problem]:
-        """None: the file does not say what should be in it."""
+        """Report nothing: the file does not contain its number of records."""
         return ()
 
 
-def _was_decoded(record: _Record) -> bool:
+def _was_decoded(record: _KcatLine) -> bool:
     traces = (record.key_error, record.payload_error, record.key_schema_id, record.value_schema_id)
     return any(trace is not None for trace in traces)
 
 
-def _headers(headers: _Listed | _Mapped) -> Iterator[tuple[str, bytes | None]]:
+def _headers(headers: _HeaderList | _HeaderMap) -> Iterator[tuple[str, bytes | None]]:
     if isinstance(headers, dict):
         yield from ((name, to_bytes(v)) for name, values in headers.items() for v in values)
         return
     if len(headers) % 2:
-        raise Unreadable("has a header without a value")
+        raise DumpLineError("has a header without a value")
     for name, value in zip(headers[::2], headers[1::2], strict=True):
         if name is None:
-            raise Unreadable("has a header without a name")
+            raise DumpLineError("has a header without a name")
         yield name, to_bytes(value)

@@ -1,4 +1,4 @@
-"""The lines of a file, plain or gzipped, with their numbers."""
+"""Lines of a file, plain or gzipped, with their numbers."""
 
 import gzip
 import zlib
@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, cast
 
-from controlplane.core.file_sentences import unreadable
-from controlplane.logs.dumps.dump import Line
+from controlplane.core.text.file_errors import unreadable
+from controlplane.logs.dumps.dump import DumpLine
 from controlplane.logs.log import LogNotUsable
 
 LINE_BYTES_MAX = 128 * 1024 * 1024
-"""A longer line is no record: Kafka's are 1 MiB unless it was told otherwise, and six bytes of
-JSON may stand for one. A file without line breaks shall not fill the memory."""
+"""Longest line of a record: Kafka's default limit is 1 MiB, and JSON may take six bytes for one.
+The limit keeps a file without line breaks from filling the memory."""
 
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -21,15 +21,15 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class CutOff(Exception):
-    """A compressed file is damaged or ends early; the lines before this were read."""
+    """A compressed file is damaged or incomplete; the lines before were read."""
 
 
-def read_lines(path: Path) -> Iterator[Line]:
-    """All lines of a file.
+def read_lines(path: Path) -> Iterator[DumpLine]:
+    """Yield all lines of a file.
 
     Raises:
-        LogNotUsable: it cannot be read, is empty, holds UTF-16, or a line that is no line.
-        CutOff: the compression breaks off.
+        LogNotUsable: the file cannot be read, is empty, is UTF-16, or has too long a line.
+        CutOff: the compressed data ends early.
     """
     try:
         with path.open("rb") as file:
@@ -48,7 +48,7 @@ def _check_start(path: Path, start: bytes) -> None:
         raise LogNotUsable(f"{path} is UTF-16 text: convert it, as by `iconv -f UTF-16 -t UTF-8`")
 
 
-def _numbered(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[Line]:
+def _numbered(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[DumpLine]:
     if not is_gzip:
         yield from _lines(path, file)
         return
@@ -59,11 +59,11 @@ def _numbered(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[Line]:
             raise CutOff(str(error)) from error
 
 
-def _lines(path: Path, file: IO[bytes]) -> Iterator[Line]:
+def _lines(path: Path, file: IO[bytes]) -> Iterator[DumpLine]:
     number = 0
     while text := file.readline(LINE_BYTES_MAX):
         number += 1
         whole = text.endswith(b"\n")
         if not whole and len(text) == LINE_BYTES_MAX:
             raise LogNotUsable(f"{path} is no text: line {number} does not end")
-        yield Line(number, text[:-1] if whole else text, whole)
+        yield DumpLine(number, text[:-1] if whole else text, whole)

@@ -1,7 +1,7 @@
-"""Lines that the tools print about themselves, among records where both went into one file.
+"""Remarks: lines that a tool prints about itself, mixed with records in one file.
 
-Only what is such a remark to the letter is passed over: anything else that is no record may be half
-of one. Remarks about errors are none of these: after an error, records may be missing.
+Only exact matches are skipped: any other line that is no record may be a part of one. Messages
+about errors do not count as remarks: after an error, records may be missing.
 """
 
 import re
@@ -25,16 +25,16 @@ standard output, KIP-1147) and `ConsoleConsumer`; kcat's in `kcat.c`, to standar
 
 
 class Remark(NamedTuple):
-    """A line that a tool printed about itself. `line` counts from 1 (of the file)."""
+    """Line that a tool printed about itself. `line` counts from 1 in the file."""
 
     line: int
     tool: str
     total: int = 0
-    """How many records the tool says it has read, if it says so."""
+    """Number of records that the tool reports; 0 if it reports none."""
 
 
 def remark(number: int, line: bytes) -> Remark | None:
-    """The remark in a line; None where it is none that is known."""
+    """Return the remark in a line; None if the line is no known remark."""
     for tool, pattern in _REMARKS.items():
         found = pattern.fullmatch(line)
         if found:

@@ -1,1 +1,1 @@
-"""Logs of a live Kafka cluster: the only place that knows a Kafka client."""
+"""Logs of a live Kafka cluster: the only package that imports a Kafka client."""

@@ -1,4 +1,4 @@
-"""Connections to the brokers of one cluster, and who leads what."""
+"""Connections to the brokers of one cluster, and the leaders of partitions."""
 
 import asyncio
 import logging
@@ -10,13 +10,13 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
 
 from controlplane.logs.kafka.errors import connection_error, topic_error
-from controlplane.logs.kafka.limits import Limits
-from controlplane.logs.kafka.metadata import Layout, MetadataRequest, layout
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.kafka.tls import tls_context
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
-from controlplane.security import KafkaSecurity
+from controlplane.settings.security import KafkaSecurity
 
-# What it logs as errors also arrives as exceptions, and those are told to people once.
+# aiokafka logs errors that it also raises; the user should see each error once.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 CLIENT_ID = "controlplane"
@@ -25,16 +25,16 @@ DEFAULT_PORT = 9092
 _CLOSED = "this reader is closed: open another"
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 _FAILURES = (KafkaError, OSError, NotImplementedError, ValueError, TypeError, AssertionError)
-"""What aiokafka raises where a connection or a log-in fails, or an answer is none of Kafka's."""
+"""Errors of aiokafka for a failed connection or login, or for a response that is not Kafka's."""
 
-Address = tuple[str, int]
+BrokerAddress = tuple[str, int]
 
 
-def addresses(bootstrap: str) -> tuple[Address, ...]:
-    """`host:port,host:port` as pairs; a port that is missing is 9092.
+def addresses(bootstrap: str) -> tuple[BrokerAddress, ...]:
+    """Parse `host:port,host:port`; the default port is 9092.
 
     Raises:
-        LogNotUsable: not such a list.
+        LogNotUsable: the text is not such a list.
     """
     found = tuple(_address(part.strip()) for part in bootstrap.split(",") if part.strip())
     if not found:
@@ -42,7 +42,7 @@ def addresses(bootstrap: str) -> tuple[Address, ...]:
     return found
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> BrokerAddress:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
@@ -52,47 +52,47 @@ def _address(text: str) -> Address:
 
 
 class Cluster:
-    """Brokers, reached through one connection each. Every failure comes as a `LogError`.
+    """Brokers of a cluster, with one connection each. Every failure is raised as a `LogError`.
 
-    Requests of one connection are answered in order, so whoever waits long (a fetch) has a
-    `Cluster` of its own: see `twin`.
+    A broker answers the requests of one connection in order. A fetch would block the others for
+    `fetch_wait_ms`, so a stream of fetches uses a `Cluster` of its own: see `twin`.
     """
 
     def __init__(
         self,
-        bootstrap: tuple[Address, ...],
+        bootstrap: tuple[BrokerAddress, ...],
         security: KafkaSecurity,
-        limits: Limits,
+        limits: ReadLimits,
         tls: SSLContext | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._security = security
         self._limits = limits
-        # Files of certificates are read once: they may be gone when a connection is.
+        # Certificates are read once: the files may be gone when a connection has to be reopened.
         self._tls = tls or (tls_context(security.tls) if security.tls else None)
-        self._connections: dict[Address, AIOKafkaConnection] = {}
-        self._opening: dict[Address, asyncio.Lock] = {}
-        self._brokers: dict[int, Address] = {}
+        self._connections: dict[BrokerAddress, AIOKafkaConnection] = {}
+        self._opening: dict[BrokerAddress, asyncio.Lock] = {}
+        self._brokers: dict[int, BrokerAddress] = {}
         self._closing: list[asyncio.Future[None]] = []
         self._closed = False
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """True after a call of `close`."""
         return self._closed
 
     def twin(self) -> "Cluster":
-        """The same cluster through other connections."""
+        """Return the same cluster with connections of its own."""
         return Cluster(self._bootstrap, self._security, self._limits, self._tls)
 
-    async def layout(self, topics: Iterable[str] | None) -> Layout:
-        """Brokers, and leaders of these topics (None: of all topics)."""
+    async def layout(self, topics: Iterable[str] | None) -> ClusterLayout:
+        """Ask for the brokers and the leaders of these topics (None: all topics)."""
         found = layout(await self.ask(MetadataRequest(topics)))
         self._brokers = {**found.brokers}
         return found
 
-    async def leaders(self, topics: Iterable[str]) -> Layout:
-        """As `layout`, for topics that must all be there with a leader for each partition."""
+    async def leaders(self, topics: Iterable[str]) -> ClusterLayout:
+        """Ask for the layout; raise unless each topic exists and each partition has a leader."""
         wanted = list(topics)
         found = await self.layout(wanted)
         for topic in wanted:
@@ -103,7 +103,7 @@ class Cluster:
         return found
 
     async def ask(self, request: Any) -> Any:
-        """The answer of any broker: those connected are asked first, then those known."""
+        """Return the answer of any broker; connected brokers are tried before other known ones."""
         known = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
         trouble: LogError = LogUnavailable("no broker is known")
         for address in known:
@@ -114,23 +114,26 @@ class Cluster:
         raise trouble
 
     async def send(self, broker: int, request: Any) -> Any:
-        """The answer of one broker, by its id.
+        """Return the answer of the broker with this id.
 
         Raises:
-            LogUnavailable: it cannot be reached, or closed the connection.
-            LogNotUsable: it refuses us.
+            LogUnavailable: the broker cannot be reached, or closed the connection.
+            LogNotUsable: the broker refuses the client.
         """
         return await self._send(self._brokers[broker], request)
 
     async def close(self) -> None:
-        """Close every connection; nothing can be asked any more."""
+        """Close all connections; later requests raise `LogUnavailable`."""
         self._closed = True
         for address in [*self._connections]:
             self._forget(address)
         await self._all_closed(self._closing)
 
-    async def _send(self, address: Address, request: Any) -> Any:
-        """The answer of one broker. A connection that was idle may have been dropped: try anew."""
+    async def _send(self, address: BrokerAddress, request: Any) -> Any:
+        """Return the answer of a broker; retry once if a reused connection turns out to be dead.
+
+        A broker closes idle connections (`connections.max.idle.ms`).
+        """
         reused = address in self._connections
         try:
             return await self._send_once(address, request)
@@ -139,7 +142,7 @@ class Cluster:
                 raise
         return await self._send_once(address, request)
 
-    async def _send_once(self, address: Address, request: Any) -> Any:
+    async def _send_once(self, address: BrokerAddress, request: Any) -> Any:
         try:
             connection = await self._connection(address)
             return await connection.send(request)
@@ -149,7 +152,7 @@ class Cluster:
                 raise LogUnavailable(_CLOSED) from failure
             raise connection_error(_shown(address), failure) from failure
 
-    async def _connection(self, address: Address) -> AIOKafkaConnection:
+    async def _connection(self, address: BrokerAddress) -> AIOKafkaConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):
             if self._closed:
                 raise LogUnavailable(_CLOSED)
@@ -159,7 +162,7 @@ class Cluster:
                 connection = self._connections[address] = await self._open(address)
             return connection
 
-    async def _open(self, address: Address) -> AIOKafkaConnection:
+    async def _open(self, address: BrokerAddress) -> AIOKafkaConnection:
         connection = AIOKafkaConnection(
             *address,
             client_id=CLIENT_ID,
@@ -172,25 +175,25 @@ class Cluster:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 await connection.connect()
         except _FAILURES as failure:
-            # Other errors of the system mean that there is no socket yet, and none to wait for.
+            # After any other OSError there is no socket to wait for.
             if not isinstance(failure, OSError) or isinstance(failure, TimeoutError):
                 await self._all_closed([connection.close()])
             raise
         return connection
 
-    def _forget(self, address: Address) -> None:
+    def _forget(self, address: BrokerAddress) -> None:
         connection = self._connections.pop(address, None)
         if connection is not None:
             self._closing = [future for future in self._closing if not future.done()]
             self._closing.append(connection.close())
 
     async def _all_closed(self, closing: "list[asyncio.Future[None]]") -> None:
-        """Sockets are closed a moment after they are told to: wait for it, but not for long."""
+        """Wait until sockets are closed, at most `close_timeout_ms`: `close` only schedules it."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
 
 
-def _shown(address: Address) -> str:
+def _shown(address: BrokerAddress) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""What brokers and sockets answer, as the errors of the log contract: a sentence for each."""
+"""Translation of errors of brokers and sockets into errors of the log contract."""
 
 import socket
 import ssl
@@ -17,45 +17,49 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 OFFSET_OUT_OF_RANGE = 1
 
 RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 76, 78, 100, 103})
-"""Codes that pass by themselves: no leader, another leader, time-out, broker or disk coming up."""
+"""Transient codes: no leader, another leader, time-out, broker or disk starting up."""
 
 
 class NoLeader(LogUnavailable):
-    """Nobody answers for a partition just now: a new topic, or a leader that changes."""
+    """A partition has no leader at the moment: a new topic, or a leader election."""
 
 
-class _Meaning(NamedTuple):
-    """What an error code means for a topic: the kind of error, and the rest of the sentence."""
+class _ErrorMeaning(NamedTuple):
+    """Meaning of an error code for a topic: the class of error, and the rest of the sentence."""
 
     kind: type[LogError]
     words: str
 
 
 _MEANINGS = {
-    OFFSET_OUT_OF_RANGE: _Meaning(
+    OFFSET_OUT_OF_RANGE: _ErrorMeaning(
         LogNotUsable,
         "no longer has the record to be read next: it was deleted, or the topic was made anew; "
         "read it again from its start",
     ),
-    2: _Meaning(LogNotUsable, "holds a record batch that its broker finds damaged: check its disk"),
-    3: _Meaning(LogNotUsable, "does not exist: check its name"),
-    17: _Meaning(LogNotUsable, "has a name that no topic can have: check it"),
-    29: _Meaning(LogNotUsable, "may not be read: allow this user READ and DESCRIBE on it"),
+    2: _ErrorMeaning(
+        LogNotUsable, "holds a record batch that its broker finds damaged: check its disk"
+    ),
+    3: _ErrorMeaning(LogNotUsable, "does not exist: check its name"),
+    17: _ErrorMeaning(LogNotUsable, "has a name that no topic can have: check it"),
+    29: _ErrorMeaning(LogNotUsable, "may not be read: allow this user READ and DESCRIBE on it"),
 }
 """By Kafka error code."""
 
 
 def topic_error(topic: str, code: int) -> LogError:
-    """The error that a broker's code for a topic or one of its partitions means."""
+    """Build the error for a broker's code about a topic or one of its partitions."""
     if code in RETRIABLE:
         return NoLeader(f"topic {topic} has no leader that answers just now: try again")
-    unknown = _Meaning(LogNotUsable, f"cannot be read: its broker answers with error code {code}")
+    unknown = _ErrorMeaning(
+        LogNotUsable, f"cannot be read: its broker answers with error code {code}"
+    )
     kind, words = _MEANINGS.get(code, unknown)
     return kind(f"topic {topic} {words}")
 
 
 def connection_error(broker: str, failure: BaseException) -> LogError:
-    """The error that a failed connection, log-in or request means; `broker` is `host:port`."""
+    """Build the error for a failed connection, login or request; `broker` is `host:port`."""
     if isinstance(failure, LogError):
         return failure
     for kind, sentence in _TROUBLES:
@@ -140,4 +144,4 @@ _TROUBLES: tuple[
     ((KafkaConnectionError, CorrelationIdError, ConnectionError), _closed),
     ((ValueError, TypeError, AssertionError), _nonsense),
 )
-"""First match wins. What is not listed is a broker that cannot be reached for another reason."""
+"""First match wins. Any other failure means that the broker cannot be reached."""

@@ -1,4 +1,4 @@
-"""Answers of a broker, cut into record batches: what they are framed by, not what they hold."""
+"""Frames of record batches: splits an answer of a broker without decoding records."""
 
 import struct
 import zlib
@@ -10,22 +10,22 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 from cramjam import CompressionError, DecompressionError
 
-from controlplane.logs.kafka.metadata import Partition
-from controlplane.logs.kafka.wire import Fetched
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.wire import FetchedPartition
 from controlplane.logs.log import LogCorrupt
 
 FORMAT = 2
-"""Kafka's message format since 0.11; segments of older ones may still lie there."""
+"""Kafka's message format since 0.11; a log may still hold segments of older formats."""
 
 _FRAME = struct.Struct(">qi")
-"""How every format begins: an offset, and the number of bytes that follow."""
+"""Start of a frame in every format: an offset, and the number of bytes that follow."""
 
 _COUNT = struct.Struct(">i")
-"""How many records a batch of format 2 holds: the last field of its header."""
+"""Number of records in a batch of format 2: the last field of its header."""
 
 MAGIC_AT, COUNT_AT = 16, 57
 HEADER_SIZE = 61
-"""Of a record batch of format 2; its records follow."""
+"""Size of the header of a record batch of format 2; its records follow."""
 
 SMALLEST_FRAME = 26
 """Bytes of a record of format 0 without key and value."""
@@ -44,62 +44,62 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What the iterator and the codecs raise about bytes that are no records."""
+"""Errors that aiokafka and the codecs raise for bytes that are no records."""
 
 
 class Frame(NamedTuple):
-    """One record batch."""
+    """Record batch: its bytes, and its parsed header."""
 
     octets: bytes
     batch: Any
-    """What aiokafka makes of its header, and of its records, once."""
+    """Header as parsed by aiokafka. It iterates over the records once."""
 
     @property
     def at(self) -> int:
-        """Its first offset; formats before 2 do not tell it up front."""
+        """First offset of the batch; 0 for formats before 2, which do not store it."""
         return getattr(self.batch, "base_offset", 0)
 
     @property
     def size(self) -> int | None:
-        """How many records it says it has; formats before 2 do not say."""
+        """Number of records according to the header; None for formats before 2."""
         if self.octets[MAGIC_AT] < FORMAT:
             return None
         return int(_COUNT.unpack_from(self.octets, COUNT_AT)[0])
 
     def records(self) -> Any:
-        """An iterator over its records."""
+        """Return a new iterator over the records."""
         return _records(self.octets)
 
 
-class Piece(NamedTuple):
-    """What an answer holds of one partition: whole record batches, not decoded yet."""
+class PartitionFrames(NamedTuple):
+    """Whole record batches of one partition in an answer, not decoded yet."""
 
-    partition: Partition
+    partition: TopicPartition
     start: int
     frames: Sequence[Frame]
     aborted: Sequence[tuple[int, int]]
 
     @property
     def next_offset(self) -> int:
-        """Where reading goes on: behind all batches, also behind what compaction took away."""
+        """Next offset to fetch: behind all batches, including records removed by compaction."""
         return max(self.start, self.frames[-1].batch.next_offset) if self.frames else self.start
 
 
-def piece(fetched: Fetched, start: int) -> Piece:
-    """Split an answer into its record batches, without looking into them. Cheap.
+def piece(fetched: FetchedPartition, start: int) -> PartitionFrames:
+    """Split an answer into record batches without decoding them; cheap.
 
     Raises:
-        LogCorrupt: the framing is damaged.
+        LogCorrupt: a frame is damaged.
     """
     try:
         frames = [Frame(octets, _records(octets)) for octets in _frames(fetched.records)]
     except DAMAGE as failure:
         raise corrupt(fetched.partition, start, failure) from failure
-    return Piece(fetched.partition, start, frames, fetched.aborted)
+    return PartitionFrames(fetched.partition, start, frames, fetched.aborted)
 
 
-def corrupt(partition: Partition, offset: int, failure: BaseException) -> LogCorrupt:
-    """What is said about a record batch that raised one of `DAMAGE`."""
+def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> LogCorrupt:
+    """Build the error for a record batch that raised one of `DAMAGE`."""
     topic, number = partition
     why = str(failure) or type(failure).__name__
     return LogCorrupt(
@@ -109,7 +109,7 @@ def corrupt(partition: Partition, offset: int, failure: BaseException) -> LogCor
 
 
 def _frames(records: bytes) -> Iterator[bytes]:
-    """Whole record batches, whatever their format; a broker may cut the last one."""
+    """Yield whole record batches of any format; a broker may cut the last one, which is skipped."""
     at = 0
     while at + _FRAME.size <= len(records):
         end = at + _FRAME.size + _FRAME.unpack_from(records, at)[1]
@@ -122,11 +122,11 @@ def _frames(records: bytes) -> Iterator[bytes]:
 
 
 def _records(frame: bytes) -> Any:
-    """An iterator over a record batch."""
+    """Return an iterator over the records of a batch."""
     magic = frame[MAGIC_AT]
     if magic == FORMAT and len(frame) >= HEADER_SIZE:
         return DefaultRecordBatch(frame)
     if magic < FORMAT:
-        # The compiled class for old formats believes any length that it reads.
+        # aiokafka's compiled class for old formats does not check the lengths that it reads.
         return _LegacyRecordBatchPy(frame, magic)
     raise CorruptRecordException(f"{len(frame)} bytes of format {magic}")

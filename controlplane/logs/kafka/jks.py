@@ -1,4 +1,4 @@
-"""Whom a JKS store trusts: Java's own format, which `keytool` wrote until Java 9.
+"""Trusted certificates of a JKS store: Java's own format, which `keytool` wrote until Java 9.
 
 All numbers are big-endian: magic, version, number of entries; per entry its kind, alias, time and
 content; at the end a digest of everything, salted with the password and a phrase. Source:
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 MAGIC = b"\xfe\xed\xfe\xed"
-"""How such a file begins."""
+"""First bytes of a JKS store."""
 
 _VERSIONS = (1, 2)
 _KEY, _CERTIFICATE = 1, 2
@@ -20,20 +20,20 @@ _PHRASE = b"Mighty Aphrodite"
 
 
 class BadStore(ValueError):
-    """Bytes that are no whole JKS store, or that were written with another password."""
+    """The bytes are no complete JKS store, or the password is wrong."""
 
 
 def trusted(content: bytes, password: str | None) -> list[bytes]:
-    """The certificates of a JKS store that are trusted, in DER, in the order of the file.
+    """Return the trusted certificates of a JKS store, in DER, in the order of the file.
 
-    As in Java, these are the certificates that stand for themselves and the first one of every
-    key; and without a password nobody looks whether the file has been changed.
+    As in Java, these are the certificate entries and the first certificate of each key entry.
+    Without a password the digest of the file is not checked, as in Java.
 
     Raises:
-        BadStore: no such store, half of one, or the password is wrong.
+        BadStore: no JKS store, an incomplete one, or a wrong password.
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    certificates = [*_entries(_Bytes(body))]
+    certificates = [*_entries(_JksCursor(body))]
     if password is not None and not hmac.compare_digest(_digest(body, password), digest):
         raise BadStore("its password is another, or it has been changed")
     return certificates
@@ -44,14 +44,14 @@ def _digest(body: bytes, password: str) -> bytes:
     return hashlib.sha1(salt + body, usedforsecurity=False).digest()
 
 
-def _entries(rest: "_Bytes") -> Iterator[bytes]:
-    """The certificate of each entry."""
+def _entries(rest: "_JksCursor") -> Iterator[bytes]:
+    """Yield the trusted certificate of each entry."""
     magic, version = rest.take(len(MAGIC)), rest.number(4)
     if magic != MAGIC or version not in _VERSIONS:
         raise BadStore("it is of an unknown version")
     for _ in range(rest.number(4)):
         kind = rest.number(4)
-        rest.take(rest.number(2) + _TIME_SIZE)  # its alias, when it was made
+        rest.take(rest.number(2) + _TIME_SIZE)  # alias and creation time
         if kind not in {_KEY, _CERTIFICATE}:
             raise BadStore("it has an entry of an unknown kind")
         if kind == _KEY:
@@ -60,14 +60,14 @@ def _entries(rest: "_Bytes") -> Iterator[bytes]:
         yield from chain[:1]
 
 
-def _certificate(rest: "_Bytes", version: int) -> bytes:
+def _certificate(rest: "_JksCursor", version: int) -> bytes:
     if version > 1:
-        rest.take(rest.number(2))  # its type: X.509
+        rest.take(rest.number(2))  # certificate type: X.509
     return rest.take(rest.number(4))
 
 
-class _Bytes:
-    """What has not been read yet."""
+class _JksCursor:
+    """Cursor over the bytes of a store."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = BytesIO(content)

@@ -1,8 +1,8 @@
-"""Metadata as brokers give it: where they are, who leads what, which topic is which.
+"""Metadata requests: addresses of brokers, leaders of partitions, ids of topics.
 
-aiokafka speaks versions up to 5. Since version 10 (Kafka 2.8, KIP-516) a topic has an id, by which
-a topic that was deleted and made anew is told from the first one; so that version is written here.
-No version asks a broker to create a topic.
+aiokafka supports versions up to 5. Version 10 (Kafka 2.8, KIP-516) adds topic ids, which tell a
+recreated topic from the deleted one; so this module implements version 10. No version asks a broker
+to create a topic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,30 +22,29 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-Partition = tuple[str, int]
-"""A topic and the number of a partition of it."""
+from controlplane.core.entry import TopicPartition
 
 _METADATA = 3
 _ID_SIZE = 16
 _NO_ID = bytes(_ID_SIZE)
 
 
-class Layout(NamedTuple):
-    """What the cluster says about itself."""
+class ClusterLayout(NamedTuple):
+    """Brokers, leaders and topic ids of a cluster."""
 
     cluster_id: str | None
     brokers: Mapping[int, tuple[str, int]]
     leaders: Mapping[str, Mapping[int, int]]
-    """By topic, by partition: a broker's id, -1 if there is no leader now. Topics that a broker
-    keeps for itself are left out."""
+    """Broker id of the leader by topic and partition, -1 without a leader. Internal topics of the
+    brokers are left out."""
     ids: Mapping[str, bytes]
-    """By topic, where brokers know ids."""
+    """Topic ids by topic, if the brokers support them."""
     errors: Mapping[str, int]
     """Error codes of topics that cannot be described."""
 
-    def led(self) -> dict[int, list[Partition]]:
-        """Partitions by the broker that leads them."""
-        brokers: dict[int, list[Partition]] = {}
+    def led(self) -> dict[int, list[TopicPartition]]:
+        """Return the partitions by the id of their leader."""
+        brokers: dict[int, list[TopicPartition]] = {}
         for topic, leaders in self.leaders.items():
             for number, leader in leaders.items():
                 brokers.setdefault(leader, []).append((topic, number))
@@ -53,7 +52,7 @@ class Layout(NamedTuple):
 
 
 class _Id(AbstractType):  # type: ignore[misc]  # aiokafka has no types
-    """The id of a topic: 16 bytes."""
+    """Type of a topic id: 16 bytes."""
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
@@ -128,7 +127,7 @@ class _MetadataRequest10(RequestStruct):  # type: ignore[misc]
 class MetadataRequest(
     Request[MetadataRequest_v4 | MetadataRequest_v5 | _MetadataRequest10]  # type: ignore[misc]
 ):
-    """Asks for brokers, and for these topics (None: for all). Kafka before 0.11 has no such."""
+    """Request for brokers and these topics (None: all topics); needs Kafka 0.11 or later."""
 
     API_KEY = _METADATA
 
@@ -136,7 +135,7 @@ class MetadataRequest(
         self._topics = None if topics is None else sorted(topics)
 
     def build(self, request_struct_class: Any) -> Any:
-        """The request in the version that the broker and we share."""
+        """Build the request in the newest version that broker and client share."""
         topics = self._topics
         if request_struct_class is not _MetadataRequest10:
             return request_struct_class(topics, False)
@@ -145,8 +144,8 @@ class MetadataRequest(
         return _MetadataRequest10(named, False, False, False, tags)
 
 
-def layout(response: Any) -> Layout:
-    """A metadata answer of any version as a `Layout`."""
+def layout(response: Any) -> ClusterLayout:
+    """Convert a metadata response of any version."""
     leaders: dict[str, dict[int, int]] = {}
     ids: dict[str, bytes] = {}
     errors: dict[str, int] = {}
@@ -159,4 +158,4 @@ def layout(response: Any) -> Layout:
         elif not internal:
             leaders[topic] = {number: leader for _, number, leader, *_ in partitions}
     brokers = {broker: (host, port) for broker, host, port, *_ in response.brokers}
-    return Layout(response.cluster_id, brokers, leaders, ids, errors)
+    return ClusterLayout(response.cluster_id, brokers, leaders, ids, errors)

@@ -1,23 +1,23 @@
-"""Reading the topics of a live cluster that belongs to somebody else."""
+"""Reader of the topics of a live Kafka cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import TypeVar
 
-from controlplane.core.entry import Batch
+from controlplane.core.entry import Batch, TopicPartition
+from controlplane.core.order import Ends
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
-from controlplane.logs.kafka.fetching import Fetching
-from controlplane.logs.kafka.limits import Limits
-from controlplane.logs.kafka.metadata import Partition
+from controlplane.logs.kafka.fetch_loop import FetchLoop
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.retry import Retry
 from controlplane.logs.kafka.wire import Isolation
-from controlplane.logs.log import Ends, LogError, LogNotUsable
-from controlplane.security import KafkaSecurity
+from controlplane.logs.log import LogError, LogNotUsable
+from controlplane.settings.security import KafkaSecurity
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 COMPACT_ONLY = "compact"
 """The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
@@ -26,24 +26,24 @@ COMPACT_ONLY = "compact"
 class KafkaReader:
     """A `ReadableLog` over a Kafka cluster. It never writes, joins no group, creates no topic.
 
-    With `isolation="read_committed"`, which suits everything that is kept, the end of a partition
-    is its last stable offset: what an open transaction holds back comes once it is decided, and
-    records of aborted transactions come marked. A worker without exactly-once support reads on:
-    `isolation="read_uncommitted"` goes to the high watermark as it does. Then `read` marks what
-    was aborted when it was called; `tail` marks nothing, for nobody knows yet.
+    With `isolation="read_committed"` the end of a partition is its last stable offset: records of
+    an open transaction come after its decision, and records of aborted transactions are marked. Use
+    it for data that is stored. `isolation="read_uncommitted"` reads to the high watermark, like a
+    worker without exactly-once support. Then `read` marks the records that were aborted before the
+    call; `tail` marks no records, because the transactions may still be open.
 
-    Offsets of `starts` are where the log begins; compaction may have taken records behind it.
+    `starts` are the first offsets of the log; compaction may have removed records behind them.
     """
 
     def __init__(
-        self, cluster: Cluster, isolation: Isolation, limits: Limits, cluster_id: str | None
+        self, cluster: Cluster, isolation: Isolation, limits: ReadLimits, cluster_id: str | None
     ) -> None:
-        """Use `open`, which also looks whether somebody is there."""
+        """Use `open`, which also checks that a broker answers."""
         self.cluster_id = cluster_id
         self._cluster = cluster
         self._isolation: Isolation = isolation
         self._limits = limits
-        self._streams: dict[Cluster, Fetching] = {}
+        self._streams: dict[Cluster, FetchLoop] = {}
 
     @classmethod
     async def open(
@@ -52,16 +52,16 @@ class KafkaReader:
         *,
         security: KafkaSecurity | None = None,
         isolation: Isolation = "read_committed",
-        limits: Limits | None = None,
+        limits: ReadLimits | None = None,
     ) -> "KafkaReader":
-        """A reader of the cluster behind `host:port[,host:port…]`.
+        """Open a reader of the cluster at `host:port[,host:port…]`.
 
         Raises:
             LogUnavailable: no broker can be reached.
-            LogNotUsable: none lets us in.
+            LogNotUsable: the brokers refuse the client.
             SettingsError: a certificate or key cannot be used.
         """
-        limits = limits or Limits()
+        limits = limits or ReadLimits()
         cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), limits)
         try:
             layout = await cluster.layout([])
@@ -72,27 +72,27 @@ class KafkaReader:
 
     @property
     def interruption(self) -> LogError | None:
-        """Why a tail or read gets nothing just now, while it tries again; None if all is well."""
+        """Failure that a tail or read is retrying at the moment; None without one."""
         troubles = (fetching.trouble for fetching in self._streams.values())
         return next((trouble for trouble in troubles if trouble is not None), None)
 
     async def topics(self) -> Mapping[str, int]:
-        """Every topic that we may see, but those of the broker itself, with its partitions."""
+        """Visible topics with their number of partitions, without internal topics of brokers."""
         layout = await self._cluster.layout(None)
         return {topic: len(leaders) for topic, leaders in layout.leaders.items()}
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """Where the log of each partition begins."""
+        """First offset of each partition."""
         return await self._offsets(topics, wire.EARLIEST, "read_uncommitted")
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """The last stable offset, or high watermark, of each partition (see `isolation`)."""
+        """Last stable offset or high watermark of each partition (see `isolation`)."""
         return await self._offsets(topics, wire.LATEST, self._isolation)
 
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncGenerator[Batch, None]:
-        """All batches from `start` to `stop`, which counts as the end if it lies behind it."""
+        """Yield all batches from `start` to `stop`, limited by the current end."""
         topics = list(dict.fromkeys(topics))
         given = _flat(stop or {})
         stops = {
@@ -100,24 +100,24 @@ class KafkaReader:
         }
         positions = await self._positions(topics, start or {})
         for isolation, limit in await self._passes(topics, stops):
-            fetching = Fetching(positions, limit, isolation, self._limits)
+            fetching = FetchLoop(positions, limit, isolation, self._limits)
             async with aclosing(self._stream(fetching, self._limits.patience_ms)) as batches:
                 async for batch in batches:
                     yield batch
             positions = fetching.positions
 
     async def tail(self, topics: Iterable[str], start: Ends) -> AsyncGenerator[Batch, None]:
-        """Batches from `start` on, without end; outages are waited out (see `interruption`)."""
+        """Yield batches from `start` on, without end; waits out outages (see `interruption`)."""
         positions = await self._positions(list(dict.fromkeys(topics)), start)
-        fetching = Fetching(positions, None, self._isolation, self._limits)
+        fetching = FetchLoop(positions, None, self._isolation, self._limits, _flat(start))
         async with aclosing(self._stream(fetching, None)) as batches:
             async for batch in batches:
                 yield batch
 
     async def check(self, topics: Iterable[str]) -> list[str]:
-        """Why a worker of 2.6 or later would not start with these topics: a sentence for each.
+        """Return a sentence for each topic with which a worker of 2.6 or later refuses to start.
 
-        A policy that this user may not see is passed over, as a worker does.
+        A policy that this user may not see is ignored, as a worker does.
         """
         wanted = list(topics)
         return await self._when_led(lambda: self._check(wanted))
@@ -136,13 +136,13 @@ class KafkaReader:
         ]
 
     async def close(self) -> None:
-        """Close every connection; reads and tails under way end with `LogUnavailable`."""
+        """Close all connections; running reads and tails raise `LogUnavailable`."""
         await asyncio.gather(*(cluster.close() for cluster in (self._cluster, *self._streams)))
 
     async def _stream(
-        self, fetching: Fetching, patience_ms: int | None
+        self, fetching: FetchLoop, patience_ms: int | None
     ) -> AsyncGenerator[Batch, None]:
-        """All that `fetching` brings, over connections of its own, again after an outage."""
+        """Yield the batches of a fetch loop over connections of its own; retry after an outage."""
         cluster = self._cluster.twin()
         self._streams[cluster] = fetching
         retry = Retry(self._limits, patience_ms)
@@ -164,17 +164,17 @@ class KafkaReader:
             self._streams.pop(cluster)
 
     async def _passes(
-        self, topics: list[str], stops: Mapping[Partition, int]
-    ) -> list[tuple[Isolation, Mapping[Partition, int]]]:
-        """What to read with which isolation: only a committed read tells what was aborted."""
+        self, topics: list[str], stops: Mapping[TopicPartition, int]
+    ) -> list[tuple[Isolation, Mapping[TopicPartition, int]]]:
+        """Return passes (isolation, stops): only a committed read reports aborted transactions."""
         if self._isolation == "read_committed":
             return [("read_committed", stops)]
         stable = _flat(await self._offsets(topics, wire.LATEST, "read_committed"))
         decided = {at: min(stop, stable[at]) for at, stop in stops.items()}
         return [("read_committed", decided), ("read_uncommitted", stops)]
 
-    async def _positions(self, topics: list[str], start: Ends) -> dict[Partition, int]:
-        """Where to begin: as given, but not before the log begins, and never behind its end."""
+    async def _positions(self, topics: list[str], start: Ends) -> dict[TopicPartition, int]:
+        """Return start positions: as given, but not before the first offset or behind the end."""
         first = _flat(await self.starts(topics))
         end = _flat(await self._offsets(topics, wire.LATEST, "read_uncommitted"))
         given = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
@@ -188,12 +188,12 @@ class KafkaReader:
     async def _offsets(
         self, topics: Iterable[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
-        """The offset of each partition at a timestamp, asked of its leader."""
+        """Ask the leaders for the offset of each partition at a timestamp."""
         wanted = list(topics)
         return await self._when_led(lambda: self._offsets_now(wanted, timestamp, isolation))
 
-    async def _when_led(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer to a question; asked again for a while where a partition has no leader."""
+    async def _when_led(self, question: Callable[[], Awaitable[T]]) -> T:
+        """Await a query; retry it up to `leader_patience_ms` if a partition has no leader."""
         retry = Retry(self._limits, self._limits.leader_patience_ms)
         while True:
             try:
@@ -217,8 +217,8 @@ class KafkaReader:
         return found
 
 
-def _flat(ends: Ends) -> dict[Partition, int]:
-    """Offsets by topic and number of the partition."""
+def _flat(ends: Ends) -> dict[TopicPartition, int]:
+    """Flatten offsets by topic to offsets by partition."""
     return {
         (topic, number): offset
         for topic, offsets in ends.items()

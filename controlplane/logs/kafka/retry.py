@@ -1,20 +1,20 @@
-"""When to try again, and after which pause."""
+"""Retry with back-off for reads from a cluster."""
 
 import asyncio
 
-from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 
 class Retry:
-    """Waits out what passes by itself; pauses grow until there is progress again.
+    """Retry policy for transient failures; pauses grow until there is progress again.
 
-    What cannot be reached is tried again for `patience_ms` (None: for ever). A refusal counts at
-    once, unless there has been progress before: then it is believed only after
-    `Limits.refusal_patience_ms`. Damaged bytes are never read again.
+    An unavailable log is retried for `patience_ms` (None: forever). A refusal is raised at once,
+    unless there was progress before: then it is retried for
+    `ReadLimits.refusal_patience_ms`. Damaged bytes are never read again.
     """
 
-    def __init__(self, limits: Limits, patience_ms: int | None) -> None:
+    def __init__(self, limits: ReadLimits, patience_ms: int | None) -> None:
         self._limits = limits
         self._patience_ms = patience_ms
         self._progress = 0
@@ -22,7 +22,7 @@ class Retry:
         self._pause_ms = 0
 
     async def after(self, failure: LogError, progress: int) -> None:
-        """Wait before the next try, or raise `failure`. `progress` is any number that grows."""
+        """Wait before the next attempt, or raise `failure`. `progress` is a growing counter."""
         now = asyncio.get_running_loop().time()
         if self._pause_ms == 0 or progress > self._progress:
             self._progress, self._since = progress, now

@@ -1,20 +1,20 @@
-"""Certificates and keys as Python's TLS takes them: all of it in PEM."""
+"""TLS contexts from certificates and keys of the settings."""
 
 import secrets
 import ssl
 import tempfile
 from pathlib import Path
 
-from controlplane.logs.kafka.stores import identity_pem, trusted_pem
-from controlplane.properties import SettingsError
-from controlplane.security import JavaStore, Secret, ServerTls, Tls
+from controlplane.logs.kafka.key_stores import identity_pem, trusted_pem
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.security import JavaStore, Secret, ServerTls, Tls
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """A context of a client that trusts, and shows, what the settings say.
+    """Build the context of a client with the trust store and the identity of the settings.
 
     Raises:
-        SettingsError: a file is missing or is not what it should be, or a password is wrong.
+        SettingsError: a missing or invalid file, or a wrong password.
     """
     context = _trusting(tls.trusted, ssl.Purpose.SERVER_AUTH)
     context.check_hostname = tls.check_hostname
@@ -31,10 +31,10 @@ _CLIENTS = {
 
 
 def server_context(tls: ServerTls) -> ssl.SSLContext:
-    """A context of a server. From TLS 1.2 on, as in Kafka.
+    """Build the context of a server; TLS 1.2 or later, as in Kafka.
 
     Raises:
-        SettingsError: a file is missing or is not what it should be, or a password is wrong.
+        SettingsError: a missing or invalid file, or a wrong password.
     """
     asks = tls.client_auth != "none"
     context = _trusting(tls.trusted if asks else None, ssl.Purpose.CLIENT_AUTH)
@@ -57,7 +57,7 @@ def _trusting(trusted: Path | JavaStore | str | None, purpose: ssl.Purpose) -> s
         elif isinstance(trusted, Path):
             where = str(trusted)
         raise SettingsError(f"{where} holds no certificates{form} that can be read") from None
-    # As in Java each certificate that is trusted is enough, not only that of a root.
+    # As in Java, any trusted certificate ends the verification, not only a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
@@ -66,7 +66,7 @@ def _identify(
     context: ssl.SSLContext, identity: Path | JavaStore | Secret, password: Secret | None
 ) -> None:
     if isinstance(identity, JavaStore):
-        # Nothing unencrypted lies in a file, not even for a moment.
+        # The key is encrypted with a random password: no plain key is ever written to a file.
         own = secrets.token_hex()
         _load(context, identity_pem(identity, own), Secret(own))
     else:
@@ -74,8 +74,8 @@ def _identify(
 
 
 def _load(context: ssl.SSLContext, identity: Path | Secret, password: Secret | None) -> None:
-    """Load key and chain. Python takes them from files: an inline key lies in a private one."""
-    # An empty password is a wrong one; none would make OpenSSL ask on the terminal.
+    """Load key and chain. Python reads them from files, so an inline key goes to a private file."""
+    # Without a password OpenSSL would prompt on the terminal; an empty one just fails.
     shown = password.reveal() if password else ""
     try:
         if isinstance(identity, Path):

@@ -1,7 +1,7 @@
-"""Requests as this reader sends them, and the fields of their answers, whatever the version.
+"""Requests of the reader, and the fields of their responses in any version.
 
-aiokafka picks the newest version that it and the broker share. None of these requests changes
-anything on a broker; in particular none makes it create a topic.
+aiokafka picks the newest version that it and the broker share. No request changes anything on a
+broker; in particular, no request creates a topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,21 +11,21 @@ import aiokafka.protocol.fetch as _fetch
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from controlplane.logs.kafka.limits import Limits
-from controlplane.logs.kafka.metadata import Partition
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.limits import ReadLimits
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 """Kafka's `isolation.level`; see `KafkaReader` for what each means here."""
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps by which ListOffsets means the first record and the end."""
+"""Timestamps that ListOffsets uses for the first record and the end."""
 
 _ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 _NO_REPLICA = -1
 _TOPIC = 2
 
 
-def _by_topic(values: Mapping[Partition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
+def _by_topic(values: Mapping[TopicPartition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
     topics: dict[str, list[tuple[Any, ...]]] = {}
     for (topic, partition), value in values.items():
         topics.setdefault(topic, []).append((partition, *value))
@@ -33,24 +33,24 @@ def _by_topic(values: Mapping[Partition, Any]) -> list[tuple[str, list[tuple[Any
 
 
 def offsets_request(
-    partitions: Iterable[Partition], timestamp: int, isolation: Isolation
+    partitions: Iterable[TopicPartition], timestamp: int, isolation: Isolation
 ) -> OffsetRequest:
-    """Asks a leader for the offset at `EARLIEST`, `LATEST` or a time in ms since 1970."""
+    """Build the request for offsets at `EARLIEST`, `LATEST` or a time in ms since 1970."""
     asked = dict.fromkeys(partitions, (timestamp,))
     return OffsetRequest(_NO_REPLICA, _ISOLATION[isolation], _by_topic(asked))
 
 
-def offsets(response: Any) -> Iterator[tuple[Partition, int, int]]:
-    """Partition, error code and offset out of a ListOffsets answer."""
+def offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Yield partition, error code and offset from a ListOffsets response."""
     for topic, partitions in response.topics:
         for partition, code, _, offset in partitions:
             yield (topic, partition), code, offset
 
 
 def fetch_request(
-    positions: Mapping[Partition, int], isolation: Isolation, limits: Limits
+    positions: Mapping[TopicPartition, int], isolation: Isolation, limits: ReadLimits
 ) -> _fetch.FetchRequest:
-    """Asks a leader for records from these positions on; empty answers are held back."""
+    """Build the fetch request for these positions; a broker holds back an empty answer."""
     asked = {
         partition: (offset, limits.partition_max_bytes) for partition, offset in positions.items()
     }
@@ -59,39 +59,41 @@ def fetch_request(
     )
 
 
-class Fetched(NamedTuple):
-    """What an answer brings for one partition."""
+class FetchedPartition(NamedTuple):
+    """Part of a fetch response about one partition."""
 
-    partition: Partition
+    partition: TopicPartition
     code: int
     high_watermark: int
     last_stable: int
     aborted: list[tuple[int, int]]
-    """Producer id and first offset of each aborted transaction that reaches into `records`."""
+    """Producer id and first offset of each aborted transaction with batches in `records`."""
     records: bytes
 
     def readable(self, isolation: Isolation) -> int:
-        """The offset before which this isolation level shows every record that there is."""
+        """Return the end for an isolation level: a reader sees every record before it."""
         return self.last_stable if isolation == "read_committed" else self.high_watermark
 
 
-def fetched(response: Any) -> Iterator[Fetched]:
-    """The partitions of a fetch answer (version 4 or later)."""
+def fetched(response: Any) -> Iterator[FetchedPartition]:
+    """Yield the partitions of a fetch response (version 4 or later)."""
     transactions = 4 if response.API_VERSION == 4 else 5
     for topic, partitions in response.topics:
         for fields in partitions:
             number, code, high_watermark, last_stable = fields[:4]
             aborted = fields[transactions] or []
             records = fields[-1] or b""
-            yield Fetched((topic, number), code, high_watermark, last_stable, aborted, records)
+            yield FetchedPartition(
+                (topic, number), code, high_watermark, last_stable, aborted, records
+            )
 
 
 def configs_request(topics: Iterable[str], name: str) -> DescribeConfigsRequest:
-    """Asks for one setting of each topic."""
+    """Build the request for one setting of each topic."""
     return DescribeConfigsRequest([(_TOPIC, topic, [name]) for topic in topics])
 
 
 def configs(response: Any) -> Iterator[tuple[str, str | None]]:
-    """Topic and value of the setting asked for; None where we may not see it."""
+    """Yield each topic with the value of the setting; None if the user may not see it."""
     for code, _, _, topic, entries in response.resources:
         yield topic, None if code or not entries else entries[0][1]

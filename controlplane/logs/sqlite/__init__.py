@@ -1,8 +1,8 @@
 """A log in one SQLite file: the embedded log, shared by several processes of one machine.
 
-`log` is what others use. Below it: `files` (is this file ours?), `schema` (tables and upgrades),
-`writer` (one thread, group commit), `ledger` and `imports` (what is done inside of a transaction),
-`pool` and `reader` (chunks), `watch` (commits of other processes), `compaction`, `backup`.
+`log` is the interface. Below it: `files` (checks and creation), `schema` (tables and upgrades),
+`writer` (one thread, group commit), `ledger` and `imports` (changes within a transaction), `pool`
+and `reader` (reads in chunks), `watch` (commits of other processes), `compaction`, `backup`.
 """
 
 from controlplane.logs.sqlite.log import SqliteLog

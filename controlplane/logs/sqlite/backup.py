@@ -12,13 +12,13 @@ from controlplane.private_files import draft_folder, remove_abandoned
 
 
 def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
-    """Copy everything as of now to a new file, which appears when it is complete and was checked.
+    """Copy the current state to a new file. The file appears after the copy has been checked.
 
-    Raises `LogNotUsable` if there is a file already, `LogUnavailable` if none can be made,
-    `LogCorrupt` if what is to be copied is damaged.
+    Raises `LogNotUsable` if the file exists, `LogUnavailable` if it cannot be created,
+    `LogCorrupt` if the source is damaged.
     """
     try:
-        _check_free(path)  # before a long copy is made for nothing
+        _check_free(path)  # fail before a long copy, not after it
         remove_abandoned(path.parent)
         with draft_folder(path) as folder:
             made = folder / path.name
@@ -41,17 +41,17 @@ def _check_free(path: Path) -> None:
 
 
 def _copy(connection: sqlite3.Connection, made: Path) -> None:
-    """All at once: in steps, every append of another process would start it from the beginning."""
+    """Copy in a single step: in steps, each append of another process would restart the copy."""
     with closing(sqlite3.connect(made, isolation_level=None)) as target:
         try:
             connection.backup(target)
         except sqlite3.OperationalError as error:
-            # Full, or not to be written to; of a log that cannot be read it would be told before.
+            # The target is full or read-only. An unreadable source raises before this call.
             raise OSError(str(error)) from error
 
 
 def _check(made: Path, source: Path) -> None:
-    """Look at every page and every record: they are copied as they are, damaged ones too."""
+    """Check every page and every record: the copy includes damaged ones unchanged."""
     with closing(sqlite3.connect(made, isolation_level=None)) as copy:
         (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if found == "ok":

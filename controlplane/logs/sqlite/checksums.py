@@ -1,4 +1,4 @@
-"""A checksum for each record: SQLite has none, and a disk may flip a bit."""
+"""Checksums of records: SQLite has none, and a disk may flip a bit."""
 
 import struct
 from collections.abc import Iterable
@@ -7,20 +7,20 @@ from zlib import crc32
 from controlplane.core.entry import Position
 from controlplane.core.moments import position_text
 
-Row = tuple[int, int, bytes | None, bytes | None, bytes | None, int, int | None]
+LogRow = tuple[int, int, bytes | None, bytes | None, bytes | None, int, int | None]
 """Columns of `log`: id, ts, key, value, headers, aborted, checksum."""
 
 
 _FRAME = struct.Struct("<qqBqq").pack
-"""Id, timestamp, aborted, lengths of key and value: -1 where there is none."""
+"""Id, timestamp, aborted, lengths of key and value (-1 for null)."""
 
 
 class DamagedRecord(Exception):
-    """A record does not fit its checksum. The message says which one."""
+    """A record does not fit its checksum. The message names the record."""
 
 
 def damaged(topic: str, partition: int, offset: int) -> str:
-    """Names a damaged record, for a sentence."""
+    """Name a damaged record, as part of a sentence."""
     place = position_text(Position(topic, partition, offset))
     return f"record {place} does not fit its checksum"
 
@@ -33,7 +33,7 @@ def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
     headers: bytes | None,
     aborted: int,
 ) -> int:
-    """CRC-32 of a row with its place, so that a record that has moved is noticed, too."""
+    """CRC-32 of a row with its id, which also detects a record at a wrong position."""
     key_bytes = -1 if key is None else len(key)
     value_bytes = -1 if value is None else len(value)
     crc = crc32(_FRAME(row, timestamp, aborted, key_bytes, value_bytes))
@@ -44,13 +44,13 @@ def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
     return crc if headers is None else crc32(headers, crc)
 
 
-def damaged_in(rows: Iterable[Row]) -> int | None:
-    """Id of the first row that does not fit its checksum; None: all of them do."""
+def damaged_in(rows: Iterable[LogRow]) -> int | None:
+    """Return the id of the first row that does not fit its checksum; None if all fit."""
     row = None
     try:
         for row, timestamp, key, value, headers, aborted, stored in rows:
             if checksum(row, timestamp, key, value, headers, aborted) != stored:
                 return row
-    except (TypeError, struct.error):  # a cell is of another type, or out of range
+    except (TypeError, struct.error):  # a damaged cell has another type or is out of range
         return row
     return None

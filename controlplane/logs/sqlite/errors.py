@@ -1,4 +1,4 @@
-"""SQLite's errors as errors of a log."""
+"""Translation of SQLite's errors into errors of a log."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ _KINDS: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_ERROR: (LogCorrupt, _DAMAGED),
     sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, _DAMAGED),
 }
-"""By primary result code. ERROR is a table that is missing, CONSTRAINT an offset taken twice:
-our statements are right, so the file is not."""
+"""By primary result code. The statements are correct, so ERROR (a missing table) and CONSTRAINT
+(an offset stored twice) mean a damaged file."""
 
 _OTHER = (LogUnavailable, "cannot be used ({error})")
 _PRIMARY_CODE = 0xFF
 
 
 def log_error(error: sqlite3.Error, path: Path) -> LogError:
-    """One sentence about what happened to the file, and what to do."""
+    """Build the error for a failure of SQLite: what happened to the file, and what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
     kind, text = _KINDS.get(code, _OTHER)
     return kind(f"The log {path} {text.format(error=error)}")
@@ -44,7 +44,7 @@ def log_error(error: sqlite3.Error, path: Path) -> LogError:
 
 @contextmanager
 def log_errors(path: Path) -> Iterator[None]:
-    """Raise `LogError` in place of SQLite's errors."""
+    """Raise `LogError` instead of SQLite's errors."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Is this file a log of ours? Looked at before SQLite may touch it; and making a new one."""
+"""Files of embedded logs: check a file before SQLite opens it, create a file, connect to it."""
 
 import os
 import sqlite3
@@ -17,7 +17,7 @@ from controlplane.logs.sqlite.schema import (
     upgrade,
 )
 from controlplane.logs.sqlite.settings import SqliteSettings
-from controlplane.logs.sqlite.traces import is_frozen, wal_of
+from controlplane.logs.sqlite.wal_files import is_frozen, wal_of
 from controlplane.private_files import draft_folder, file_mode, sync_file, sync_folder
 
 _HEADER = struct.Struct(">16s H 10x I 28x I 4x I 28x")
@@ -26,14 +26,16 @@ application id (sqlite.org/fileformat2.html, section 1.3)."""
 
 _MAGIC = b"SQLite format 3\0"
 _PAGE_BYTES_MAX = 65_536
-"""The page size that does not fit in its 16 bits, and is written as 1."""
+"""Largest page size. It does not fit into the 16 bits of the field, which then holds 1."""
 
 
 def examine(path: Path) -> None:
-    """Raise unless this is a log that this release can use. Changes nothing.
+    """Raise unless the file is a log that this release can use. Changes nothing.
 
-    `LogNotUsable`: something else or a newer schema. `LogCorrupt`: cut off. `LogUnavailable`: no
-    access. All with one sentence for people.
+    Raises:
+        LogNotUsable: no log, or a log with a newer schema.
+        LogCorrupt: the file is cut off.
+        LogUnavailable: no access to the file.
     """
     header, length = _read_header(path)
     magic, page_bytes, pages, version, application = _HEADER.unpack(header)
@@ -52,27 +54,27 @@ def examine(path: Path) -> None:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Raise `LogNotUsable` if the schema is newer than what this release knows."""
+    """Raise `LogNotUsable` if the schema is newer than this release."""
     if version > VERSION:
         message = f"The log {path} has schema version {version}, newer than this release knows"
         raise LogNotUsable(f"{message} ({VERSION}): use the release that wrote it, or a later one")
 
 
 def create(path: Path) -> None:
-    """Make a new, empty log, unless there is something of this name (made just now, maybe).
+    """Create a new, empty log, unless the path exists (another process may create it just now).
 
-    It is made beside its place and moved there when it is complete, so nobody ever sees half of
-    it. Only its owner may read it: what is in the topics may be secret.
+    The file is written in a folder beside the path and gets its name when it is complete, so no
+    process ever opens an incomplete log. Only the owner may read it: topics may contain secrets.
     """
     try:
         if path.exists():
             return
     except OSError:
-        return  # `examine` says why it cannot be seen
+        return  # `examine` comes next and reports the reason
     try:
         with draft_folder(path) as folder:
             made = folder / path.name
-            with log_errors(path):  # by its name, not by that of the folder in which it is made
+            with log_errors(path):  # errors name the final path, not the draft
                 _make(made)
             place(made, path)
     except FileExistsError:
@@ -84,6 +86,8 @@ def create(path: Path) -> None:
 
 def place(made: Path, path: Path) -> None:
     """Give a complete file its name, durably. Raises `FileExistsError` if the name is taken."""
+    # Order of writes: the content is on disk before the name exists, and the name before we return.
+    # `link` never replaces a file, unlike `rename`: of two processes that create a log, one wins.
     made.chmod(file_mode())
     sync_file(made)
     os.link(made, path)
@@ -91,7 +95,7 @@ def place(made: Path, path: Path) -> None:
 
 
 def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
-    """A connection in mode "ro" or "rw" that never checkpoints, used by one thread at a time."""
+    """Open a connection in mode "ro" or "rw" without checkpoints, for one thread at a time."""
     frozen = "&immutable=1" if mode == "ro" and is_frozen(path) else ""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}{frozen}",
@@ -105,7 +109,7 @@ def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
 
 
 def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
-    """The one connection of this process that writes and checkpoints; the schema is up to date."""
+    """Open the only connection of this process that writes and checkpoints; upgrade the schema."""
     connection = connect(path, "rw", settings.write_wait_ms)
     try:
         _set_wal(connection, path)
@@ -121,7 +125,7 @@ def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
 
 
 def _set_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """It is in the file already, unless somebody has changed it."""
+    """Switch to WAL mode. A new log is in WAL mode; another program may have changed that."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         message = f"The log {path} lies on a file system without shared memory"
@@ -129,7 +133,7 @@ def _set_wal(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_readable(path: Path, settings: SqliteSettings) -> None:
-    """Raise unless the file can be read as it is, without an upgrade."""
+    """Raise `LogNotUsable` unless the file can be read without an upgrade."""
     connection = connect(path, "ro", settings.read_wait_ms)
     try:
         version = schema_version(connection)
@@ -142,7 +146,7 @@ def check_readable(path: Path, settings: SqliteSettings) -> None:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Under the lock, because another process may be doing it too."""
+    """Upgrade the schema in a write transaction: another process may upgrade the same file."""
     if schema_version(connection) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -153,7 +157,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 def _make(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        # Before WAL, so that application id and version stand in the file's header.
+        # Before WAL mode: then application id and version are in the header, not only in the WAL.
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("BEGIN IMMEDIATE")
@@ -163,7 +167,7 @@ def _make(path: Path) -> None:
 
 
 def _read_header(path: Path) -> tuple[bytes, int]:
-    """The header of a file and the length of the file."""
+    """Return the header and the length of a file."""
     try:
         if path.is_dir():
             raise LogNotUsable(f"{path} is a directory, not a log: name a file in it")

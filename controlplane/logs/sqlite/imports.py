@@ -1,4 +1,4 @@
-"""Taking over entries of another log, as they are."""
+"""Import of entries of another log, unchanged."""
 
 import sqlite3
 from bisect import bisect_left
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt
-from controlplane.logs.places import GAP, OTHER_ENTRY, by_place, conflict
+from controlplane.logs.offset_rules import GAP, OTHER_ENTRY, by_place, conflict
 from controlplane.logs.sqlite.checksums import damaged, damaged_in
 from controlplane.logs.sqlite.ledger import Ledger, Slot
 from controlplane.logs.sqlite.rows import row_id, row_of
@@ -16,7 +16,7 @@ _LOOK_UP = "SELECT id, ts, key, value, headers, aborted, checksum FROM log WHERE
 
 
 def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
-    """Add the entries that are not there yet; answers how many. See `Log.put`."""
+    """Add the entries that the log lacks; return their number. See `Log.put`."""
     ledger.flush()
     new: list[tuple[Slot, list[Entry]]] = []
     for place, ascending in by_place(entries).items():
@@ -28,7 +28,7 @@ def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
 
 
 def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
-    """Raise `LogNotUsable` unless each of these entries, all below the end, lies here."""
+    """Raise `LogNotUsable` unless the log holds each of these entries, all below the end."""
     for entry in entries:
         wanted = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
         there = ledger.connection.execute(_LOOK_UP, wanted[:1]).fetchone()
@@ -51,7 +51,7 @@ def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:
 
 
 def assumed(connection: sqlite3.Connection) -> frozenset[str]:
-    """Topics that may have more partitions in the cluster that they were imported from."""
+    """Return the topics that may have more partitions in the cluster they were imported from."""
     if schema_version(connection) < ASSUMED_VERSION:
         return frozenset()
     return frozenset(
@@ -60,7 +60,7 @@ def assumed(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 def set_assumed(ledger: Ledger, topics: Iterable[str]) -> None:
-    """Store which topics may have more partitions, in place of those stored before."""
+    """Store the topics that may have more partitions; replaces those stored before."""
     ledger.connection.execute("DELETE FROM assumed_partitions")
     rows = [(topic,) for topic in topics]
     ledger.connection.executemany("INSERT INTO assumed_partitions VALUES (?)", rows)

@@ -1,7 +1,7 @@
-"""What a write transaction sees and changes: partitions, their ends, the fence, new rows.
+"""State of a write transaction: partitions, their ends, the fence, new rows.
 
-The ledger remembers partitions from one transaction to the next, as long as no other process has
-written in between. Every function here that raises a `LogError` has changed nothing yet.
+The ledger caches partitions from one transaction to the next, as long as no other process has
+written in between. A method that raises a `LogError` has changed nothing.
 """
 
 import sqlite3
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from controlplane.core.entry import Entry, Position
 from controlplane.logs.log import LogNotUsable, Record
-from controlplane.logs.places import (
+from controlplane.logs.offset_rules import (
     check_epoch,
     check_partitions,
     check_room,
@@ -17,7 +17,7 @@ from controlplane.logs.places import (
     partition_in,
 )
 from controlplane.logs.spans import topic_in
-from controlplane.logs.sqlite.checksums import Row
+from controlplane.logs.sqlite.checksums import LogRow
 from controlplane.logs.sqlite.rows import entry_of, row_id, row_of
 from controlplane.logs.sqlite.schema import NUMBERS_LIMIT
 
@@ -25,7 +25,7 @@ INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class Slot:
-    """One partition: its number in the table `log`, and its end."""
+    """Partition: its number in the table `log`, and its end."""
 
     __slots__ = ("end", "number")
 
@@ -35,20 +35,20 @@ class Slot:
 
 
 class Ledger:
-    """The writer's side of the file, within transactions that the writer begins and commits."""
+    """Changes to the file within transactions that the writer begins and commits."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.appended: list[Entry] = []
-        """What this transaction appends, as whoever reads it will find it."""
+        """Entries that this transaction appends, as a reader will get them."""
         self.epoch = 0
         self._topics: dict[str, list[Slot]] = {}
         self._changed: set[Slot] = set()
         self._version = -1
 
     def begin(self) -> None:
-        """Call first in a transaction: look whether another process has written."""
+        """Reload the cache if another process has written. Call it first in a transaction."""
         self.appended = []
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
@@ -56,11 +56,11 @@ class Ledger:
             self._version = version
 
     def forget(self) -> None:
-        """Call after a rollback: nothing that is remembered can be trusted."""
+        """Invalidate the cache. Call it after a rollback: cached ends may be wrong."""
         self._version = -1
 
     def flush(self) -> None:
-        """Write what the transaction has gathered. Call before reading, and before the commit."""
+        """Write the collected rows and ends. Call it before a read and before the commit."""
         rows, changed = self.rows, self._changed
         self.rows, self._changed = [], set()
         self.connection.executemany(INSERT, rows)
@@ -68,37 +68,37 @@ class Ledger:
         self.connection.executemany('UPDATE partition SET "end" = ? WHERE number = ?', ends)
 
     def slots(self, topic: str) -> list[Slot]:
-        """The partitions of a topic. Raises `LogNotUsable` if it is missing."""
+        """Return the partitions of a topic. Raises `LogNotUsable` for a missing topic."""
         return topic_in(self._topics, topic)
 
     def slot(self, topic: str, partition: int) -> Slot:
-        """One partition. Raises `LogNotUsable` if it is missing."""
+        """Return a partition. Raises `LogNotUsable` for a missing one."""
         return partition_in(self.slots(topic), topic, partition)
 
     def touch(self, slot: Slot) -> None:
-        """The end of this partition has moved."""
+        """Note that the end of a partition has moved."""
         self._changed.add(slot)
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic, unless it is there with as many partitions."""
+        """Create a topic, unless it exists with as many partitions."""
         there = len(self._topics.get(topic, ()))
         check_partitions(topic, partitions, there)
         self._grow(topic, partitions)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Let a topic have at least this many partitions."""
+        """Raise the number of partitions of a topic to this number."""
         self.slots(topic)
         check_topic(topic, partitions)
         self._grow(topic, partitions)
 
     def claim(self) -> int:
-        """A new epoch, which fences all older ones."""
+        """Start a new epoch, which fences all older ones, and return it."""
         self.connection.execute("UPDATE fence SET epoch = epoch + 1")
         self.epoch += 1
         return self.epoch
 
     def append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
-        """Append records, in order."""
+        """Append records in order and return their positions."""
         check_epoch(epoch, self.epoch)
         places = {(record.topic, record.partition) for record in records}
         slots = {place: self.slot(*place) for place in places}

@@ -1,4 +1,4 @@
-"""Connections for reading, each used by one worker thread at a time."""
+"""Pool of read connections, each used by one worker thread at a time."""
 
 import sqlite3
 import threading
@@ -9,33 +9,33 @@ from typing import TypeVar
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.errors import log_errors
+from controlplane.logs.sqlite.file_identity import FileIdentity
 from controlplane.logs.sqlite.files import connect
-from controlplane.logs.sqlite.place import Place
-from controlplane.logs.sqlite.traces import is_frozen, wal_of
+from controlplane.logs.sqlite.wal_files import is_frozen, wal_of
 
 T = TypeVar("T")
 
 _NOT_SO = "(its directory may not be written), but somebody writes to it now: open it again"
 
 
-class Pool:
-    """Keeps as many connections as were ever used at once: one per worker thread at most.
+class ConnectionPool:
+    """Pool that holds as many connections as were ever used at once: one per worker thread at most.
 
-    A connection is taken for one question and given back by the same thread, so a caller that is
-    cancelled leaves nothing behind.
+    The same thread takes a connection for one query and gives it back, so a cancelled caller never
+    leaks one.
     """
 
     def __init__(self, path: Path, wait_ms: int) -> None:
         self._path = path
         self._wait_ms = wait_ms
-        self._place = Place(path)
+        self._identity = FileIdentity(path)
         self._frozen = is_frozen(path)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Answer a question with one of the connections. SQLite's errors become `LogError`."""
+        """Run a query on one of the connections. SQLite's errors become `LogError`."""
         with log_errors(self._path):
             connection = self._take()
             try:
@@ -48,7 +48,7 @@ class Pool:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they are given back."""
+        """Close idle connections now, and the others when they are given back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -66,11 +66,12 @@ class Pool:
         return self._another()
 
     def _another(self) -> sqlite3.Connection:
-        """One more connection, to the same file as the others."""
-        self._place.check()
+        """Open one more connection, to the same file as the others."""
+        # Checked before and after: the file may be replaced while the connection is being opened.
+        self._identity.check()
         connection = connect(self._path, "ro", self._wait_ms)
         try:
-            self._place.check()
+            self._identity.check()
         except LogNotUsable:
             connection.close()
             raise

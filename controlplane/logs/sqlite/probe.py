@@ -1,6 +1,6 @@
-"""Whether the file could be written now: a transaction that changes nothing.
+"""Write probe: tests that the file is writable with a transaction that changes nothing.
 
-Anybody may ask, so all who ask within a second share one transaction.
+Health checks may call it often, so all calls within a second share one transaction.
 """
 
 import asyncio
@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from controlplane.logs.log import LogUnavailable
-from controlplane.logs.places import check_epoch
+from controlplane.logs.offset_rules import check_epoch
 from controlplane.logs.sqlite.ledger import Ledger
 
 ROOM_BYTES = 2**20
-"""Free space below which a disk counts as full: a config may be as large."""
+"""Free space below which a disk counts as full: a config may be that large."""
 
 LASTS_S = 1.0
-"""How long an answer is good for."""
+"""Lifetime of a result, in seconds."""
 
 
 class WriteProbe:
-    """Tries a write; see the module."""
+    """Tests a write and caches the result for `LASTS_S`."""
 
     def __init__(
         self, path: Path, submit: Callable[[Callable[[Ledger], int]], Awaitable[int]]
@@ -40,7 +40,7 @@ class WriteProbe:
         check_epoch(epoch, await asyncio.shield(trying))
 
     async def close(self) -> None:
-        """Wait for the last transaction."""
+        """Wait for the running transaction."""
         if self._trying is not None:
             await asyncio.gather(self._trying, return_exceptions=True)
 
@@ -56,11 +56,11 @@ class WriteProbe:
     def _tried(self, trying: "asyncio.Task[int]") -> None:
         self._until = trying.get_loop().time() + LASTS_S
         if not trying.cancelled():
-            trying.exception()  # whoever asks is told
+            trying.exception()  # marks the error as retrieved; each caller of `check` gets it
 
 
 def _touch(ledger: Ledger) -> int:
-    """Change something and take it back, so that the commit has a page to write."""
+    """Insert a row and delete it, so that the commit has a page to write; return the epoch."""
     ledger.connection.execute("INSERT INTO fence VALUES (0)")
     ledger.connection.execute("DELETE FROM fence WHERE rowid = last_insert_rowid()")
     return ledger.epoch

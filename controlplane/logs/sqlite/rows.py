@@ -1,4 +1,4 @@
-"""An entry as a row of the table `log`, and back."""
+"""Conversion between entries and rows of the table `log`."""
 
 import struct
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import msgspec
 
 from controlplane.core.entry import Entry, Headers
 from controlplane.logs.log import LogCorrupt, Record
-from controlplane.logs.sqlite.checksums import Row, checksum
+from controlplane.logs.sqlite.checksums import LogRow, checksum
 from controlplane.logs.sqlite.schema import OFFSET_BITS
 
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
@@ -17,15 +17,15 @@ _decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]]).decode
 
 
 def row_id(number: int, offset: int) -> int:
-    """Where the entry with an offset lies, in the partition with a number."""
+    """Return the row id of an offset in the partition with this number."""
     return number << OFFSET_BITS | offset
 
 
-def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
-    """A record as it is stored.
+def row_of(row: int, record: Record | Entry, aborted: int = 0) -> LogRow:
+    """Convert a record to a row.
 
     Raises:
-        OverflowError: a number of it has more than 64 bits.
+        OverflowError: a number in the record has more than 64 bits.
     """
     headers = encode_headers(record.headers) if record.headers else None
     timestamp, key, value = record.timestamp, record.key, record.value
@@ -37,7 +37,7 @@ def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
 
 
 def entry_of(offset: int, record: Record) -> Entry:
-    """A record as it is read back."""
+    """Convert an appended record to the entry that a reader gets."""
     return Entry(
         record.topic,
         record.partition,
@@ -50,12 +50,12 @@ def entry_of(offset: int, record: Record) -> Entry:
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """Headers as MessagePack. Names are bytes in it, so that every `str` survives."""
+    """Encode headers as MessagePack. Names are stored as bytes, so every `str` survives."""
     return _encode([(name.encode("utf-8", "surrogatepass"), value) for name, value in headers])
 
 
 def decode_headers(stored: bytes) -> Headers:
-    """Headers as they were appended. Raises `LogCorrupt` for anything else."""
+    """Decode headers from MessagePack. Raises `LogCorrupt` for invalid bytes."""
     try:
         pairs: Sequence[tuple[bytes, bytes | None]] = _decode(stored)
         return tuple((name.decode("utf-8", "surrogatepass"), value) for name, value in pairs)

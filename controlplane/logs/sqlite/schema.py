@@ -1,4 +1,4 @@
-"""Tables of the embedded log, and how a file of an older version becomes one of this version."""
+"""Schema of the embedded log, and the upgrade of older files."""
 
 import secrets
 import sqlite3
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from controlplane.logs.sqlite.checksums import checksum
 
 APPLICATION_ID = 0x436E4374
-"""Marks a SQLite file as ours ("CnCt", in the header of the file, where `file(1)` sees it too)."""
+"""Marks a SQLite file as a log ("CnCt" in the header of the file, visible to `file(1)`)."""
 
 PAGE_BYTES = 8_192
 """Page size: 2 % fewer bytes per record than with SQLite's 4,096, and as fast."""
@@ -16,12 +16,12 @@ OFFSET_BITS = 40
 """`log.id` = number of the topic's partition, shifted by this, plus the offset (`OFFSET_LIMIT`)."""
 
 NUMBERS_LIMIT = 2 ** (63 - OFFSET_BITS)
-"""`partition.number` lies below, because SQLite's integers have 63 bits and a sign."""
+"""Upper bound of `partition.number`: SQLite's integers have 63 bits and a sign."""
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
-        # `number` is stable and never used twice; `end` is the next offset, which compaction and
-        # retention leave as it is.
+        # `number` is stable and never reused; `end` is the next offset, which compaction and
+        # retention do not change.
         """CREATE TABLE partition (
              number INTEGER PRIMARY KEY,
              topic TEXT NOT NULL,
@@ -29,7 +29,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
              "end" INTEGER NOT NULL,
              UNIQUE (topic, partition)
            )""",
-        # In the order of the rowid: a partition lies in one piece, in the order of its offsets.
+        # Ordered by rowid: the rows of a partition are contiguous, in order of their offsets.
         """CREATE TABLE log (
              id INTEGER PRIMARY KEY,
              ts INTEGER NOT NULL,
@@ -48,8 +48,8 @@ MIGRATIONS: Sequence[Sequence[str]] = (
              FROM log JOIN partition ON number = log.id >> 40""",
     ),
     (
-        # What was folded of a topic, for whoever begins: complete where `about` is there. Whatever
-        # removes records of a topic removes its snapshots with them. Numbers are not used twice.
+        # Snapshots: complete if `about` is not null. A transaction that removes records of a topic
+        # also removes its snapshots. Numbers are never reused.
         """CREATE TABLE snapshot (
              number INTEGER PRIMARY KEY AUTOINCREMENT,
              topic TEXT NOT NULL,
@@ -64,46 +64,46 @@ MIGRATIONS: Sequence[Sequence[str]] = (
            )""",
     ),
     (
-        # What the log is called for as long as there is a copy of it: one row, never changed.
+        # Id of the log and of all its copies: one row, never changed.
         "CREATE TABLE cluster (id TEXT NOT NULL)",
         "INSERT INTO cluster VALUES (new_cluster_id())",
     ),
     (
-        # A flipped bit is noticed. Records that lie there already get theirs now.
+        # Checksums detect flipped bits. Existing records get theirs now.
         "ALTER TABLE log ADD COLUMN checksum INTEGER",
         "UPDATE log SET checksum = record_checksum(id, ts, key, value, headers, aborted)",
     ),
     (
-        # Topics out of dumps that do not tell how many partitions the cluster has.
+        # Topics of dumps that do not contain the number of partitions of the cluster.
         "CREATE TABLE assumed_partitions (topic TEXT PRIMARY KEY)",
     ),
 )
-"""Entry n brings a file of version n to version n+1. Entries are added, never changed."""
+"""Entry n upgrades a file of version n to n+1. Entries are added, never changed."""
 
 VERSION = len(MIGRATIONS)
-"""The version of the schema that this release writes, in `PRAGMA user_version`."""
+"""Schema version that this release writes, in `PRAGMA user_version`."""
 
 READABLE_VERSION = 1
-"""The oldest version that is read as it is: what came since can be done without."""
+"""Oldest version that is read without an upgrade: readers do not need the later tables."""
 
 
 NAMED_VERSION = 3
-"""The oldest version in which a log has a name of its own."""
+"""Oldest version in which a log has a cluster id."""
 
 CHECKED_VERSION = 4
-"""The oldest version in which each record has a checksum."""
+"""Oldest version in which each record has a checksum."""
 
 ASSUMED_VERSION = 5
-"""The oldest version that stores which topics may have more partitions in their cluster."""
+"""Oldest version that stores the topics with an assumed number of partitions."""
 
 ID_BYTES = 16
-"""Of the name, before it becomes 22 characters of Base64: those of Kafka's `Uuid`."""
+"""Bytes of a cluster id before Base64 (22 characters), as in Kafka's `Uuid`."""
 
 
 def upgrade(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Bring the schema up to date inside of the transaction that the caller has begun."""
+    """Upgrade the schema within the transaction that the caller has begun."""
     connection.create_function("new_cluster_id", 0, _new_cluster_id)
     connection.create_function("record_checksum", 6, checksum)
     version = schema_version(connection)
@@ -115,13 +115,13 @@ def upgrade(
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """Version of the schema that a file has; 0 where nothing has been made yet."""
+    """Schema version of a file; 0 for a file without tables."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
 def cluster_id(connection: sqlite3.Connection) -> str | None:
-    """What a log is called; None: it is of a version in which it is called nothing."""
+    """Return the cluster id of a log; None if its schema version has none."""
     if schema_version(connection) < NAMED_VERSION:
         return None
     found = connection.execute("SELECT id FROM cluster").fetchone()
@@ -129,7 +129,7 @@ def cluster_id(connection: sqlite3.Connection) -> str | None:
 
 
 def _new_cluster_id() -> str:
-    """A name as Kafka gives them (`Uuid.randomUuid`): random, and not like an option's."""
+    """Create a random id as Kafka does (`Uuid.randomUuid`): never with a leading hyphen."""
     while (made := secrets.token_urlsafe(ID_BYTES)).startswith("-"):
         pass
     return made

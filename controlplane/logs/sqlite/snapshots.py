@@ -1,32 +1,32 @@
-"""Snapshots beside the log, in the same file: written in slices, complete when they say so."""
+"""Snapshots in the file of the log: written in slices, complete once they have a description."""
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
-from controlplane.logs.snapshots import Kept
+from controlplane.logs.snapshots import StoredSnapshot
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.pool import Pool
+from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.writer import Writer
 
 READ_PIECES = 256
 """Pieces read in one transaction: a few megabytes, unless configs are very large."""
 
 
-class SqliteShelf:
-    """The snapshots of an embedded log; see `Shelf`."""
+class SqliteSnapshotStore:
+    """Snapshots of an embedded log; see `SnapshotStore`."""
 
-    def __init__(self, pool: Pool, writer: Callable[[], Writer]) -> None:
+    def __init__(self, pool: ConnectionPool, writer: Callable[[], Writer]) -> None:
         self._pool = pool
         self._writer = writer
 
-    async def kept(self, topic: str, kind: str | None = None) -> Sequence[Kept]:
-        """The complete snapshots of a topic of this kind, or of every kind, the newest first."""
+    async def kept(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
+        """Complete snapshots of a topic, of one kind or of all kinds, newest first."""
         return await asyncio.to_thread(self._pool.ask, partial(_kept, topic=topic, kind=kind))
 
     async def pieces(self, number: int) -> AsyncIterator[bytes]:
-        """The pieces of a snapshot, as they were added."""
+        """Pieces of a snapshot in the order of `add`."""
         first = 0
         while some := await asyncio.to_thread(
             self._pool.ask, partial(_pieces, number=number, first=first)
@@ -36,34 +36,34 @@ class SqliteShelf:
             first += len(some)
 
     async def begin(self, topic: str, kind: str) -> int:
-        """Begin a snapshot; answers its number."""
+        """Begin a snapshot and return its number."""
         return await self._writer().submit(partial(_begin, topic=topic, kind=kind))
 
     async def add(self, number: int, pieces: Sequence[bytes]) -> bool:
-        """Add pieces; False if the snapshot is none any more."""
+        """Add pieces; return False if the snapshot was dropped."""
         return await self._writer().submit(partial(_add, number=number, pieces=pieces))
 
     async def finish(self, number: int, about: bytes, room: int) -> bool:
-        """Say that it is complete; False if it is none any more."""
+        """Mark the snapshot complete; return False if it was dropped."""
         return await self._writer().submit(partial(_finish, number=number, about=about, room=room))
 
 
 def forget(ledger: Ledger, topic: str) -> None:
-    """Let go of the snapshots of a topic, also of those that are being made."""
+    """Drop all snapshots of a topic, unfinished ones included."""
     gone = ledger.connection.execute("DELETE FROM snapshot WHERE topic = ?", (topic,))
     if gone.rowcount:
         _sweep(ledger)
 
 
 def _sweep(ledger: Ledger) -> None:
-    """Remove the pieces of snapshots that are gone."""
+    """Remove pieces without a snapshot."""
     ledger.connection.execute(
         "DELETE FROM piece WHERE snapshot NOT IN (SELECT number FROM snapshot)"
     )
 
 
-def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[Kept]:
-    # A file that nobody has written to since an older release has no such table.
+def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[StoredSnapshot]:
+    # A file last written by an older release has no such table.
     there = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
     if there is None:
         return []
@@ -73,7 +73,7 @@ def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[
            ORDER BY number DESC""",
         (topic, kind),
     )
-    return list(map(Kept._make, rows))
+    return list(map(StoredSnapshot._make, rows))
 
 
 def _pieces(connection: sqlite3.Connection, number: int, first: int) -> list[bytes]:

@@ -1,7 +1,7 @@
-"""Learning of commits: what this process commits is handed over, of others one learns by looking.
+"""Notification of commits: own commits are handed over, commits of other processes are polled.
 
-Who follows the log need not read what this process has just written: that would cost a fifth of
-what a busy control plane can do (`benchmarks/commands.py`).
+A tail need not read back the entries that this process has just written: that would cost a busy
+control plane a fifth of its throughput (`benchmarks/commands.py`).
 """
 
 import asyncio
@@ -11,27 +11,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from controlplane.core.entry import Entry
-from controlplane.logs.changes import Changes
+from controlplane.logs.wakeup import ChangeCounter
 
 COMMITS_KEPT = 64
-"""Commits that a slow tail may leave lying; of older ones the first go, and are read again."""
+"""Commits queued for a slow tail. Beyond it the oldest is dropped and read from the file."""
 
 Inbox = deque[Sequence[Entry]]
-"""Commits of this process that a tail has been handed, each as its entries in order."""
+"""Queue of commits of this process for one tail, each as its entries in order."""
 
 
 class Watch:
-    """A connection that is asked whether the file has changed, as long as somebody waits for it.
+    """Connection that polls the file for changes as long as a tail waits.
 
-    `PRAGMA data_version` takes a microsecond or two and reads shared memory only; it is asked in
-    the event loop. It tells of commits of this process as of any other.
+    `PRAGMA data_version` takes one or two microseconds and reads shared memory only, so it runs in
+    the event loop. It reports commits of this process and of others alike.
     """
 
     def __init__(self, connection: sqlite3.Connection, poll_interval_ms: int) -> None:
         self._connection = connection
         self._interval_s = poll_interval_ms / 1_000
         self._inboxes: list[Inbox] = []
-        self._woken = Changes()
+        self._woken = ChangeCounter()
         self._seen = 0
         self._version: int | None = None
         self._waiting = 0
@@ -41,23 +41,23 @@ class Watch:
 
     @property
     def count(self) -> int:
-        """How many changes of the file have been noticed so far, by a look at this very moment."""
+        """Number of changes noticed so far, including a poll right now."""
         self.look()
         return self._seen
 
     @contextmanager
     def inbox(self) -> Iterator[Inbox]:
-        """Where commits of this process are laid meanwhile."""
+        """Queue that receives commits of this process within the `with` block."""
         inbox = Inbox(maxlen=COMMITS_KEPT)
         self._inboxes.append(inbox)
         try:
             yield inbox
         finally:
-            # By identity: two that are empty are equal.
+            # By identity: two empty queues are equal.
             self._inboxes = [one for one in self._inboxes if one is not inbox]
 
     async def beyond(self, seen: int, inbox: Inbox) -> bool:
-        """Return as soon as something is handed over, or the file has changed: whether it has."""
+        """Wait for an own commit or a change of the file; return True if only the file changed."""
         self._waiting += 1
         self._look_again()
         try:
@@ -68,9 +68,10 @@ class Watch:
         return not inbox
 
     def committed(self, appended: Sequence[Entry]) -> None:
-        """This process has committed what it appended; or something else, where that is nothing.
+        """Hand over the entries of a commit of this process; without entries, poll the file.
 
-        The file is not looked at then: the next look would no longer tell of those by others.
+        With entries the file is not polled: a poll takes note of the new version, and so would
+        hide a commit of another process from the next poll.
         """
         if not appended:
             self.look()
@@ -80,10 +81,10 @@ class Watch:
         self._woken.tell()
 
     def look(self) -> None:
-        """Look for a commit, and wake those who wait if there has been one."""
+        """Poll for a commit, and wake the waiting tails after one."""
         if self._closed:
             return
-        # Busy while another process recovers the file, or damaged: whoever reads it is told.
+        # The file may be busy (recovery by another process) or damaged: the next read reports it.
         version = self._version
         with suppress(sqlite3.DatabaseError):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
@@ -92,7 +93,7 @@ class Watch:
             self._tell()
 
     def close(self) -> None:
-        """Look no more, and wake those who wait."""
+        """Stop polling, and wake the waiting tails."""
         if self._timer is not None:
             self._timer.cancel()
         self._closed = True
@@ -104,7 +105,7 @@ class Watch:
         self._woken.tell()
 
     def _look_again(self) -> None:
-        """Set the timer, if it is not running and somebody waits."""
+        """Start the timer, if a tail waits and no timer runs."""
         if self._timer is None and self._waiting:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._interval_s, self._on_timer)

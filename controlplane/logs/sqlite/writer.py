@@ -1,7 +1,7 @@
-"""The one thread that writes: takes what is asked for, and commits it in groups.
+"""Writer thread: takes write requests from a queue and commits them in groups.
 
-A commit costs one `fdatasync`, whatever is in it; so all that has been asked for while the last
-commit ran goes into the next one. Who asks waits in the event loop, not in a thread.
+A commit costs one `fdatasync`, whatever its size. So all requests that arrive during a commit go
+into the next one (group commit). Callers wait in the event loop, not in threads.
 """
 
 import asyncio
@@ -20,40 +20,40 @@ import msgspec
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.sqlite.errors import log_error
+from controlplane.logs.sqlite.file_identity import FileIdentity
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.place import Place
 from controlplane.logs.sqlite.settings import SqliteSettings
 
 T = TypeVar("T")
 
 RETRY_MS = (0.5, 2.0)
-"""Pause before asking again for the lock of another process, at random in between. SQLite's own
-waiting sleeps longer each time, which lets one of several writers starve: one that commits without
-a pause leaves the lock free for some 5 % of the time."""
+"""Range of the random pause between two attempts to get the lock of another process. The busy
+handler of SQLite sleeps longer each time, which starves one of several writers: a writer that
+commits without pause leaves the lock free for only 5 % of the time."""
 
 
-class Work(msgspec.Struct, frozen=True):
-    """Something to do in a transaction, and who waits for its result."""
+class WriteRequest(msgspec.Struct, frozen=True):
+    """Change to perform in a transaction, and the future of its caller."""
 
     perform: Callable[[Ledger], Any]
     future: "asyncio.Future[Any]"
     records: int
 
 
-Outcome = tuple[Work, Any, BaseException | None]
+WriteResult = tuple[WriteRequest, Any, BaseException | None]
 
 
-class Done(NamedTuple):
-    """What came of a transaction, and what it has appended."""
+class GroupResult(NamedTuple):
+    """Results of the requests in a transaction, and the entries it appended."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[WriteResult]
     appended: Sequence[Entry] = ()
 
 
 class Writer:
-    """A thread with the only connection that writes and checkpoints.
+    """Thread with the only connection that writes and checkpoints.
 
-    `committed` is called in the event loop after every commit, with what it appended.
+    `committed` is called in the event loop after every commit, with the appended entries.
     """
 
     def __init__(
@@ -65,32 +65,32 @@ class Writer:
     ) -> None:
         self._path = path
         self._settings = settings
-        self._place = Place(path)
+        self._identity = FileIdentity(path)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(connection)
-        self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
         self._room = asyncio.Semaphore(settings.queued_appends)
         self._closed = False
-        # A daemon, because a program that forgets to close the log shall end all the same.
+        # A daemon thread: a program that does not close the log must still be able to exit.
         self._thread = threading.Thread(target=self._run, name=f"log {path.name}", daemon=True)
         self._thread.start()
 
     async def submit(self, perform: Callable[[Ledger], T], records: int = 1) -> T:
-        """Do this in a transaction and return its result once it is committed.
+        """Perform a change in a transaction; return its result after the commit.
 
-        Whoever cancels this while it waits for room has asked for nothing; later, it happens.
+        A call cancelled while it waits for room has no effect; cancelled later, the change happens.
         """
         await self._room.acquire()
         if self._closed:
             self._room.release()
             raise LogUnavailable(f"The log {self._path} is closed: open it again")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._waiting.put(Work(perform, future, records))
+        self._waiting.put(WriteRequest(perform, future, records))
         return await future
 
     async def close(self) -> None:
-        """Finish all that has been asked for, then end the thread and close the connection."""
+        """Finish all pending requests, then end the thread and close the connection."""
         if not self._closed:
             self._closed = True
             self._waiting.put(None)
@@ -104,9 +104,9 @@ class Writer:
                 self._answer(done)
         self._ledger.connection.close()
 
-    def _next_group(self) -> tuple[list[Work], bool]:
-        """Wait for the first, take those that wait behind it; tells whether it was the last."""
-        group: list[Work] = []
+    def _next_group(self) -> tuple[list[WriteRequest], bool]:
+        """Wait for a request, take those queued behind it; the flag marks the last group."""
+        group: list[WriteRequest] = []
         records = 0
         work = self._waiting.get()
         while work is not None:
@@ -120,8 +120,8 @@ class Writer:
                 return group, False
         return group, True
 
-    def _commit_or_split(self, group: list[Work]) -> Iterator[Done]:
-        """Commit a group, or one by one what cannot be committed together."""
+    def _commit_or_split(self, group: list[WriteRequest]) -> Iterator[GroupResult]:
+        """Commit a group; if that fails because of one request, commit the requests one by one."""
         try:
             self._begin()
         except LogError as error:
@@ -129,7 +129,7 @@ class Writer:
             return
         try:
             yield self._commit(group)
-        except Exception as error:  # noqa: BLE001  whatever it is, who asked must hear of it
+        except Exception as error:  # noqa: BLE001  every failure must reach the callers
             self._roll_back()
             if _concerns_all(error):
                 yield _failed(group, log_error(error, self._path))
@@ -139,17 +139,17 @@ class Writer:
                 for work in group:
                     yield from self._commit_or_split([work])
 
-    def _commit(self, group: Iterable[Work]) -> Done:
+    def _commit(self, group: Iterable[WriteRequest]) -> GroupResult:
         ledger = self._ledger
         ledger.begin()
         outcomes = [_perform(ledger, work) for work in group]
         ledger.flush()
         ledger.connection.execute("COMMIT")
-        return Done(outcomes, ledger.appended)
+        return GroupResult(outcomes, ledger.appended)
 
     def _begin(self) -> None:
-        """Begin a transaction, waiting for those of other processes for a bounded time."""
-        self._place.check()
+        """Begin a transaction; wait for the lock of other processes up to `write_wait_ms`."""
+        self._identity.check()
         deadline = time.monotonic() + self._settings.write_wait_ms / 1_000
         while True:
             try:
@@ -165,17 +165,20 @@ class Writer:
 
     def _roll_back(self) -> None:
         self._ledger.forget()
-        # SQLite has rolled back by itself after some errors, and says so with an error.
+        # After some errors SQLite has rolled back by itself; then ROLLBACK fails.
         with suppress(sqlite3.Error):
             self._ledger.connection.execute("ROLLBACK")
 
-    def _answer(self, done: Done) -> None:
-        # The loop is closed when a program ends without closing the log; nobody waits then.
+    def _answer(self, done: GroupResult) -> None:
+        # A program that exits without `close` has closed the loop; then no caller waits.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._answered, done)
 
-    def _answered(self, done: Done) -> None:
-        """In the event loop: wake those who wait, first of all who reads what is new."""
+    def _answered(self, done: GroupResult) -> None:
+        """Run in the event loop: hand the new entries to tails, then resolve the futures.
+
+        Tails come first, so a caller that has appended finds its records in the tail's queue.
+        """
         self._committed(done.appended)
         for work, result, error in done.outcomes:
             self._room.release()
@@ -188,21 +191,21 @@ class Writer:
 
 
 def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
-    """Whether the file is at fault, and not what one of the records holds.
+    """Return True if the error comes from the file, and not from one of the requests.
 
-    What Python refuses to bind has no code of SQLite's; a value of a gigabyte is too big.
+    A value that Python cannot bind has no error code of SQLite; a value of 1 GB is TOOBIG.
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_TOOBIG)
     return isinstance(error, sqlite3.Error) and code != sqlite3.SQLITE_TOOBIG
 
 
-def _failed(group: Iterable[Work], error: BaseException) -> Done:
-    """Nothing has been done, for one and the same reason."""
-    return Done([(work, None, error) for work in group])
+def _failed(group: Iterable[WriteRequest], error: BaseException) -> GroupResult:
+    """Give the same error to all requests of a group."""
+    return GroupResult([(work, None, error) for work in group])
 
 
-def _perform(ledger: Ledger, work: Work) -> Outcome:
-    """One piece of work. If it is refused nothing has changed, and the others go on."""
+def _perform(ledger: Ledger, work: WriteRequest) -> WriteResult:
+    """Perform one request. A refused request has changed nothing, so the others proceed."""
     try:
         return work, work.perform(ledger), None
     except LogError as refused:

@@ -1,9 +1,8 @@
-"""The lock of an embedded log's one control plane.
+"""Lock that lets one control plane use an embedded log.
 
-A new epoch fences the former writer, as Kafka's leaders do. Among programs that is what one wants;
-a person who types a command while a service has the log open does not. So whoever carries out
-commands holds a companion of the file, `state.db-writer`. The system releases it when the process
-dies.
+A new epoch fences the former writer, as in Kafka. That is right for services, but a command typed
+by a user must not fence a running service. So a process that carries out commands holds an flock on
+a companion of the file, `state.db-writer`. The operating system releases it when the process dies.
 """
 
 import errno
@@ -19,11 +18,11 @@ from controlplane.private_files import file_mode
 SUFFIX = "-writer"
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-"""A link could lead to a file of another user, which would be emptied."""
+"""O_NOFOLLOW: a link could lead to a file of another user, which would be truncated."""
 
 
 class LogHeld(LogNotUsable):
-    """Another process is the log's control plane. The message names it, and says what to do."""
+    """Another process is the control plane of the log. The message names it."""
 
     def __init__(self, path: Path, process: str, instead: str = "ask it over HTTP") -> None:
         self.path, self.process = path, process
@@ -33,13 +32,13 @@ class LogHeld(LogNotUsable):
 
 @contextmanager
 def writer_lock(path: Path) -> Iterator[None]:
-    """Be the only control plane of the log at a path, in this process and in all others.
+    """Hold the lock of the log at a path, against this process and all others.
 
-    Where the companion cannot be made, for want of a folder or of rights, nothing is locked:
-    opening the log says what is wrong.
+    If the companion cannot be created (no folder, no rights), nothing is locked: the attempt to
+    open the log reports the reason.
 
     Raises:
-        LogHeld: there is another control plane.
+        LogHeld: another process holds the lock.
         LogNotUsable: the companion is a symbolic link.
     """
     companion = path.with_name(path.name + SUFFIX)
@@ -54,12 +53,12 @@ def writer_lock(path: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(FileNotFoundError):
-            companion.unlink()  # while it is held: nobody can have got it by now
+            companion.unlink()  # before the release: no other process can hold it yet
         os.close(held)
 
 
 def _held(companion: Path, path: Path) -> int:
-    """A descriptor of the companion, locked."""
+    """Open and lock the companion; return the descriptor."""
     while True:
         found = os.open(companion, _FLAGS, file_mode())
         try:
@@ -72,11 +71,11 @@ def _held(companion: Path, path: Path) -> int:
             os.truncate(found, 0)
             os.write(found, f"{os.getpid()}\n".encode("ascii"))
             return found
-        os.close(found)  # it was taken away between the two: once more
+        os.close(found)  # the holder removed the file between open and flock: try again
 
 
 def _is_at(companion: Path, found: int) -> bool:
-    """Whether what was locked is still what lies there."""
+    """Return True if the locked file is still the file at the path."""
     with suppress(FileNotFoundError):
         return os.path.samestat(companion.stat(), os.fstat(found))
     return False

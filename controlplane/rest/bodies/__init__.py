@@ -1,21 +1,21 @@
-"""Request bodies: bytes → what they ask for, or what is wrong with them in the words of a release.
+"""Request bodies: bytes to values, or an error in the words of a release.
 
-Connect reads bodies with a stock Jackson and answers 500 with its message where that fails. Those
-messages name tokens, Java classes and columns; they are what clients of each release get, so they
-are given here to the letter (`tokens`, `binding`). Under `kip` the same faults are the asker's, and
-a sentence names the field.
+Connect reads bodies with a stock Jackson. If that fails, it answers 500 with Jackson's message,
+which names tokens, Java classes and columns. Clients of each release get that message verbatim
+(`tokenizer`, `binding`). Under `kip` the same faults are the client's, and the error names the
+field.
 """
 
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from controlplane.core.profiles import Profile
-from controlplane.rest.bodies import plain
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.bodies import fast_json
 from controlplane.rest.bodies.binding import (
     MAP,
     TEXT,
     Bean,
-    Reader,
+    BodyReader,
     Shape,
     choice,
     list_of,
@@ -24,24 +24,24 @@ from controlplane.rest.bodies.binding import (
     texts,
     values,
 )
-from controlplane.rest.bodies.faults import ENTITIES, Fault, source
-from controlplane.rest.bodies.tokens import Kind, Token, Tokens
+from controlplane.rest.bodies.body_errors import ENTITIES, Fault, source
+from controlplane.rest.bodies.tokenizer import Token, TokenKind, Tokens
 from controlplane.rest.errors import BadRequest, BodyTooLarge, Failed, RestError
 
-Config = dict[str, str | None]
+RequestConfig = dict[str, str | None]
 
 
 class Create(NamedTuple):
     """The body of `POST /connectors`."""
 
     name: str | None
-    config: Config
+    config: RequestConfig
     initial_state: str | None = None
     initial_offsets: list["Offset"] | None = None
 
 
 class Offset(NamedTuple):
-    """One wanted offset. `kind` is what the asker says the connector is, if he says it."""
+    """A requested offset. `kind` is the connector type that the client gives, if any."""
 
     partition: dict[str, Any] | None
     offset: dict[str, Any] | None
@@ -49,8 +49,8 @@ class Offset(NamedTuple):
 
 
 def create(body: bytes | None, profile: Profile) -> Create:
-    """The body of `POST /connectors`. Raises `RestError` as all of these do."""
-    found = _read(body, _create_bean(profile), profile, plain.bean(_PLAIN_CREATE))
+    """Parse the body of `POST /connectors`. Raises `RestError`, as all functions here do."""
+    found = _read(body, _create_bean(profile), profile, fast_json.bean(_PLAIN_CREATE))
     if found is None:
         method = f"{ENTITIES}.CreateConnectorRequest.name()"
         raise _missing(profile, _null("createRequest", method))
@@ -66,50 +66,50 @@ def create(body: bytes | None, profile: Profile) -> Create:
     )
 
 
-def config(body: bytes | None, profile: Profile) -> Config:
-    """The body of `PUT /connectors/{c}/config`."""
-    found: Config | None = _read(body, texts, profile, plain.texts)
+def config(body: bytes | None, profile: Profile) -> RequestConfig:
+    """Parse the body of `PUT /connectors/{c}/config`."""
+    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
     if found is None:
         raise _missing(profile, _null("connectorConfig", _GET))
     _check_aliases(found)
     return found
 
 
-def patch(body: bytes | None, profile: Profile) -> Config | None:
-    """Read the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
-    found: Config | None = _read(body, texts, profile, plain.texts)
+def patch(body: bytes | None, profile: Profile) -> RequestConfig | None:
+    """Parse the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
+    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
     _check_aliases(found or {})
     return found
 
 
 ALIASES_MAX = 1_000
-"""Most transformations and predicates of a config: validating one costs as much as 200 keys."""
+"""Maximum transformations and predicates of a config: validating one costs as much as 200 keys."""
 
 
-def _check_aliases(config: Config) -> None:
+def _check_aliases(config: RequestConfig) -> None:
     lists = (config.get(key) for key in ("transforms", "predicates"))
     if sum(aliases.count(",") + 1 for aliases in lists if aliases) > ALIASES_MAX:
         raise BodyTooLarge(f"The config has more than {ALIASES_MAX} transforms and predicates")
 
 
 def null_patch(profile: Profile) -> RestError:
-    """Refusal of a patch that is null, which a worker notices once it has found the connector."""
+    """Return the refusal of a null patch; a worker sends it once it has found the connector."""
     method = "java.util.Map.forEach(java.util.function.BiConsumer)"
     return _missing(profile, _null("patch", method))
 
 
 def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
-    """The body of `PATCH /connectors/{c}/offsets`."""
+    """Parse the body of `PATCH /connectors/{c}/offsets`."""
     bean = Bean("ConnectorOffsets", {"offsets": _offsets(profile)})
-    found = _read(body, bean, profile, plain.bean({"offsets": plain.offsets}))
+    found = _read(body, bean, profile, fast_json.bean({"offsets": fast_json.offsets}))
     if found is None:
         raise _missing(profile, _null("offsets", f"{ENTITIES}.ConnectorOffsets.offsets()"))
     return _listed(found.get("offsets") or [], profile)
 
 
 def level(body: bytes | None, profile: Profile) -> str:
-    """The body of `PUT /admin/loggers/{l}`."""
-    found: Config | None = _read(body, texts, profile, plain.texts)
+    """Parse the body of `PUT /admin/loggers/{l}`."""
+    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
     if found is None:
         raise _missing(profile, _null("levelMap", _GET))
     wanted = found.get("level")
@@ -118,11 +118,11 @@ def level(body: bytes | None, profile: Profile) -> str:
     return wanted
 
 
-def task_configs(body: bytes | None, profile: Profile) -> list[Config | None]:
-    """The body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
+def task_configs(body: bytes | None, profile: Profile) -> list[RequestConfig | None]:
+    """Parse the body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
     shape = list_of(texts, f"java.util.Map<{TEXT},{TEXT}>")
-    plainly = plain.list_of(plain.texts)
-    if not profile.session_keys:  # before requests were signed, they were read as others are
+    plainly = fast_json.list_of(fast_json.texts)
+    if not profile.session_keys:  # releases without signatures read this body as any other
         return _read(body, shape, profile, plainly) or []
     body = body or b""
     named = source(profile, body)
@@ -136,8 +136,8 @@ def task_configs(body: bytes | None, profile: Profile) -> list[Config | None]:
 _GET = "java.util.Map.get(Object)"
 
 
-_PLAIN_CREATE = {"name": plain.text, "config": plain.texts}
-"""The fields of a creation in every release; those of some releases are read token by token."""
+_PLAIN_CREATE = {"name": fast_json.text, "config": fast_json.texts}
+"""Fields of a creation in every release; fields of some releases are read token by token."""
 
 
 def _create_bean(profile: Profile) -> Bean:
@@ -158,20 +158,20 @@ _BY_KIND = map_of(_LIST, MAP)
 
 _KINDS = ("source", "sink")
 _LONG_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": "kafka_offset"}
-"""What KIP-875 calls the keys of sink offsets, and what Kafka does."""
+"""Keys of sink offsets: KIP-875's name to Kafka's."""
 
 
 def _offsets(profile: Profile) -> Shape:
-    """A list of offsets; under `kip` the object of KIP-875 as well: `{"sink": [...]}`."""
+    """Return the shape of a list of offsets; `kip` also admits the object `{"sink": [...]}`."""
     return _either if profile.rest_kip_offsets else _LIST
 
 
-def _either(reader: Reader, token: Token) -> Any:
-    return (_BY_KIND if token.kind is Kind.OBJECT else _LIST)(reader, token)
+def _either(reader: BodyReader, token: Token) -> Any:
+    return (_BY_KIND if token.kind is TokenKind.OBJECT else _LIST)(reader, token)
 
 
 def _listed(given: Any, profile: Profile) -> list[Offset]:
-    """The offsets of either form, of which there must be one at least."""
+    """Return the offsets of either form; at least one is required."""
     kind, listed = None, given
     if isinstance(given, dict):
         kind, listed = next(iter(given.items()), (None, []))
@@ -207,21 +207,21 @@ def _read(
     body: bytes | None,
     shape: Shape,
     profile: Profile,
-    plainly: plain.Plain,
+    plainly: fast_json.Plain,
     named: str | None = None,
 ) -> Any:
-    """The value of a body; None where there is none. `plainly` reads the same of plain bodies.
+    """Return the value of a body; None if it is empty. `plainly` is the fast reader.
 
-    `named`: the source, where it is no stream; anything may follow the value then.
+    `named`: the source, if it is no stream; trailing data is then allowed.
 
     Raises:
-        RestError: there is something wrong with it.
-        Unread: it is a `LargeBody`, and has to be read token by token.
+        RestError: the body is invalid.
+        Unread: the body is a `LargeBody`, and must be read token by token.
     """
-    with suppress(plain.NotPlain):
-        return plain.read(body or b"", plainly)
-    if isinstance(body, plain.LargeBody):
-        raise plain.Unread
+    with suppress(fast_json.NotPlain):
+        return fast_json.read(body or b"", plainly)
+    if isinstance(body, fast_json.LargeBody):
+        raise fast_json.Unread
     origin = named or source(profile)
     units = ""
     try:
@@ -230,7 +230,7 @@ def _read(
         first = tokens.next()
         if first is None:
             return None
-        found = shape(Reader(tokens, profile), first)
+        found = shape(BodyReader(tokens, profile), first)
         if named is None and profile.rest_body_read_to_end:
             _check_end(tokens, shape)
     except Fault as fault:
@@ -251,7 +251,7 @@ def _check_end(tokens: Tokens, shape: Shape) -> None:
 
 
 def _refused(fault: Fault, units: str, profile: Profile, origin: str) -> RestError:
-    """A fault as it is answered."""
+    """Return the error that answers a fault."""
     if profile.rest_bad_body_is_askers:
         return BadRequest(f"{fault.text}. Look at {_field(fault)}{_at(fault, units)}.")
     text = fault.text
@@ -264,7 +264,7 @@ def _refused(fault: Fault, units: str, profile: Profile, origin: str) -> RestErr
 
 
 def _field(fault: Fault) -> str:
-    """The field that is at fault, as people write it: `offsets[0].partition`."""
+    """Return the path of the faulty field, as in `offsets[0].partition`."""
     path = "".join(
         f".{link.field}" if isinstance(link.field, str) else f"[{link.field}]"
         for link in fault.chain
@@ -278,12 +278,12 @@ def _at(fault: Fault, units: str) -> str:
 
 
 def _missing(profile: Profile, said: str, what: str = "body of the request") -> RestError:
-    """Something is not there, or null. Releases look at it all the same."""
+    """Return the error for a missing or null value. Releases fail on it later, with `said`."""
     if profile.rest_bad_body_is_askers:
         return BadRequest(f"The {what} is missing")
     return Failed(said)
 
 
 def _null(variable: str, method: str) -> str:
-    """What the JVM (Java 14 and later) says about a method that is called on null."""
+    """Return the JVM's message (Java 14 and later) for a method call on null."""
     return f'Cannot invoke "{method}" because "{variable}" is null'

@@ -1,7 +1,7 @@
-"""Tokens → values of the shapes that Connect's requests have, with Jackson's words for others.
+"""Binding of tokens to the shapes of Connect's requests, with Jackson's error texts.
 
-A shape is a function of the reader and the value's first token. Fields are bound in the order in
-which they stand, so that of several faults the one is told that a worker meets first.
+A shape is a function of the reader and the value's first token. Fields are bound in document order,
+so the first of several faults is reported, as a worker does.
 """
 
 import sys
@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from controlplane.core.profiles import Profile
-from controlplane.rest.bodies.faults import ENTITIES, Fault, Link
-from controlplane.rest.bodies.tokens import DEPTH_MAX, Kind, Token, Tokens
+from controlplane.core.java.jackson import MAX_DEPTH
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.bodies.body_errors import ENTITIES, Fault, Link
+from controlplane.rest.bodies.tokenizer import Token, TokenKind, Tokens
 
-Shape = Callable[["Reader", Token], Any]
+Shape = Callable[["BodyReader", Token], Any]
 
 TEXT = "java.lang.String"
 MAP = "java.util.LinkedHashMap"
@@ -24,29 +25,29 @@ ANYTHING = f"{MAP}<{TEXT},java.lang.Object>"
 _RAW = f"{MAP}<java.lang.Object,java.lang.Object>"
 
 _INT, _LONG = range(-(2**31), 2**31), range(-(2**63), 2**63)
-_ENDS = (Kind.END_OBJECT, Kind.END_ARRAY)
+_ENDS = (TokenKind.END_OBJECT, TokenKind.END_ARRAY)
 
 
-class Reader(NamedTuple):
-    """A body under way, and the release that reads it."""
+class BodyReader(NamedTuple):
+    """Reading position in a body, and the release that reads it."""
 
     tokens: Tokens
     profile: Profile
 
     def next(self) -> Token:
-        """The next token of a value that has begun: there always is one, or a fault."""
+        """Return the next token of an open value. Raises `Fault` if there is none."""
         token = self.tokens.next()
         assert token is not None
         return token
 
     def within(self, link: Link, fault: Fault) -> Fault:
-        """A fault of something that is part of something."""
+        """Extend a fault by the link to the enclosing value."""
         if self.profile.jackson.points_at_token and fault.syntax and not fault.chain:
             fault.pointing_at(self.tokens.last_at)
         return fault.within(link)
 
     def mismatch(self, wanted: str, token: Token) -> NoReturn:
-        """Complain of a value of another shape."""
+        """Raise the fault for a value of another shape."""
         name, spoken = token.kind.value
         if self.profile.rest_body_out_of_token:
             raw = _RAW if wanted.startswith(MAP) else wanted
@@ -60,17 +61,17 @@ class Reader(NamedTuple):
 # --- scalars ------------------------------------------------------------------------------------
 
 
-def text(reader: Reader, token: Token) -> str | None:
-    """A text; numbers and booleans count as they are spelled."""
-    if token.kind is Kind.NULL:
+def text(reader: BodyReader, token: Token) -> str | None:
+    """Read a text; numbers and booleans become their spelling."""
+    if token.kind is TokenKind.NULL:
         return None
-    if token.kind in (Kind.OBJECT, Kind.ARRAY):
+    if token.kind in (TokenKind.OBJECT, TokenKind.ARRAY):
         reader.mismatch(TEXT, token)
     return reader.tokens.text_of(token)
 
 
-def anything(reader: Reader, token: Token, deepest: int = DEPTH_MAX) -> Any:
-    """Any value, of `deepest` levels at most. Containers are filled here, not by calls."""
+def anything(reader: BodyReader, token: Token, deepest: int = MAX_DEPTH) -> Any:
+    """Read any value of at most `deepest` levels. Nesting uses a list, not recursion."""
     root: list[Any] = []
     opened: list[Any] = [root]
     names = [""]
@@ -78,12 +79,12 @@ def anything(reader: Reader, token: Token, deepest: int = DEPTH_MAX) -> Any:
         if token.kind in _ENDS:
             opened.pop()
             names.pop()
-        elif token.kind is Kind.NAME:
+        elif token.kind is TokenKind.NAME:
             names[-1] = token.text
         else:
             value = _scalar(reader, token)
             _put(opened[-1], names[-1], value)
-            if token.kind in (Kind.OBJECT, Kind.ARRAY):
+            if token.kind in (TokenKind.OBJECT, TokenKind.ARRAY):
                 if len(opened) > deepest:
                     reader.tokens.fail_at_depth()
                 opened.append(value)
@@ -93,18 +94,18 @@ def anything(reader: Reader, token: Token, deepest: int = DEPTH_MAX) -> Any:
         token = reader.next()
 
 
-def _scalar(reader: Reader, token: Token) -> Any:
+def _scalar(reader: BodyReader, token: Token) -> Any:
     match token.kind:
-        case Kind.OBJECT:
+        case TokenKind.OBJECT:
             return {}
-        case Kind.ARRAY:
+        case TokenKind.ARRAY:
             return []
-        case Kind.STRING:
+        case TokenKind.STRING:
             return reader.tokens.text_of(token)
-        case Kind.INTEGER | Kind.FLOAT:
+        case TokenKind.INTEGER | TokenKind.FLOAT:
             reader.tokens.check_number(token)
-            return int(token.text) if token.kind is Kind.INTEGER else float(token.text)
-    return {Kind.TRUE: True, Kind.FALSE: False}.get(token.kind)
+            return int(token.text) if token.kind is TokenKind.INTEGER else float(token.text)
+    return {TokenKind.TRUE: True, TokenKind.FALSE: False}.get(token.kind)
 
 
 def _put(container: Any, name: str, value: Any) -> None:
@@ -118,22 +119,22 @@ def _put(container: Any, name: str, value: Any) -> None:
 
 
 def map_of(shape: Shape, wanted: str) -> Shape:
-    """A map from names to values of a shape."""
+    """Return the shape of a map from names to values of a shape."""
 
-    def read(reader: Reader, token: Token) -> dict[str, Any] | None:
-        if token.kind is Kind.NULL:
+    def read(reader: BodyReader, token: Token) -> dict[str, Any] | None:
+        if token.kind is TokenKind.NULL:
             return None
-        if token.kind is Kind.STRING:
+        if token.kind is TokenKind.STRING:
             _from_text(reader, token, wanted)
-        if token.kind is not Kind.OBJECT:
+        if token.kind is not TokenKind.OBJECT:
             reader.mismatch(wanted, token)
         found: dict[str, Any] = {}
-        while (name := reader.next()).kind is Kind.NAME:
+        while (name := reader.next()).kind is TokenKind.NAME:
             value = reader.next()
             try:
                 found[name.text] = shape(reader, value)
             except Fault as fault:
-                # Where the JSON itself is broken, Jackson does not name the key.
+                # Jackson does not name the key in a syntax error.
                 raise (
                     fault if fault.syntax else reader.within(Link(MAP, name.text), fault)
                 ) from None
@@ -143,19 +144,19 @@ def map_of(shape: Shape, wanted: str) -> Shape:
 
 
 def list_of(shape: Shape, wanted: str) -> Shape:
-    """A list of values of a shape, or None."""
+    """Return the shape of a list of values of a shape, or null."""
 
-    def read(reader: Reader, token: Token) -> list[Any] | None:
-        if token.kind is Kind.NULL:
+    def read(reader: BodyReader, token: Token) -> list[Any] | None:
+        if token.kind is TokenKind.NULL:
             return None
-        if token.kind is Kind.STRING and reader.profile.rest_body_out_of_token:
+        if token.kind is TokenKind.STRING and reader.profile.rest_body_out_of_token:
             _check_empty(reader, token)
-        elif token.kind is Kind.STRING and not reader.profile.rest_body_switches:
+        elif token.kind is TokenKind.STRING and not reader.profile.rest_body_switches:
             _check_blank(reader, token, f"element of `{LIST}<{wanted}>`")
-        if token.kind is not Kind.ARRAY:
+        if token.kind is not TokenKind.ARRAY:
             reader.mismatch(f"{LIST}<{wanted}>", token)
         found: list[Any] = []
-        while (value := reader.next()).kind is not Kind.END_ARRAY:
+        while (value := reader.next()).kind is not TokenKind.END_ARRAY:
             try:
                 found.append(shape(reader, value))
             except Fault as fault:
@@ -166,10 +167,10 @@ def list_of(shape: Shape, wanted: str) -> Shape:
 
 
 texts: Shape = map_of(text, TEXTS)
-"""A map of texts: a config."""
+"""Shape of a map of texts: a config."""
 
 values: Shape = map_of(anything, ANYTHING)
-"""A map of anything: a partition, an offset."""
+"""Shape of a map of any values: a partition, an offset."""
 
 
 # --- objects with known fields ------------------------------------------------------------------
@@ -181,19 +182,19 @@ class Bean(msgspec.Struct, frozen=True):
     name: str
     fields: Mapping[str, Shape]
 
-    def __call__(self, reader: Reader, token: Token) -> dict[str, Any] | None:
-        """The fields that are given.
+    def __call__(self, reader: BodyReader, token: Token) -> dict[str, Any] | None:
+        """Return the given fields.
 
-        The object is made as soon as it has every field; if it lacks some, at the end. Only then
-        is a strange field complained of, and at once if it comes later still.
+        Jackson creates the object once it has every field, or at the end. Before that it only
+        collects unknown fields and then reports them; after that it reports one at once.
         """
-        if token.kind is Kind.NULL:
+        if token.kind is TokenKind.NULL:
             return None
-        if token.kind is not Kind.OBJECT:
+        if token.kind is not TokenKind.OBJECT:
             _no_object(reader, token, self.class_name)
         found: dict[str, Any] = {}
         strange: list[str] = []
-        while (name := reader.next()).kind is Kind.NAME:
+        while (name := reader.next()).kind is TokenKind.NAME:
             value = reader.next()
             if name.text in self.fields:
                 missing = len(self.fields) - len(found)
@@ -215,13 +216,13 @@ class Bean(msgspec.Struct, frozen=True):
         """The class with its package."""
         return f"{ENTITIES}.{self.name}"
 
-    def _field(self, reader: Reader, name: str, token: Token) -> Any:
+    def _field(self, reader: BodyReader, name: str, token: Token) -> Any:
         try:
             return self.fields[name](reader, token)
         except Fault as fault:
             raise reader.within(Link(self.class_name, name), fault) from None
 
-    def _unknown(self, reader: Reader, name: str) -> NoReturn:
+    def _unknown(self, reader: BodyReader, name: str) -> NoReturn:
         names = ", ".join(f'"{field}"' for field in self.fields)
         number = len(self.fields)
         known = "one known property: " if number == 1 else f"{number} known properties: "
@@ -234,13 +235,13 @@ class Bean(msgspec.Struct, frozen=True):
 
 
 def choice(name: str, names: tuple[str, ...]) -> Shape:
-    """One of the names of an enum, whatever its case."""
+    """Return the shape of an enum name, in any case."""
     class_name = f"{ENTITIES}.{name}"
 
-    def read(reader: Reader, token: Token) -> str | None:
-        if token.kind is Kind.NULL:
+    def read(reader: BodyReader, token: Token) -> str | None:
+        if token.kind is TokenKind.NULL:
             return None
-        if token.kind in (Kind.OBJECT, Kind.ARRAY):
+        if token.kind in (TokenKind.OBJECT, TokenKind.ARRAY):
             spelled, spoken = token.kind.value
             creator = f"[method {class_name}#forValue({TEXT})]"
             raise Fault(
@@ -261,19 +262,19 @@ def choice(name: str, names: tuple[str, ...]) -> Shape:
 # --- a scalar where an object is wanted ---------------------------------------------------------
 
 
-def _no_object(reader: Reader, token: Token, wanted: str) -> NoReturn:
-    if token.kind is Kind.ARRAY:
+def _no_object(reader: BodyReader, token: Token, wanted: str) -> NoReturn:
+    if token.kind is TokenKind.ARRAY:
         reader.mismatch(wanted, token)
-    if token.kind is Kind.STRING:
+    if token.kind is TokenKind.STRING:
         _from_text(reader, token, wanted)
     argument, spoken = _SCALARS.get(token.kind) or _integer(token.text)
     _no_creator(wanted, argument, f"{spoken} ({token.text})", token)
 
 
 _SCALARS = {
-    Kind.TRUE: ("boolean/Boolean", "boolean value"),
-    Kind.FALSE: ("boolean/Boolean", "boolean value"),
-    Kind.FLOAT: ("double/Double", "Number value"),
+    TokenKind.TRUE: ("boolean/Boolean", "boolean value"),
+    TokenKind.FALSE: ("boolean/Boolean", "boolean value"),
+    TokenKind.FLOAT: ("double/Double", "Number value"),
 }
 
 
@@ -284,16 +285,16 @@ def _integer(digits: str) -> tuple[str, str]:
 
 
 _LONG_DIGITS = 20
-"""Characters of a number that may be a `long`."""
+"""Maximum characters of a number that may be a `long`."""
 
 
-def _check_empty(reader: Reader, token: Token) -> None:
-    """Complain of an empty text in the place of a list, as Jackson did before 2.12."""
+def _check_empty(reader: BodyReader, token: Token) -> None:
+    """Raise a fault for an empty text in place of a list, as Jackson did before 2.12."""
     if not reader.tokens.text_of(token):
         _no_creator(LIST, "String", "String value ('')", token)
 
 
-def _from_text(reader: Reader, token: Token, wanted: str) -> NoReturn:
+def _from_text(reader: BodyReader, token: Token, wanted: str) -> NoReturn:
     raw, _, _ = wanted.partition("<")
     given = reader.tokens.text_of(token)
     if not reader.profile.rest_body_out_of_token:
@@ -303,8 +304,8 @@ def _from_text(reader: Reader, token: Token, wanted: str) -> NoReturn:
     _no_creator(raw, "String", f"String value ('{given}')", token)
 
 
-def _check_blank(reader: Reader, token: Token, wanted: str) -> None:
-    """A text without anything in it is not even tried."""
+def _check_blank(reader: BodyReader, token: Token, wanted: str) -> None:
+    """Refuse a blank text before any conversion."""
     if not reader.tokens.text_of(token).strip():
         hint = "(but could if coercion was enabled using `CoercionConfig`)"
         raise Fault(f'Cannot coerce empty String ("") to {wanted} {hint}', token.at)

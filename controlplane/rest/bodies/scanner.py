@@ -1,38 +1,30 @@
-"""The characters of a body: where one is, and what Jackson says of one that must not be there."""
+"""Scanner of a body's characters, with Jackson's faults for invalid ones."""
 
-import re
 import unicodedata
 from typing import Final, NoReturn
 
-from controlplane.core.jackson_text import StringDecoder, read_text
-from controlplane.core.java import is_identifier_part
-from controlplane.core.profiles import Profile
-from controlplane.core.undecodable import Undecodable
-from controlplane.rest.bodies.faults import Fault, place
-
-NAME_MAX: Final = 50_000
-STRING_MAX: Final = 20_000_000
-"""StreamReadConstraints of Jackson: bytes of a name, characters of a string."""
+from controlplane.core.java.jackson import MAX_NAME_BYTES, MAX_STRING_UNITS, SPACE, STRING
+from controlplane.core.java.jackson_text import StringDecoder, read_text
+from controlplane.core.java.java_library import is_identifier_part
+from controlplane.core.java.json_errors import Undecodable
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.bodies.body_errors import Fault, place
 
 _WORD_SHOWN: Final = 256
-"""Characters of a word that is no token, as they are repeated."""
+"""Maximum characters of an unknown word that a message repeats."""
 
 _MARK: Final = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8; columns count it."""
 
-_STRING = re.compile(
-    r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
-)
-_SPACE = re.compile(r"[ \t\r\n]*+")
 _BEGINS_WORDS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _LEADS: Final = ((0b110, 2), (0b1110, 3), (0b11110, 4))
-"""The first bits of a UTF-8 sequence of so many bytes."""
+"""Leading bits of a UTF-8 sequence, with its length in bytes."""
 
 TOKENS: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 
 
 class Scanner:
-    """A place in a body that moves forward. Whatever is wrong is raised as `Fault`."""
+    """Cursor that moves forward through a body. Every error is raised as `Fault`."""
 
     def __init__(self, body: bytes, profile: Profile, source: str) -> None:
         mark = _MARK if body.startswith(_MARK) else b""
@@ -46,7 +38,7 @@ class Scanner:
         self.at = len(mark)
         self._in_bytes = text.in_bytes
         self.ends = 0
-        """How often the end has been met by what need not end there."""
+        """Number of times that the end was met inside an element."""
         surrogates = profile.json_encoded_surrogates
         self._strings = StringDecoder(text.in_bytes, False, surrogates)
         self._names = StringDecoder(text.in_bytes, True, surrogates)
@@ -57,8 +49,8 @@ class Scanner:
         return self.units[self.at : self.at + 1]
 
     def skip_space(self) -> bool:
-        """Skip white space; whether anything follows."""
-        found = _SPACE.match(self.units, self.at)
+        """Skip white space; return True if anything follows."""
+        found = SPACE.match(self.units, self.at)
         self.at = found.end() if found else self.at
         unit = self.unit
         if unit and unit < " ":
@@ -74,7 +66,7 @@ class Scanner:
     # --- words --------------------------------------------------------------------------------
 
     def word(self, word: str, known: int = 0) -> None:
-        """Read a word, whole and no more, of which some units have been read."""
+        """Read exactly this word, of which `known` units have been read."""
         for length in range(known, len(word)):
             if self.unit != word[length]:
                 self.ends += not self.unit
@@ -85,11 +77,11 @@ class Scanner:
             self.no_token(word)
 
     def begins_word(self) -> bool:
-        """Whether the next unit could begin a word (`Character.isJavaIdentifierStart`)."""
+        """True if the next unit can begin a word (`Character.isJavaIdentifierStart`)."""
         return unicodedata.category(self.unit) in _BEGINS_WORDS
 
     def no_token(self, begun: str) -> NoReturn:
-        """Complain of a word that is none of JSON's; what has been read of it is `begun`."""
+        """Raise the fault for an unknown word, of which `begun` has been read."""
         word, start = begun, self.at - len(begun)
         while self.unit and len(word) < _WORD_SHOWN:
             unit = self._decoded_unit()
@@ -98,7 +90,7 @@ class Scanner:
             self.at += self._size_of_unit()
             word += unit
         shown = word if len(word) < _WORD_SHOWN else f"{word}..."
-        # In bytes, the unit behind the word has been read as well.
+        # The byte parser has also read the unit behind the word.
         behind = bool(self.unit) and self._in_bytes and len(word) < _WORD_SHOWN
         if self.profile.rest_body_word_placed_before:
             self.at, behind = start, False
@@ -122,8 +114,8 @@ class Scanner:
     # --- strings ------------------------------------------------------------------------------
 
     def string(self, at: int) -> str:
-        """The characters of a string whose quote stands at `at`; goes behind it."""
-        found = _STRING.match(self.units, at)
+        """Return the characters of a string whose quote is at `at`; move behind it."""
+        found = STRING.match(self.units, at)
         if found is None:
             self._broken(at, "string value")
         try:
@@ -131,19 +123,19 @@ class Scanner:
         except Undecodable:
             self._broken(at, "string value")
         self.at = found.end()
-        if len(text) > STRING_MAX and self.profile.json_limits:
-            self.limit("String value length", len(text), STRING_MAX, "StringLength")
+        if len(text) > MAX_STRING_UNITS and self.profile.json_limits:
+            self.limit("String value length", len(text), MAX_STRING_UNITS, "StringLength")
         return text
 
     def name(self) -> str:
-        """The characters of a name, whose quote comes next."""
+        """Return the characters of a name; its quote comes next."""
         at = self.at
-        found = _STRING.match(self.units, at)
+        found = STRING.match(self.units, at)
         if found is None:
             self._broken(at, "name")
         size = self._names.size(found[1])
-        if size > NAME_MAX and self.profile.json_limits:
-            self.limit("Name length", size, NAME_MAX, "NameLength")
+        if size > MAX_NAME_BYTES and self.profile.json_limits:
+            self.limit("Name length", size, MAX_NAME_BYTES, "NameLength")
         try:
             text = self._names.decode(found[1])
         except Undecodable:
@@ -152,9 +144,9 @@ class Scanner:
         return text
 
     def _broken(self, at: int, what: str, end: int | None = None) -> NoReturn:
-        """Find what is wrong with a string, unit by unit.
+        """Find the fault in a string, unit by unit.
 
-        A name is decoded when its end has been found, and that is where it is said to be broken.
+        Jackson decodes a name at its end, and reports its faults there.
         """
         at += 1
         while at < len(self.units):
@@ -175,7 +167,7 @@ class Scanner:
         self.fail(f"Unexpected end-of-input {where}")
 
     def _escape(self) -> int:
-        """Where an escape ends that begins here."""
+        """Return the end of the escape that begins here."""
         self.at += 1
         unit = self.unit
         if unit == "u":
@@ -195,7 +187,7 @@ class Scanner:
             self.fail("Unexpected end-of-input in character escape sequence")
 
     def _sequence(self, at: int, end: int | None = None) -> int:
-        """Where a UTF-8 sequence ends that begins at `at`. `end`: where it would be complained."""
+        """Return the end of the UTF-8 sequence at `at`. `end`: where a fault is reported."""
         lead = ord(self.units[at])
         length = next((size for top, size in _LEADS if lead >> (7 - size) == top), 0)
         if not length:
@@ -216,34 +208,34 @@ class Scanner:
     # --- complaints ---------------------------------------------------------------------------
 
     def unexpected(self, comment: str) -> NoReturn:
-        """The next unit must not stand there."""
+        """Raise the fault for a unit that is not allowed here."""
         self.fail_at_unit(f"Unexpected character ({described(self.unit)}): {comment}")
 
     def fail_at_unit(self, text: str) -> NoReturn:
-        """The next unit is wrong; Jackson points behind it, or lately at it."""
+        """Raise a fault at the next unit; older Jacksons point behind it."""
         self.fail(text, behind=not self.profile.rest_body_error_placed_before)
 
     def fail(self, text: str, *, behind: bool = False) -> NoReturn:
-        """The JSON is broken here, or right behind the next unit."""
+        """Raise a syntax fault here, or right behind the next unit."""
         fault = Fault(text, self.at, behind=behind, syntax=True)
         if self.profile.jackson.counts_end_again and not self.unit:
             fault.ends = self.ends + 1
         raise fault
 
     def limit(self, what: str, size: int, most: int, name: str) -> NoReturn:
-        """Something is larger than Jackson reads; it does not say where."""
+        """Raise the fault for a value over Jackson's limit; it has no location."""
         ground = f"from `StreamReadConstraints.getMax{name}()`"
         text = f"{what} ({size}) exceeds the maximum allowed ({most}, {ground})"
         raise Fault(text, None, syntax=True)
 
     def shown(self, at: int) -> str:
-        """A place as it stands within a message."""
+        """Return a location as messages embed it."""
         line, column = place(self.units, at)
         return f"[Source: {self.source}; line: {line}, column: {column}]"
 
 
 def described(unit: str) -> str:
-    """A character as Jackson describes it."""
+    """Return a character in Jackson's notation."""
     code = ord(unit)
     if code < 0x20 or 0x7F <= code < 0xA0:
         return f"(CTRL-CHAR, code {code})"

@@ -1,10 +1,16 @@
-"""Who may ask, and how much: ASGI middleware around `controlplane.rest.app.App`.
+"""Authentication, authorization and limits: ASGI middleware around `controlplane.rest.app.App`.
 
     protection = Protection(AuthSettings(password_file="passwords"))
     app = protected(plane.app, protection)
 
-From the outside in: `bounds` keep requests small and few, `headers` add what every answer is to
-have, `origins` let browsers ask from pages of others, the `gate` asks who it is. Each is a plain
-ASGI application around the next. Import what you need from `protecting` and `settings`: settings
-are looked at by programs that serve nothing, too.
+From the outside in:
+
+- `load_limits`: keeps requests small and few,
+- `headers`: adds the configured response headers,
+- `hosts`: refuses unknown `Host` headers where no login is required,
+- `origins`: controls access from pages of other hosts (CORS),
+- `authorization`: authenticates the caller and checks the role.
+
+Each layer is a plain ASGI application around the next. Import from `middleware` and `settings`:
+programs that serve nothing read the settings, too.
 """

@@ -1,4 +1,4 @@
-"""Headers that every answer is to have: `response.http.headers.config` (KIP-577)."""
+"""Configured response headers: `response.http.headers.config` (KIP-577)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ KEY = "response.http.headers.config"
 
 
 class Extra(NamedTuple):
-    """A header that is added, or set if the answer has none of this name."""
+    """A response header to append, or to set unless the answer has it."""
 
     name: str
     value: str
@@ -23,14 +23,14 @@ class Extra(NamedTuple):
 
 
 class ExtraHeaders:
-    """Gives every answer these headers, but for pages of the server that no resource has made."""
+    """Adds the headers to every answer except the server's own error pages."""
 
     def __init__(self, app: ASGIApp, extra: Sequence[Extra]) -> None:
         self._app = app
         self._extra = extra
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add to its answer (ASGI)."""
+        """Pass a request on, and add the headers to its answer (ASGI)."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -57,10 +57,10 @@ _RULE = re.compile(
 
 
 def extra_headers(told: str | None) -> Sequence[Extra]:
-    """What is told as `action name: value`, with commas between; one with commas is quoted.
+    """Parse a list of `action name: value`, separated by commas; a rule with commas is quoted.
 
     Raises:
-        BadValue: a part is none of these.
+        BadValue: a rule is malformed.
     """
     return [_extra(part) for part in _split(told or "")]
 
@@ -90,7 +90,7 @@ def _extra(part: str) -> Extra:
 
 
 def _date(value: str) -> str:
-    """A date, told in milliseconds since 1970, as HTTP has it."""
+    """Convert milliseconds since 1970 to an HTTP date."""
     try:
         return formatdate(int(value) / 1_000, usegmt=True)
     except (ValueError, OverflowError, OSError):

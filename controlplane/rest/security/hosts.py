@@ -1,8 +1,8 @@
 """Host names that a server without authentication answers to: `allowed.hosts`.
 
-DNS rebinding: a page of `evil.example` lets its own name resolve to this machine. Its requests then
-count as same-origin, so no rule about origins stops them; only the `Host` header still tells.
-`X-Forwarded-Host` is never read: anybody can send it.
+This prevents DNS rebinding: a page of `evil.example` lets its own name resolve to this machine. Its
+requests then count as same-origin, so no rule about origins stops them. Only the `Host` header
+still shows the foreign name. `X-Forwarded-Host` is never read: any client can send it.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
-from controlplane.rest.security.asked import Asked
+from controlplane.rest.http.wire import response
 from controlplane.rest.security.layer import Layer
-from controlplane.rest.wire import response
+from controlplane.rest.security.request_info import RequestInfo
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
-"""Domains in which no stranger can register a name: reserved by RFC 6761, 6762 and 8375 and by
-ICANN, or used by routers and Kubernetes and not delegated in the public DNS."""
+"""Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve them, or
+routers and Kubernetes use them and the public DNS does not delegate them."""
 
 HEADER_MAX = 300
-"""Longest `Host` header that is looked at: a DNS name has at most 253 characters.
+"""Longest `Host` header that is checked: a DNS name has at most 253 characters.
 
-The bound keeps patterns with several `*` quick, which take a power of the length to fail.
+A pattern with several `*` may take polynomial time to fail; the bound keeps it fast.
 """
 
 _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
@@ -38,8 +38,8 @@ class Hosts:
     """Decides whether a `Host` header names this server.
 
     Accepted are names without a dot (a service of a compose file, a machine of the LAN), IP
-    literals, names in `LOCAL_DOMAINS`, `known` names (`*` in them stands for anything), and the
-    names of this machine. A public DNS server can make none of these point here.
+    literals, names in `LOCAL_DOMAINS`, `known` names (`*` in them stands for anything), and this
+    machine's names. A public DNS server can make none of these resolve here.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
@@ -48,13 +48,13 @@ class Hosts:
         self._machine: frozenset[str] | None = None
 
     async def has(self, header: str) -> bool:
-        """Whether a request with this header is meant for this server."""
+        """Return True if this header names this server."""
         name = host_name(header)
         if name is None:
             return False
         if _is_local(name) or self._known.fullmatch(name):
             return True
-        if self._machine is None:  # asks the resolver, which may take seconds
+        if self._machine is None:  # the resolver may take seconds
             self._machine = await asyncio.to_thread(_names_of_this_machine)
         return name in self._machine
 
@@ -99,8 +99,10 @@ class HostGuard(Layer):
         self._hosts = hosts
         self._logger = logger
 
-    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it. Only HTTP/1.0 comes without the header."""
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on, or refuse it. Only HTTP/1.0 requests may lack the header."""
         header = Headers(scope=scope).get("host", "")
         if await self._hosts.has(header):
             await self._app(scope, receive, send)

@@ -1,17 +1,17 @@
-"""An ASGI application around another one, as the layers of a service are put together."""
+"""Base of the middleware: an ASGI application around another one."""
 
 from abc import ABC, abstractmethod
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controlplane.core.profiles import Profile
-from controlplane.rest.security.asked import Asked, asked
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.security.request_info import RequestInfo, asked
 
 
 class Layer(ABC):
-    """Handles the HTTP requests to an application; everything else passes untouched.
+    """Handles the HTTP requests to an application; other scopes pass untouched.
 
-    `dialect` is the release as which the service speaks at the root.
+    `dialect` is the release that the service speaks at the root.
     """
 
     def __init__(self, app: ASGIApp, dialect: Profile) -> None:
@@ -26,5 +26,7 @@ class Layer(ABC):
             await self._app(scope, receive, send)
 
     @abstractmethod
-    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Answer an HTTP request, or pass it on to the application."""

@@ -1,12 +1,12 @@
-"""Browsers that ask from pages of other hosts: `access.control.allow.origin` and `.methods`.
+"""Cross-origin requests (CORS): `access.control.allow.origin` and `.methods`.
 
-A page that is not allowed reads no answer; that is for the browser to keep (CORS). But a browser
-lets any page send a POST without a body, with the name of whoever sits there: what would change
-something and comes from a page of another host is refused here.
+A page that is not allowed cannot read an answer; the browser enforces that. But a browser lets any
+page send a POST without a body, with its user's credentials. This module therefore refuses changes
+from pages of other hosts.
 
 Each release answers as its server did (`Profile.rest_cross_origin`): Jetty's filter up to 3.9, its
-handler from 4.0 on, both of which pass the question before the request (a preflight) on, so that
-behind a login it is refused. At the root it is answered here: a browser sends no name with it.
+handler from 4.0 on. Both pass a preflight request on, so that a login refuses it. At the root the
+preflight is answered here, because a browser sends no credentials with it.
 """
 
 import re
@@ -16,31 +16,31 @@ from typing import NamedTuple
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
-from controlplane.rest.security.asked import Asked
+from controlplane.rest.http.wire import response
 from controlplane.rest.security.layer import Layer
+from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING
-from controlplane.rest.wire import response
 from controlplane.settings.kinds import texts
-from controlplane.settings.listening import AnswerSettings
+from controlplane.settings.listeners import AnswerSettings
 
 _SIMPLE = ("GET", "POST", "HEAD")
-"""What a browser sends without asking first."""
+"""Methods that a browser sends without a preflight."""
 
 
 class Manner(NamedTuple):
-    """How one server answers requests from elsewhere."""
+    """CORS behaviour of one server."""
 
     credentials: bool
     max_age_s: int
     headers: tuple[str, ...]
-    """What a request may have beside what every one may."""
+    """Request headers that are allowed beside the CORS-safelisted ones."""
     always_varies: bool
-    """Whether `Vary: Origin` goes with every answer, or only with those to origins that may ask."""
+    """True if every answer has `Vary: Origin`; False if only answers to allowed origins do."""
     checks_headers: bool
     checks_method: bool = True
-    """Whether a question about a method that is not allowed gets no headers."""
+    """True if a preflight for a method that is not allowed gets no headers."""
 
 
 MANNERS: Mapping[str, Manner] = {
@@ -67,18 +67,18 @@ MANNERS: Mapping[str, Manner] = {
         checks_headers=True,
     ),
 }
-"""By what a release is served (`Profile.rest_cross_origin`)."""
+"""CORS behaviour by server (`Profile.rest_cross_origin`)."""
 
 
 class Allowed(NamedTuple):
-    """From where, and by which methods, may be asked."""
+    """Origins and methods that are allowed."""
 
     origins: tuple[str, ...]
-    """`*` stands for anything, alone or in an origin."""
+    """Allowed origins; `*` stands for anything, alone or in an origin."""
     methods: tuple[str, ...] = _SIMPLE
 
     def has(self, origins: str) -> bool:
-        """Whether one of the origins that a browser names may ask."""
+        """Return True if one of these space-separated origins is allowed."""
         return any(
             re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), origin)
             for origin in origins.split()
@@ -87,7 +87,7 @@ class Allowed(NamedTuple):
 
 
 def allowed(settings: AnswerSettings) -> Allowed | None:
-    """Who may ask, as the settings say; None: no page of anybody else's."""
+    """Return the allowed origins of the settings; None if no other origin is allowed."""
     origins = settings.access_control_allow_origin
     if not origins:
         return None
@@ -96,14 +96,16 @@ def allowed(settings: AnswerSettings) -> Allowed | None:
 
 
 class Origins(Layer):
-    """Tells browsers which pages may read an answer, and lets others change nothing."""
+    """Adds CORS headers, and refuses changes from pages of other hosts."""
 
     def __init__(self, app: ASGIApp, allowed: Allowed | None, dialect: Profile) -> None:
         super().__init__(app, dialect)
         self._allowed = allowed
 
-    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add to its answer what browsers look for."""
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on, and add the CORS headers to its answer."""
         headers = Headers(scope=scope)
         if request.request.method not in READING and self._is_foreign(headers):
             refusal = Forbidden("A page of another host may change nothing here").answer()
@@ -114,19 +116,23 @@ class Origins(Layer):
             await response(Answer(NO_CONTENT, "", None, told), "OPTIONS")(scope, receive, send)
             return
 
+        if not told:
+            await self._app(scope, receive, send)
+            return
+
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = MutableHeaders(scope=message)
-                if given.get("content-type") != HTML:  # no resource has made a page
+                if given.get("content-type") != HTML:  # the server's pages have no CORS headers
                     given.update(told)
             await send(message)
 
         await self._app(scope, receive, sending)
 
     def _is_foreign(self, headers: Headers) -> bool:
-        """Whether a browser sends it for a page that may not ask.
+        """Return True if a browser sends the request for a page that is not allowed.
 
-        Browsers that can say whether it is a page of ours do: behind a proxy the host may differ.
+        `Sec-Fetch-Site` decides if it is there: behind a proxy, `Host` may differ from the origin.
         """
         origin = headers.get("origin")
         if origin is None or (self._allowed is not None and self._allowed.has(origin)):
@@ -135,8 +141,8 @@ class Origins(Layer):
         own = origin.partition("://")[2] == headers.get("host")
         return not own if site is None else site not in ("same-origin", "none")
 
-    def _told(self, allowed: Allowed, request: Asked, headers: Headers) -> dict[str, str]:
-        """The headers of the answer."""
+    def _told(self, allowed: Allowed, request: RequestInfo, headers: Headers) -> dict[str, str]:
+        """Return the CORS headers of the answer."""
         manner = MANNERS[request.profile.rest_cross_origin]
         origin = headers.get("origin")
         varies = {"vary": "Origin"} if manner.always_varies else {}
@@ -174,7 +180,7 @@ _ACCESS_METHODS = "access-control-allow-methods"
 
 
 def _may_have(headers: Headers, manner: Manner) -> bool:
-    """Whether a request may have the headers that the browser wants to send with it."""
+    """Return True if the headers that a preflight announces are allowed."""
     if not manner.checks_headers:
         return True
     wanted: Sequence[str] = headers.get("access-control-request-headers", "").lower().split(",")

@@ -1,60 +1,55 @@
-"""Who may do what: roles, and one table that tells which of them a request needs."""
+"""Roles, and the role that each request needs."""
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
-from controlplane.rest.paths import matches
+from controlplane.rest.endpoints.query_parameters import EndpointKey
+from controlplane.rest.endpoints.router import match
 
 
 class Role(IntEnum):
-    """What somebody may do; each may also do what those before it may."""
+    """Permission of a caller; each role includes the lower ones."""
 
     VIEW = 1
-    """Look at everything, configs with what stands in them included: REST answers as Connect."""
+    """Read everything, including configs with their secrets: REST answers as Connect does."""
     OPERATE = 2
-    """Start and stop what is there: pause, resume, stop, restart."""
+    """Control connectors: pause, resume, stop, restart."""
     ADMINISTER = 3
-    """Change what is there: configs, offsets, topics, loggers; delete, and undo."""
+    """Change configs, offsets, topics and loggers; delete; undo."""
 
     @classmethod
     def of(cls, name: str) -> "Role":
-        """The role of a name, in any case. Raises `KeyError`."""
+        """Return the role with a name, in any case. Raises `KeyError`."""
         return cls[name.upper()]
 
     def __str__(self) -> str:
         return self.name.lower()
 
 
-class Need(NamedTuple):
-    """A method, a path template (`{}` takes any one segment), and the role it takes."""
+_CONNECTOR = ("connectors", "{}")
 
-    method: str
-    path: str
-    role: Role
+NEEDS: Mapping[EndpointKey, Role] = {
+    ("PUT", (*_CONNECTOR, "pause")): Role.OPERATE,
+    ("PUT", (*_CONNECTOR, "resume")): Role.OPERATE,
+    ("PUT", (*_CONNECTOR, "stop")): Role.OPERATE,
+    ("POST", (*_CONNECTOR, "restart")): Role.OPERATE,
+    ("POST", (*_CONNECTOR, "tasks", "{}", "restart")): Role.OPERATE,
+    ("PUT", ("connector-plugins", "{}", "config", "validate")): Role.VIEW,
+}
+"""Roles that do not follow from the method alone.
 
-
-NEEDS: tuple[Need, ...] = (
-    Need("PUT", "connectors/{}/pause", Role.OPERATE),
-    Need("PUT", "connectors/{}/resume", Role.OPERATE),
-    Need("PUT", "connectors/{}/stop", Role.OPERATE),
-    Need("POST", "connectors/{}/restart", Role.OPERATE),
-    Need("POST", "connectors/{}/tasks/{}/restart", Role.OPERATE),
-    Need("PUT", "connector-plugins/{}/config/validate", Role.VIEW),
-)
-"""What does not follow from the method alone. A dry run needs what the real thing needs: it shows
-what would be written, and it may ask a connector's hook."""
+A dry run needs the role of its command: it shows the records, and it may run a connector's hook.
+"""
 
 READING = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 
 def needed(method: str, path: tuple[str, ...]) -> Role:
-    """The role that a request takes, by its method and the decoded segments of its path.
+    """Return the role that a request needs, from its method and decoded path segments.
 
-    What the table does not name is for those who may do everything, unless it only reads.
+    Without an entry in `NEEDS`, reading needs `VIEW` and all else needs `ADMINISTER`.
     """
-    asked = "GET" if method == "HEAD" else method
-    for need in NEEDS:
-        if need.method == asked and matches(tuple(need.path.split("/")), path):
-            return need.role
-    return Role.VIEW if method in READING else Role.ADMINISTER
+    usual = Role.VIEW if method in READING else Role.ADMINISTER
+    found = match(path)
+    return usual if found is None else NEEDS.get((method, found.template), usual)

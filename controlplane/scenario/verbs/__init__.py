@@ -6,27 +6,27 @@ A new verb needs a function with a docstring and an example, a row here, and a l
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from controlplane.scenario.parse import Step
-from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.verbs.cluster import cluster
 from controlplane.scenario.verbs.compact import compact
 from controlplane.scenario.verbs.crash import crash
-from controlplane.scenario.verbs.given import given
 from controlplane.scenario.verbs.log import log
+from controlplane.scenario.verbs.recorded_log import given
 from controlplane.scenario.verbs.requests import request
 from controlplane.scenario.verbs.roll import roll
 from controlplane.scenario.verbs.start import start
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.verbs.tick import stabilize, tick
 from controlplane.scenario.verbs.undo import undo
 from controlplane.scenario.verbs.view import view
 from controlplane.scenario.world import World
 
-__all__ = ["VERBS", "BadStep", "Verb", "verb"]
+__all__ = ["VERBS", "BadStep", "VerbFunction", "verb"]
 
-Verb = Callable[[World, Step], Awaitable[Sequence[str]]]
+VerbFunction = Callable[[World, ScenarioStep], Awaitable[Sequence[str]]]
 """Does what a step says and answers the lines it prints, of which none is blank."""
 
-VERBS: Mapping[str, Verb] = {
+VERBS: Mapping[str, VerbFunction] = {
     "cluster": cluster,
     "compact": compact,
     "crash": crash,
@@ -42,7 +42,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-def verb(name: str) -> Verb:
+def verb(name: str) -> VerbFunction:
     """The verb of this name.
 
     Raises:

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from controlplane.scenario.parse import Step
-from controlplane.scenario.show import OK
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.transcript import OK
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.workers import Worker
 from controlplane.scenario.world import World
 
@@ -16,7 +16,7 @@ _MOST_PARTITIONS = 1_000
 """Kafka's default for the offsets topic is 25; beyond this a scenario shows nothing more."""
 
 
-async def cluster(world: World, step: Step) -> list[str]:
+async def cluster(world: World, step: ScenarioStep) -> list[str]:
     """Build workers and topics; once per scenario, first.
 
     A release is written as in `controlplane inspect --release`; `+eos` means that the worker has
@@ -26,16 +26,16 @@ async def cluster(world: World, step: Step) -> list[str]:
         ----
         ok
     """
-    asking.only(step, words=len(step.words), options=("leader", "partitions", *_SWITCHES))
+    step_options.only(step, words=len(step.words), options=("leader", "partitions", *_SWITCHES))
     if world.cluster.workers:
         raise BadStep("there is a cluster already: a scenario has one")
     if not step.words:
         raise BadStep("name at least one worker: `cluster w1@3.9`")
     workers = _workers(step.words)
-    leader = asking.member(workers, step.options.get("leader", next(iter(workers))))
+    leader = step_options.member(workers, step.options.get("leader", next(iter(workers))))
     for name in _SWITCHES:
         usual = "on" if world.settings[name] else "off"
-        world.settings[name] = asking.choice(step, name, ("on", "off"), usual) == "on"
+        world.settings[name] = step_options.choice(step, name, ("on", "off"), usual) == "on"
     await _make_topics(world, step)
     for worker in workers.values():
         await world.cluster.start(worker)
@@ -51,12 +51,12 @@ def _workers(words: Iterable[str]) -> dict[str, Worker]:
             raise BadStep(f"`{word}` is no worker: write it like w1@3.4 or w1@3.9+eos")
         if found[1] in workers:
             raise BadStep(f"there are two workers {found[1]}: name them differently")
-        workers[found[1]] = asking.worker(found[1], found[2])
+        workers[found[1]] = step_options.worker(found[1], found[2])
     return workers
 
 
-async def _make_topics(world: World, step: Step) -> None:
-    partitions = asking.number(step, "partitions", 1)
+async def _make_topics(world: World, step: ScenarioStep) -> None:
+    partitions = step_options.number(step, "partitions", 1)
     if not 1 <= partitions <= _MOST_PARTITIONS:
         raise BadStep(f"partitions={partitions}: use 1 to {_MOST_PARTITIONS}")
     await world.add_topic(world.topics.config)

@@ -1,13 +1,13 @@
 """`crash`: a worker dies, now or in the middle of a plan."""
 
-from controlplane.core.decide.names import PARTS, STEPS, is_step
-from controlplane.scenario.parse import Step
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
+from controlplane.core.decide.step_names import PARTS, STEPS, is_step
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
 
-async def crash(world: World, step: Step) -> list[str]:
+async def crash(world: World, step: ScenarioStep) -> list[str]:
     """Kill a worker as `kill -9` does: with `after=` as soon as it has done a step of that name.
 
     What the step has written is in the log, and nothing else is. Without `after=` it dies at once,
@@ -17,9 +17,9 @@ async def crash(world: World, step: Step) -> list[str]:
         ----
         armed
     """
-    asking.started(world)
-    asking.only(step, words=1, options=("after",))
-    name = asking.member(world.cluster.workers, step.words[0]).name
+    step_options.started(world)
+    step_options.only(step, words=1, options=("after",))
+    name = step_options.member(world.cluster.workers, step.words[0]).name
     if "after" in step.options:
         world.cluster.armed[name] = _known(step.options["after"])
         return ["armed"]

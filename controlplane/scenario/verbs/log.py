@@ -1,12 +1,12 @@
 """`log`: the records themselves."""
 
-from controlplane.scenario import show
-from controlplane.scenario.parse import Step
-from controlplane.scenario.verbs import asking
+from controlplane.scenario import transcript
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.verbs import step_options
 from controlplane.scenario.world import World
 
 
-async def log(world: World, step: Step) -> list[str]:
+async def log(world: World, step: ScenarioStep) -> list[str]:
     """Print the records of a topic from a log offset on, in the order in which they are folded.
 
     With several partitions `from=` holds for each of them.
@@ -15,8 +15,8 @@ async def log(world: World, step: Step) -> list[str]:
         ----
         config@4  commit-orders         {"tasks":0}
     """
-    asking.started(world)
-    asking.only(step, words=1, options=("from", "topic"))
-    topic, start = asking.topic(step, world), asking.number(step, "from", 0)
+    step_options.started(world)
+    step_options.only(step, words=1, options=("from", "topic"))
+    topic, start = step_options.topic(step, world), step_options.number(step, "from", 0)
     found = [one for one in await world.entries() if one.topic == topic and one.offset >= start]
-    return show.entries(found, world.topics)
+    return transcript.entries(found, world.topics)

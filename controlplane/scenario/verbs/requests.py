@@ -1,15 +1,15 @@
 """`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: requests to a worker."""
 
-from controlplane.scenario import show
-from controlplane.scenario.parse import Step
-from controlplane.scenario.requests import Exchange, Request, exchange
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.deeds import attempted
+from controlplane.scenario import transcript
+from controlplane.scenario.exchange import Exchange, WorkerRequest, exchange
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.print_steps import attempted
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
 
-async def request(world: World, step: Step) -> list[str]:
+async def request(world: World, step: ScenarioStep) -> list[str]:
     """Ask a worker as any HTTP client would: a path with its query, a body below.
 
     The worker reads the log, does what its release does, and answers; what only the leader may do
@@ -39,24 +39,24 @@ async def request(world: World, step: Step) -> list[str]:
         DELETE /connectors/users via=w1
         ----
     """
-    asking.started(world)
-    asking.only(step, words=1, options=("via", "from"), body=step.verb != "GET")
+    step_options.started(world)
+    step_options.only(step, words=1, options=("via", "from"), body=step.verb != "GET")
     if "via" not in step.options:
         raise BadStep("say which worker is asked: via=w1")
-    via = asking.member(world.cluster.workers, step.options["via"]).name
-    target = asking.path(step.words[0])
+    via = step_options.member(world.cluster.workers, step.options["via"]).name
+    target = step_options.path(step.words[0])
     signed = "from" in step.options
     if signed:
-        asking.member(world.cluster.workers, step.options["from"])
+        step_options.member(world.cluster.workers, step.options["from"])
     world.pass_ms()
     body = "\n".join(step.body).encode() if step.body else None
-    made = await exchange(world, via, Request(step.verb, target, body, signed))
+    made = await exchange(world, via, WorkerRequest(step.verb, target, body, signed))
     return await _shown(world, made)
 
 
 async def _shown(world: World, made: Exchange) -> list[str]:
     way = [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
-    answer = show.answer(made.answer)
+    answer = transcript.answer(made.answer)
     if made.attempt is None:
         return [*way, answer]
     return [*way, *await attempted(world, made.attempt, answer)]

@@ -1,13 +1,13 @@
 """`roll`: a worker goes and comes back as another release."""
 
-from controlplane.scenario.parse import Step
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.deeds import repaired
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.print_steps import repaired
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
 
-async def roll(world: World, step: Step) -> list[str]:
+async def roll(world: World, step: ScenarioStep) -> list[str]:
     """Restart one worker as another release, upwards or downwards.
 
     Whoever leads goes on leading unless `leader=` says otherwise. A new leader ends what the one
@@ -18,14 +18,14 @@ async def roll(world: World, step: Step) -> list[str]:
         w2 3.4 -> 3.7
         leader w3@3.7
     """
-    asking.started(world)
-    asking.only(step, words=1, options=("to", "leader"))
-    before = asking.member(world.cluster.workers, step.words[0])
+    step_options.started(world)
+    step_options.only(step, words=1, options=("to", "leader"))
+    before = step_options.member(world.cluster.workers, step.words[0])
     if "to" not in step.options:
         raise BadStep("say what it becomes: to=3.7")
-    after = asking.worker(before.name, step.options["to"])
+    after = step_options.worker(before.name, step.options["to"])
     cluster = world.cluster
-    leader = asking.member(cluster.workers, step.options.get("leader", cluster.leader)).name
+    leader = step_options.member(cluster.workers, step.options.get("leader", cluster.leader)).name
     if leader != before.name and "leader" in step.options and leader not in cluster.running:
         raise BadStep(f"leader={leader} does not run: `start {leader}` first")
     world.pass_ms()

@@ -1,16 +1,16 @@
 """`start`: a worker that has crashed comes back."""
 
-from controlplane.scenario import show
-from controlplane.scenario.parse import Step
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.deeds import repaired
+from controlplane.scenario import transcript
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.print_steps import repaired
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
 _NOTHING = "nothing to recover"
 
 
-async def start(world: World, step: Step) -> list[str]:
+async def start(world: World, step: ScenarioStep) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
     If it leads, it ends the commands that the command topic holds unfinished: `repeated` from the
@@ -24,15 +24,15 @@ async def start(world: World, step: Step) -> list[str]:
           config@5  commit-orders         {"tasks":0}
           config@6  target-state-orders   {"state":"PAUSED","state.v2":"STOPPED"}
     """
-    asking.started(world)
-    asking.only(step, words=1)
-    worker = asking.member(world.cluster.workers, step.words[0])
+    step_options.started(world)
+    step_options.only(step, words=1)
+    worker = step_options.member(world.cluster.workers, step.words[0])
     if worker.name in world.cluster.running:
         raise BadStep(f"{worker.name} runs already: `crash {worker.name}` first")
     world.pass_ms()
     await world.cluster.start(worker)
     ends = await world.log.ends(await world.log.topics())
-    read = f"{worker.title} read {show.ends(ends, world.topics)}"
+    read = f"{worker.title} read {transcript.ends(ends, world.topics)}"
     if world.cluster.leader != worker.name:
         return [read]
     repairs = await repaired(world, await world.cluster.lead(worker.name))

@@ -1,19 +1,19 @@
 """`undo`: a connector is put back as it was."""
 
-from controlplane.asof import Past
+from controlplane.core.decide.undo import restoration
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.plan import Rejected
-from controlplane.core.undo import restoration
+from controlplane.projection.as_of import Past
 from controlplane.scenario.notation import printable
-from controlplane.scenario.parse import Step
-from controlplane.scenario.show import NO_RESPONSE
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.deeds import attempted
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.transcript import NO_RESPONSE
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.print_steps import attempted
+from controlplane.scenario.verbs.step_options import BadStep
 from controlplane.scenario.world import World
 
 
-async def undo(world: World, step: Step) -> list[str]:
+async def undo(world: World, step: ScenarioStep) -> list[str]:
     """Let the leader put a connector back as of a moment: config and target state.
 
     With `offsets=on` those, too. It is ours, and no request of Connect's: `done`, or why not.
@@ -23,15 +23,15 @@ async def undo(world: World, step: Step) -> list[str]:
         done
         config@5  target-state-orders   {"state":"STARTED","state.v2":"STARTED"}
     """
-    asking.started(world)
-    asking.only(step, words=1, options=("to", "offsets"))
+    step_options.started(world)
+    step_options.only(step, words=1, options=("to", "offsets"))
     if "to" not in step.options:
         raise BadStep("say as of when: to=config@1")
     leader = world.cluster.running.get(world.cluster.leader)
     if leader is None:
         name = world.cluster.leader
         raise BadStep(f"{name} leads and does not run: `start {name}` first")
-    offsets = asking.choice(step, "offsets", ("on", "off"), "off") == "on"
+    offsets = step_options.choice(step, "offsets", ("on", "off"), "off") == "on"
     world.pass_ms()
     profile, exactly_once = leader.worker.profile, leader.worker.exactly_once
     past = Past(world.log, topics=world.topics, exactly_once=exactly_once)

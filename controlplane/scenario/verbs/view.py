@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from controlplane.core.entry import Entry
 from controlplane.core.state import ClusterState
 from controlplane.scenario.folds import Refold
-from controlplane.scenario.looks import LOOKS, Look, Reader, Shared
-from controlplane.scenario.parse import Step
-from controlplane.scenario.show import NONE, Row, naturally, table
-from controlplane.scenario.verbs import asking
-from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.scenario_file import ScenarioStep
+from controlplane.scenario.transcript import NONE, TranscriptRow, naturally, table
+from controlplane.scenario.verbs import step_options
+from controlplane.scenario.verbs.step_options import BadStep
+from controlplane.scenario.views import LOOKS, SharedColumn, ViewDefinition, WorkerView
 from controlplane.scenario.world import World
 
 Cells = dict[str, tuple[str, ...]]
 
 
-async def view(world: World, step: Step) -> list[str]:
+async def view(world: World, step: ScenarioStep) -> list[str]:
     """Fold the whole log once per release, as a worker does that starts now, and print a table.
 
     What is folded a second time and comes out differently is printed below, with the fold's name.
@@ -25,8 +25,8 @@ async def view(world: World, step: Step) -> list[str]:
         connector   tasks  3.4 (w2)  3.7 (w1 w3)
         orders      0      PAUSED    STOPPED
     """
-    asking.started(world)
-    asking.only(step, words=1)
+    step_options.started(world)
+    step_options.only(step, words=1)
     look = LOOKS.get(step.words[0])
     if look is None:
         raise BadStep(f"there is no view {step.words[0]}: use {', '.join(LOOKS)}")
@@ -34,7 +34,7 @@ async def view(world: World, step: Step) -> list[str]:
 
     def cells_by(refold: Refold) -> Cells:
         states = _states(world, entries, refold)
-        return cells_of(look, [Reader(state, entries) for state in states])
+        return cells_of(look, [WorkerView(state, entries) for state in states])
 
     cells = cells_by(world.folds.main)
     others = {name: cells_by(refold) for name, refold in world.folds.others.items()}
@@ -43,24 +43,24 @@ async def view(world: World, step: Step) -> list[str]:
     return table(header_of(look, [column.title for column in world.columns]), rows)
 
 
-def header_of(look: Look, titles: Sequence[str]) -> Row | None:
+def header_of(look: ViewDefinition, titles: Sequence[str]) -> TranscriptRow | None:
     """The first line, where there is one; `titles` are those of the workers' columns."""
     if look.bare and len(titles) == 1:
         return None
     first = (look.first.title,) if look.first else ()
     last = (look.last.title,) if look.last else ()
-    return Row(look.subject, (*first, *titles, *last))
+    return TranscriptRow(look.subject, (*first, *titles, *last))
 
 
 def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[ClusterState]:
-    """What the workers of each column know, as one fold has it."""
+    """State of each column, computed by one fold."""
     return [
         refold(entries, one.profile, topics=world.topics, exactly_once=one.exactly_once)
         for one in world.columns
     ]
 
 
-def cells_of(look: Look, readers: Sequence[Reader]) -> Cells:
+def cells_of(look: ViewDefinition, readers: Sequence[WorkerView]) -> Cells:
     """The cells of each row: what these workers say of it, column by column."""
     columns = [look.cells(reader) for reader in readers]
     first, last = _shared(look.first, readers), _shared(look.last, readers)
@@ -71,7 +71,9 @@ def cells_of(look: Look, readers: Sequence[Reader]) -> Cells:
     }
 
 
-def _shared(shared: Shared | None, readers: Sequence[Reader]) -> Callable[[str], tuple[str, ...]]:
+def _shared(
+    shared: SharedColumn | None, readers: Sequence[WorkerView]
+) -> Callable[[str], tuple[str, ...]]:
     """The cell of a row in a shared column; no cell where there is no such column."""
     if shared is None:
         return lambda _: ()
@@ -79,15 +81,15 @@ def _shared(shared: Shared | None, readers: Sequence[Reader]) -> Callable[[str],
     return lambda label: (shared.merge([column.get(label, "") for column in columns]),)
 
 
-def _rows(main: Cells, others: Mapping[str, Cells]) -> list[Row]:
+def _rows(main: Cells, others: Mapping[str, Cells]) -> list[TranscriptRow]:
     rows = []
     for label in naturally({*main, *(label for cells in others.values() for label in cells)}):
         given = {"": main, **others}
         width = max(len(cells[label]) for cells in given.values() if label in cells)
         absent = (NONE,) * width
         if label in main:
-            rows.append(Row(label, main[label]))
+            rows.append(TranscriptRow(label, main[label]))
         for name, cells in others.items():
             if cells.get(label) != main.get(label):
-                rows.append(Row(label, cells.get(label, absent), name))
+                rows.append(TranscriptRow(label, cells.get(label, absent), name))
     return rows

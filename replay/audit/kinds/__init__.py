@@ -2,34 +2,34 @@
 
 from collections.abc import Callable
 
-from replay.audit.about import About, Audit
-from replay.audit.kinds.changes import Changes
-from replay.audit.kinds.commands import Commands
-from replay.audit.kinds.flapping import Flapping
-from replay.audit.kinds.groups import Groups
-from replay.audit.kinds.half_done import HalfDone
-from replay.audit.kinds.keys import Keys
-from replay.audit.kinds.leftovers import Leftovers
-from replay.audit.kinds.movements import Movements
-from replay.audit.kinds.owners import Owners
-from replay.audit.kinds.restarts import Restarts
+from replay.audit.context import Audit, AuditContext
+from replay.audit.kinds.config_changes import ConfigChanges
+from replay.audit.kinds.duplicate_keys import DuplicateKeys
+from replay.audit.kinds.mixed_groups import MixedGroups
+from replay.audit.kinds.offset_rewinds import OffsetRewinds
+from replay.audit.kinds.orphaned_offsets import OrphanedOffsets
+from replay.audit.kinds.partial_commits import PartialCommits
+from replay.audit.kinds.restart_storms import RestartStorms
 from replay.audit.kinds.secrets_in_clear import SecretsInClear
-from replay.audit.kinds.stalls import Stalls
-from replay.audit.kinds.unreadable import Unreadable
+from replay.audit.kinds.stalls import SourceStalls
+from replay.audit.kinds.state_flaps import StateFlaps
+from replay.audit.kinds.unfinished_commands import UnfinishedCommands
+from replay.audit.kinds.unreadable_records import UnreadableRecords
+from replay.audit.kinds.zombies import Zombies
 
-TABLE: tuple[Callable[[About], Audit], ...] = (
-    Changes,
-    Movements,
-    Stalls,
-    Leftovers,
-    Flapping,
-    Restarts,
-    Owners,
-    Groups,
-    HalfDone,
-    Commands,
+TABLE: tuple[Callable[[AuditContext], Audit], ...] = (
+    ConfigChanges,
+    OffsetRewinds,
+    SourceStalls,
+    OrphanedOffsets,
+    StateFlaps,
+    RestartStorms,
+    Zombies,
+    MixedGroups,
+    PartialCommits,
+    UnfinishedCommands,
     SecretsInClear,
-    Keys,
-    Unreadable,
+    DuplicateKeys,
+    UnreadableRecords,
 )
-"""What looks at the log of one cluster. What needs several is in `fleet`."""
+"""Audits of a single cluster's log; audits across clusters are in `shared_topics`."""

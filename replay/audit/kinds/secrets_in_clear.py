@@ -1,8 +1,8 @@
-"""Secrets that lie in the log in clear, by the rule by which they are hidden (`core.redact`).
+"""Secrets in clear text in the log, by the rule that hides them (`core.text.redaction`).
 
-A reference to a config provider (`${file:/x:key}`) is none, also inside of a longer text. Where a
-secret lies is told, never what it is. The command topic holds what was asked and is as secret as
-the config topic by design; what was carried out of it lies there, too.
+A reference to a config provider (`${file:/x:key}`) is no secret, even within a longer text. A
+finding names places, never values. The command topic is as confidential as the config topic by
+design; secrets written by its commands are found in the config topic.
 """
 
 import re
@@ -18,36 +18,36 @@ from controlplane.core.records import (
     TaskConfig,
     TaskStatus,
 )
-from controlplane.core.redact import redacted_text, redacted_value
-from replay.audit.about import About, Words
-from replay.audit.reading import Told
+from controlplane.core.text.redaction import redacted_text, redacted_value
+from replay.audit.context import AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
 
 _REFERENCE = re.compile(r"""(["']?)\$\{[^{}]*:[^{}]*\}\1""")
-"""What stands for a secret, with the quotes around it."""
+"""A reference in place of a secret, with its quotes."""
 
 _NAMES_NONE = (".url", ".uri", ".class", ".location", ".ms", ".enabled")
-"""How keys end that only speak of secrets: `sasl.oauthbearer.token.endpoint.url`. What is a secret
-by its form (a password in a URL) is found all the same."""
+"""Endings of keys that only mention secrets, such as `sasl.oauthbearer.token.endpoint.url`.
+Passwords in URLs are found anyway."""
 
 
 class SecretsInClear:
-    """One finding for each connector, with every place where one of its secrets lies."""
+    """Audit with a finding per connector, with the places of all its secrets."""
 
     concerns = (ConnectorConfig, TaskConfig, ConnectorStatus, TaskStatus, SourcePartition)
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: AuditContext) -> None:
         self._about = about
         self._found: dict[str, dict[str, Position]] = {}
 
-    def see(self, told: Told) -> Iterator[Finding]:
-        """The last record for each place is the evidence."""
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Remember the last record of each place."""
         for where in _places(told):
             self._found.setdefault(told.connector, {})[where] = told.position
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Where they lie, connector by connector."""
+        """Report the places by connector."""
         for name, places in self._found.items():
             sentence = f"{name} has secrets in clear in {', '.join(places)}"
             advice = (
@@ -55,12 +55,12 @@ class SecretsInClear:
                 "provider (${file:…} and the like), then change the secrets themselves, as the "
                 "old records stay until they are compacted away."
             )
-            words, severity = Words(sentence, advice), Severity.WARNING
+            words, severity = FindingText(sentence, advice), Severity.WARNING
             evidence = sorted(set(places.values()))
             yield self._about.finding("secret-in-clear", severity, name, evidence, words)
 
 
-def _places(told: Told) -> Iterator[str]:
+def _places(told: DecodedRecord) -> Iterator[str]:
     match told.record:
         case ConnectorConfig(_, properties) if properties is not None:
             yield from (f"the setting {key}" for key in secrets_of(properties))
@@ -77,7 +77,7 @@ def _places(told: Told) -> Iterator[str]:
 
 
 def secrets_of(properties: Mapping[str, Any]) -> list[str]:
-    """The keys of a map whose values are secrets in clear."""
+    """Keys of a map whose values are secrets in clear text."""
     return [key for key, value in properties.items() if _in_clear(key, value)]
 
 

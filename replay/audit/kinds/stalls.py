@@ -1,8 +1,7 @@
-"""Sources that run and do not move, though they used to.
+"""Stalled sources: running, but without progress, unlike before.
 
-A source is only as quick as what it reads. So a pause counts when it is long in itself and many
-times the longest pause before it in the same life: since the config or what is wanted changed last,
-or a task failed.
+A source is as fast as its data. A pause counts if it is long, and many times the longest earlier
+pause in the same life. A life begins when the config or target state changes, or a task fails.
 """
 
 from collections.abc import Iterator
@@ -17,31 +16,31 @@ from controlplane.core.records import (
     TargetState,
     TaskStatus,
 )
-from replay.audit.about import About, Words, at, lasting
-from replay.audit.reading import Told
+from replay.audit.context import AuditContext, FindingText, at, lasting
+from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
 
 
-class _Pace(msgspec.Struct):
-    """How a source has moved so far."""
+class _OffsetPace(msgspec.Struct):
+    """Progress of a source so far."""
 
-    last: Told
+    last: DecodedRecord
     moves: int = 1
     longest_ms: int = 0
 
 
-class Stalls:
-    """Pauses of running sources that are out of proportion."""
+class SourceStalls:
+    """Disproportionate pauses of running sources."""
 
     concerns = (ConnectorConfig, TargetState, TaskStatus, SourcePartition)
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: AuditContext) -> None:
         self._about = about
-        self._paces: dict[str, _Pace] = {}
+        self._paces: dict[str, _OffsetPace] = {}
         self._running: dict[str, set[int]] = {}
 
-    def see(self, told: Told) -> Iterator[Finding]:
-        """An offset that is written again as it was is no move."""
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Track progress; an unchanged offset is none."""
         match told.record:
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)
@@ -56,7 +55,7 @@ class Stalls:
                     yield from self._move(name, told)
 
     def end(self) -> Iterator[Finding]:
-        """Those that stand still now."""
+        """Report sources that are stalled at the end of the log."""
         for name, pace in self._paces.items():
             if self._running.get(name) and self._out_of_proportion(pace, self._about.clock.now_ms):
                 still = lasting(self._about.clock.now_ms - pace.last.time_ms)
@@ -68,7 +67,7 @@ class Stalls:
                     "Look whether its source has anything new; if so, restart the connector with "
                     "its tasks and look at the worker's log for a task that hangs."
                 )
-                words = Words(sentence, advice)
+                words = FindingText(sentence, advice)
                 yield self._finding(Severity.WARNING, name, [pace.last], words)
 
     def _status(self, name: str, task: int, state: State | None) -> None:
@@ -78,14 +77,14 @@ class Stalls:
         else:
             running.discard(task)
         if state is State.FAILED:
-            self._paces.pop(name, None)  # it tells itself why nothing moves
+            self._paces.pop(name, None)  # the failure itself explains the stall
 
-    def _move(self, name: str, told: Told) -> Iterator[Finding]:
+    def _move(self, name: str, told: DecodedRecord) -> Iterator[Finding]:
         if not _wanted(told):
             return
         pace = self._paces.get(name)
         if pace is None:
-            self._paces[name] = _Pace(told.kept)
+            self._paces[name] = _OffsetPace(told.kept)
             return
         paused_ms = told.time_ms - pace.last.time_ms
         if self._out_of_proportion(pace, told.time_ms):
@@ -93,38 +92,40 @@ class Stalls:
                 f"{name} stood still for {lasting(paused_ms)} until {at(told.time_ms)}, though it "
                 f"was RUNNING; {self._usual(pace)}"
             )
-            yield self._finding(Severity.INFO, name, [pace.last, told], Words(sentence))
+            yield self._finding(Severity.INFO, name, [pace.last, told], FindingText(sentence))
         pace.last = told.kept
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
-    def _out_of_proportion(self, pace: _Pace, now_ms: int) -> bool:
+    def _out_of_proportion(self, pace: _OffsetPace, now_ms: int) -> bool:
         limits, paused_ms = self._about.thresholds, now_ms - pace.last.time_ms
         usual = pace.moves >= limits.stall_records
         long = paused_ms >= max(limits.stall_ms, limits.stall_gaps * pace.longest_ms)
         return usual and long
 
-    def _usual(self, pace: _Pace) -> str:
+    def _usual(self, pace: _OffsetPace) -> str:
         return f"before that it had moved {pace.moves} times, at least every {_span(pace)}"
 
-    def _finding(self, severity: Severity, name: str, seen: list[Told], words: Words) -> Finding:
+    def _finding(
+        self, severity: Severity, name: str, seen: list[DecodedRecord], words: FindingText
+    ) -> Finding:
         evidence = [told.position for told in seen]
         return self._about.finding("source-stalled", severity, name, evidence, words)
 
 
-def _span(pace: _Pace) -> str:
+def _span(pace: _OffsetPace) -> str:
     return lasting(max(1, pace.longest_ms))
 
 
-def _moved(told: Told) -> bool:
+def _moved(told: DecodedRecord) -> bool:
     previous = told.previous
     return told.entry.value is not None and (
         previous is None or previous.entry.value != told.entry.value
     )
 
 
-def _wanted(told: Told) -> bool:
-    """Whether the connector is to run."""
+def _wanted(told: DecodedRecord) -> bool:
+    """True if the connector shall run."""
     config = told.config
     target = config.targets.get(told.connector, Target.STARTED)
     return told.connector in config.connectors and target is Target.STARTED

@@ -1,1 +1,1 @@
-"""Who asked for what, as others have written it down: audit streams and access logs."""
+"""Audit streams and access logs: requests with their authors."""

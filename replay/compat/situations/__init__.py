@@ -1,51 +1,58 @@
-"""The situations of upgrades and downgrades that a log can be in: one table.
+"""Table of the situations of upgrades and downgrades that a log can show.
 
-Their numbers are those of the version matrix. Each is told by a rule, from the records alone; where
-a situation is nothing that a log could hold (who leads, how old the brokers are), the rule finds
-the records that make it matter.
+Numbers are those of the version matrix. A rule detects each situation from records alone. Where a
+situation is not visible in a log (leader, age of brokers), the rule finds records that make it
+matter.
 """
 
 from controlplane.core.state import Aspect
-from replay.compat.rolls import Roll
-from replay.compat.sightings import Situation
-from replay.compat.situations import aborted, cluster, offsets, states, statuses, tasks
+from replay.compat.release_change import ReleaseChange
+from replay.compat.situation import Situation
+from replay.compat.situations import (
+    aborted_transactions,
+    hidden_offsets,
+    membership,
+    status_records,
+    target_states,
+    task_sets,
+)
 
 _WANTED = frozenset({Aspect.TARGET_STATE})
 _TASKS = frozenset({Aspect.TASKS, Aspect.TASK_CONFIG, Aspect.INCONSISTENT})
 _REPORTED = frozenset({Aspect.STATUS, Aspect.TASK_STATUS})
 
 
-def _loses_stopped(roll: Roll) -> bool:
+def _loses_stopped(roll: ReleaseChange) -> bool:
     return roll.gains("target_state_v2")
 
 
 ABORTED = 15
 
 SITUATIONS: tuple[Situation, ...] = (
-    Situation(1, "stopped", "KIP-875", _loses_stopped, states.stopped, _WANTED),
-    Situation(2, "resumed-by-older", "KIP-875", _loses_stopped, states.resumed_by_older),
-    Situation(3, "paused-by-older", "KIP-875", _loses_stopped, states.paused_by_older),
-    Situation(4, "naive-stop", "KIP-875", _loses_stopped, states.naive_stop, _WANTED),
+    Situation(1, "stopped", "KIP-875", _loses_stopped, target_states.stopped, _WANTED),
+    Situation(2, "resumed-by-older", "KIP-875", _loses_stopped, target_states.resumed_by_older),
+    Situation(3, "paused-by-older", "KIP-875", _loses_stopped, target_states.paused_by_older),
+    Situation(4, "naive-stop", "KIP-875", _loses_stopped, target_states.naive_stop, _WANTED),
     Situation(
         5,
         "forgotten-target",
         "KIP-52",
         lambda roll: roll.goal.target_states,
-        states.forgotten_target,
+        target_states.forgotten_target,
     ),
     Situation(
         6,
         "stopped-with-new-tasks",
         "KIP-875",
         _loses_stopped,
-        states.stopped_with_new_tasks,
+        target_states.stopped_with_new_tasks,
     ),
     Situation(
         7,
         "unreadable-status",
         "KIP-745, KIP-875",
         lambda roll: roll.gains("status_restarting") or roll.gains("status_stopped"),
-        statuses.unreadable_status,
+        status_records.unreadable_status,
         _REPORTED,
     ),
     Situation(
@@ -53,22 +60,24 @@ SITUATIONS: tuple[Situation, ...] = (
         "disobeyed-restart",
         "KIP-745",
         lambda roll: roll.gains("restart_requests"),
-        tasks.disobeyed_restart,
+        task_sets.disobeyed_restart,
     ),
-    Situation(9, "unfenceable", "KIP-618", lambda roll: roll.gains("fencing"), tasks.unfenceable),
+    Situation(
+        9, "unfenceable", "KIP-618", lambda roll: roll.gains("fencing"), task_sets.unfenceable
+    ),
     Situation(
         10,
         "session-key",
         "KIP-507",
         lambda roll: roll.gains("session_keys"),
-        cluster.session_key,
+        membership.session_key,
     ),
     Situation(
         11,
         "active-topics",
         "KIP-558",
         lambda roll: roll.gains("status_topics"),
-        statuses.active_topics,
+        status_records.active_topics,
         frozenset({Aspect.ACTIVE_TOPIC}),
     ),
     Situation(
@@ -76,7 +85,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "older-tasks",
         "KAFKA-17719",
         lambda roll: roll.gains("commit_needs_config"),
-        tasks.older_tasks,
+        task_sets.older_tasks,
         _TASKS,
     ),
     Situation(
@@ -84,7 +93,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "leftover-tasks",
         "KAFKA-8869, KAFKA-16838",
         lambda roll: roll.gains("commit_needs_config") or roll.gains("removal_drops_tasks"),
-        tasks.leftover_tasks,
+        task_sets.leftover_tasks,
         _TASKS,
     ),
     Situation(
@@ -92,7 +101,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "own-offsets-topic",
         "KIP-618",
         lambda roll: roll.gains("own_offset_topics"),
-        offsets.own_topic,
+        hidden_offsets.own_topic,
         frozenset({Aspect.SOURCE_OFFSET}),
     ),
     Situation(
@@ -100,7 +109,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "aborted-offsets",
         "KIP-618",
         lambda roll: roll.gains("exactly_once_support"),
-        offsets.aborted_offsets,
+        hidden_offsets.aborted_offsets,
         frozenset({Aspect.SOURCE_OFFSET}),
     ),
     Situation(
@@ -108,7 +117,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "aborted-configs",
         "KIP-618",
         lambda roll: roll.newer.exactly_once_support,
-        aborted.aborted_configs,
+        aborted_transactions.aborted_configs,
         frozenset(Aspect) - _REPORTED,
     ),
     Situation(
@@ -116,14 +125,14 @@ SITUATIONS: tuple[Situation, ...] = (
         "envelopes",
         "KIP-174",
         lambda roll: roll.loses("internal_converters"),
-        cluster.envelopes,
+        membership.envelopes,
     ),
     Situation(
         17,
         "created-in-state",
         "KIP-980",
         lambda roll: roll.gains("creates_in_state"),
-        states.created_in_state,
+        target_states.created_in_state,
         _WANTED,
     ),
     Situation(
@@ -131,14 +140,14 @@ SITUATIONS: tuple[Situation, ...] = (
         "plugin-version",
         "KIP-891",
         lambda roll: roll.gains("status_version"),
-        statuses.plugin_version,
+        status_records.plugin_version,
     ),
     Situation(
         19,
         "refused-clients",
         "KIP-896",
         lambda roll: roll.gains("clients_outlive_kip_896") and roll.newer.status_version,
-        cluster.refused_clients,
+        membership.refused_clients,
     ),
 )
-"""All nineteen, in the order of the version matrix; the fourteenth has two forms."""
+"""All nineteen situations, in the order of the version matrix; the fourteenth has two forms."""

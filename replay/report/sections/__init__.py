@@ -1,1 +1,1 @@
-"""The parts of a page, each from what was found."""
+"""Sections of a page, each made from facts."""

@@ -1,14 +1,15 @@
-"""Connectors over time: a card for each, with the records behind its numbers."""
+"""Cards: each connector over time, with the records behind its numbers."""
 
-from controlplane.core.safe_text import count
+from controlplane.core.text.safe_text import count
+from controlplane.page.html import Html, HtmlContent, el
+from controlplane.page.offset_chart import line_key, offset_text
+from controlplane.page.time_axis import TimeAxis
+from controlplane.page.timeline import MIXED, ConnectorTimeline, OffsetLine
+from controlplane.page.timeline_chart import LEGEND, legend_mark, legend_state, timeline
 from replay.findings import called
-from replay.report.axis import Axis
-from replay.report.drawing import LEGEND, legend_mark, legend_state, timeline
-from replay.report.evidence import Index
-from replay.report.facts import MIXED, Connector, Line, Looked, Timeline
-from replay.report.html import Content, Html, el
-from replay.report.plot import line_key, offset_text
-from replay.report.sections.parts import badge, more, state
+from replay.report.page_facts import ClusterFacts, ReportConnector
+from replay.report.record_index import RecordIndex
+from replay.report.sections.elements import badge, more, state
 
 _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
@@ -21,11 +22,11 @@ COUNTED = {
     "moved": "offset",
     "deleted": "deletion",
 }
-"""What is counted of a connector, in words."""
+"""Names of the counted events."""
 
 
-def cards(looked: Looked, axis: Axis, index: Index) -> Content:
-    """A card for every connector that is drawn."""
+def cards(looked: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
+    """Cards of all drawn connectors."""
     drawn = [
         _card(number, one, one.timeline, axis, index)
         for number, one in enumerate(looked.connectors)
@@ -54,7 +55,9 @@ def _legend() -> Html:
     return el("div", states, several, marks, class_="legend")
 
 
-def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index) -> Html:
+def _card(
+    number: int, one: ReportConnector, drawn: ConnectorTimeline, axis: TimeAxis, index: RecordIndex
+) -> Html:
     title = el(
         "h4",
         called(one.name),
@@ -65,7 +68,7 @@ def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index
     return el(
         "article",
         title,
-        timeline(one, axis, index),
+        timeline(drawn, axis, index),
         _offsets(drawn, index),
         _behind(number, one, index),
         id=index.card(number),
@@ -73,7 +76,7 @@ def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index
     )
 
 
-def _offsets(drawn: Timeline, index: Index) -> Content:
+def _offsets(drawn: ConnectorTimeline, index: RecordIndex) -> HtmlContent:
     if not drawn.lines:
         return None
     lines = [_line(number, one, drawn, index) for number, one in enumerate(drawn.lines)]
@@ -81,7 +84,7 @@ def _offsets(drawn: Timeline, index: Index) -> Content:
     return el("ul", lines, class_="lines"), left_out
 
 
-def _line(number: int, line: Line, drawn: Timeline, index: Index) -> Html:
+def _line(number: int, line: OffsetLine, drawn: ConnectorTimeline, index: RecordIndex) -> Html:
     ends = dict.fromkeys((line.points[0], line.points[-1]))
     numbers = [index.link(end.place, offset_text(end.value), class_="number") for end in ends]
     return el(
@@ -94,8 +97,8 @@ def _line(number: int, line: Line, drawn: Timeline, index: Index) -> Html:
     )
 
 
-def _behind(number: int, one: Connector, index: Index) -> Content:
-    """The records behind the numbers of a connector; of many the last few."""
+def _behind(number: int, one: ReportConnector, index: RecordIndex) -> HtmlContent:
+    """Records behind a connector's numbers: the last few of each kind."""
     rows = [
         _row(COUNTED[kind], one.numbers[kind], one.latest[kind], index, index.card(number, kind))
         for kind in COUNTED
@@ -109,7 +112,7 @@ def _behind(number: int, one: Connector, index: Index) -> Content:
     return el("details", el("summary", "Records behind the numbers"), el("ul", rows))
 
 
-def _row(noun: str, number: int, few: tuple[str, ...], index: Index, anchor: str) -> Html:
+def _row(noun: str, number: int, few: tuple[str, ...], index: RecordIndex, anchor: str) -> Html:
     left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
     words = f"and {left_out:,} more: ", el("code", "replay history"), " tells all"
     return el(

@@ -1,25 +1,26 @@
-"""Connectors: a table of all."""
+"""Table of all connectors."""
 
 from collections.abc import Iterator
 
+from controlplane.page.html import Html, HtmlContent, el
+from controlplane.page.time_axis import TimeAxis
+from controlplane.page.timeline import TimeRange
+from controlplane.page.timeline_chart import lane
 from replay.findings import called
-from replay.report.axis import Axis
-from replay.report.drawing import lane
-from replay.report.evidence import Index
-from replay.report.facts import Connector, Looked, Time
-from replay.report.following import in_words
-from replay.report.html import Content, Html, el
+from replay.report.connector_timelines import in_words
+from replay.report.page_facts import ClusterFacts, ReportConnector
+from replay.report.record_index import RecordIndex
 from replay.report.sections.cards import COUNTED, cards
+from replay.report.sections.elements import badge, more, state, table
 from replay.report.sections.findings import worst_of
-from replay.report.sections.parts import badge, more, state, table
 
 _SHOWN = ("changed", "restarted", "failed", "moved")
-"""What a row counts."""
+"""Counted events of a row."""
 
 
-def connectors(looked: Looked, index: Index) -> Html:
-    """All of a cluster that are listed, and those that are drawn."""
-    axis, findings = Axis(looked.time or Time(0, 0)), worst_of(looked, index)
+def connectors(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Listed connectors of a cluster, and the cards of the drawn ones."""
+    axis, findings = TimeAxis(looked.time or TimeRange(0, 0)), worst_of(looked, index)
     rows = [
         (*_row(number, one, axis, index), _badge(one, findings.get(one.name)))
         for number, one in enumerate(looked.connectors)
@@ -36,7 +37,9 @@ def connectors(looked: Looked, index: Index) -> Html:
     )
 
 
-def _row(number: int, one: Connector, axis: Axis, index: Index) -> tuple[Content, ...]:
+def _row(
+    number: int, one: ReportConnector, axis: TimeAxis, index: RecordIndex
+) -> tuple[HtmlContent, ...]:
     name, drawn = el("b", called(one.name)), one.timeline
     spans = drawn.tasks or drawn.reported if drawn else ()
     wanted = state(one.wanted) if one.there else "gone"
@@ -50,8 +53,8 @@ def _row(number: int, one: Connector, axis: Axis, index: Index) -> tuple[Content
     )
 
 
-def _numbers(number: int, one: Connector, index: Index) -> Iterator[Html]:
-    """Each leads to the one record that it counts, or to where there are several."""
+def _numbers(number: int, one: ReportConnector, index: RecordIndex) -> Iterator[Html]:
+    """Numbers linked to their record, or to the list of several."""
     for kind in _SHOWN:
         counted = one.numbers.get(kind, 0)
         if counted > 1 and one.timeline is not None:
@@ -61,8 +64,8 @@ def _numbers(number: int, one: Connector, index: Index) -> Iterator[Html]:
             yield index.number_of(counted, one.places.get(kind))
 
 
-def _badge(one: Connector, anchor: str | None) -> Content:
-    """The worst that was found about it, leading there."""
+def _badge(one: ReportConnector, anchor: str | None) -> HtmlContent:
+    """Badge of the worst finding, linked to it."""
     if one.worst is None:
         return None
     return badge(one.worst) if anchor is None else el("a", badge(one.worst), href=f"#{anchor}")

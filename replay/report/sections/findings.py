@@ -1,35 +1,35 @@
-"""What audits and rehearsals found."""
+"""Section of findings from audits and rehearsals."""
 
 from collections.abc import Mapping, Sequence
 
+from controlplane.page.html import Html, el
 from replay.findings import Severity, called
-from replay.report.evidence import Index
-from replay.report.facts import Looked, Told
-from replay.report.html import Html, el
-from replay.report.sections.parts import badge, more
+from replay.report.page_facts import ClusterFacts, FindingFacts
+from replay.report.record_index import RecordIndex
+from replay.report.sections.elements import badge, more
 
 
-def worst_of(looked: Looked, index: Index) -> dict[str | None, str]:
-    """Of each connector, what the worst finding about it that is told is called."""
+def worst_of(looked: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
+    """Anchor of the worst listed finding of each connector."""
     parts = (("findings", looked.audited), ("lint", looked.linted))
     anchors = [
         (one.severity, one.connector, index.finding(part, row))
         for part, found in parts
         for row, one in enumerate(found.told)
     ]
-    # The worst comes last, and so stays.
+    # The worst finding comes last and replaces the others.
     anchors.sort(key=lambda each: list(Severity).index(each[0]))
     return {connector: anchor for _, connector, anchor in anchors}
 
 
-def part_with(severity: str, looked: Looked) -> str:
-    """In which part of a cluster its findings of a severity are, or begin."""
+def part_with(severity: str, looked: ClusterFacts) -> str:
+    """Part of a cluster's page where findings of a severity begin."""
     found, linted_too = looked.audited.numbers, looked.linted.numbers
     return "lint" if linted_too.get(severity) and not found.get(severity) else "findings"
 
 
-def audited(looked: Looked, index: Index) -> Html:
-    """What went wrong in a cluster, and who did what."""
+def audited(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Problems of a cluster, and changes with their authors."""
     indexes, part = {looked.cluster: index}, index.part("findings")
     rows = _named("findings", looked.audited.told, index)
     return el(
@@ -41,8 +41,8 @@ def audited(looked: Looked, index: Index) -> Html:
     )
 
 
-def linted(looked: Looked, index: Index) -> Html:
-    """What would change if the log were compacted and a worker restarted."""
+def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Effects of a compaction and a restart."""
     indexes, part = {looked.cluster: index}, index.part("lint")
     rows = _named("lint", looked.linted.told, index)
     return el(
@@ -55,24 +55,24 @@ def linted(looked: Looked, index: Index) -> Html:
     )
 
 
-def shared(found: Sequence[Told], indexes: Mapping[str, Index]) -> Html:
-    """What clusters have in common that they should not; nothing where they have nothing."""
+def shared(found: Sequence[FindingFacts], indexes: Mapping[str, RecordIndex]) -> Html:
+    """Resources that clusters share by mistake; empty if there are none."""
     if not found:
         return Html()
     rows = [(f"shared-{row}", one) for row, one in enumerate(found)]
     return el("section", el("h2", "Between clusters"), _list("shared", rows, indexes), id="shared")
 
 
-_Named = tuple[str, Told]
-"""A finding and what it is called in the page."""
+_Named = tuple[str, FindingFacts]
+"""A finding with its anchor."""
 
 
-def _named(part: str, found: Sequence[Told], index: Index) -> list[_Named]:
+def _named(part: str, found: Sequence[FindingFacts], index: RecordIndex) -> list[_Named]:
     return [(index.finding(part, row), one) for row, one in enumerate(found)]
 
 
-def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, Index]) -> Html | None:
-    """Those that somebody has to see to, and folded up those that are merely worth knowing."""
+def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, RecordIndex]) -> Html | None:
+    """Findings that need action, then the informational ones, collapsed."""
     if not found:
         return None
     known = [each for each in found if each[1].severity is Severity.INFO]
@@ -85,7 +85,7 @@ def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, Index]) -> H
     return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
 
 
-def _finding(anchor: str, one: Told, indexes: Mapping[str, Index]) -> Html:
+def _finding(anchor: str, one: FindingFacts, indexes: Mapping[str, RecordIndex]) -> Html:
     chips = [
         indexes[cluster].link(place, f"{cluster} {place}" if one.clusters else place, class_="chip")
         for cluster, place in one.where

@@ -1,18 +1,18 @@
-"""What a change of release would do: a matrix, and the reasons."""
+"""Section of release changes: a matrix, and the reasons."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from controlplane.core.safe_text import count
+from controlplane.core.text.safe_text import count
+from controlplane.page.html import Html, HtmlContent, el
 from replay.findings import called
-from replay.report.evidence import Index
-from replay.report.facts import Change, Judged, Looked, Reason
-from replay.report.html import Content, Html, el
-from replay.report.sections.parts import VERDICT_WORDS, badge, more, table, verdict
+from replay.report.page_facts import ClusterFacts, JudgedConnector, ReleaseFacts, VerdictReason
+from replay.report.record_index import RecordIndex
+from replay.report.sections.elements import VERDICT_WORDS, badge, more, table, verdict
 
 
-def releases(looked: Looked, index: Index) -> Html:
-    """From the release that the workers are to each of the others."""
+def releases(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Effects of a change from the workers' release to each other one."""
     groups = _alike(looked.changes)
     return el(
         "section",
@@ -24,8 +24,8 @@ def releases(looked: Looked, index: Index) -> Html:
     )
 
 
-def fleet_matrix(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Html:
-    """Clusters and releases: each cell leads to what is to be said about it."""
+def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> Html:
+    """Matrix of clusters and releases; each cell links to its reasons."""
     rows = [
         [
             el("a", el("b", looked.cluster), href=f"#c{index.number}"),
@@ -39,18 +39,18 @@ def fleet_matrix(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Html:
 
 
 def legend() -> Html:
-    """What the signs mean."""
+    """Legend of the signs."""
     words = [el("span", verdict(one), f" {VERDICT_WORDS[one]}") for one in range(3)]
     return el("div", words, class_="legend")
 
 
-def _whole(change: Change, index: Index) -> str:
-    """Where it is told what a change does to a cluster."""
+def _whole(change: ReleaseFacts, index: RecordIndex) -> str:
+    """Anchor of the effects of a change."""
     return index.change(change.goal) if change.verdict else index.part("releases")
 
 
-def _heads(first: str, looked: Looked) -> list[Content]:
-    """The release lines; that of the workers themselves is marked."""
+def _heads(first: str, looked: ClusterFacts) -> list[HtmlContent]:
+    """Release lines; that of the workers is marked."""
     now = _line_of(looked.release)
     lines = [_line_of(one.goal) for one in looked.changes]
     return [first, *(el("b", one, class_="now") if one == now else one for one in lines)]
@@ -61,10 +61,10 @@ def _line_of(release: str) -> str:
 
 
 _Anchors = Mapping[tuple[str, str | None], str]
-"""Of a release and a connector: where it is told what the one does to the other."""
+"""Anchor of the effect by release and connector."""
 
 
-def _anchors(groups: Iterable[Sequence[Change]], index: Index) -> _Anchors:
+def _anchors(groups: Iterable[Sequence[ReleaseFacts]], index: RecordIndex) -> _Anchors:
     return {
         (change.goal, judged.connector): index.change(alike[0].goal, row)
         for alike in groups
@@ -73,12 +73,12 @@ def _anchors(groups: Iterable[Sequence[Change]], index: Index) -> _Anchors:
     }
 
 
-def _matrix(looked: Looked, anchors: _Anchors, index: Index) -> Content:
-    whole: list[Content] = [
+def _matrix(looked: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> HtmlContent:
+    whole: list[HtmlContent] = [
         el("i", "all of the cluster"),
         *(_cell(one.verdict, f"#{_whole(one, index)}") for one in looked.changes),
     ]
-    rows: list[list[Content]] = [whole]
+    rows: list[list[HtmlContent]] = [whole]
     good: list[Html] = []
     for number, one in enumerate(looked.connectors):
         name = called(one.name)
@@ -93,8 +93,8 @@ def _matrix(looked: Looked, anchors: _Anchors, index: Index) -> Content:
     return table(_heads("connector", looked), rows, "matrix"), _compatible(good, looked, index)
 
 
-def _compatible(good: Sequence[Html], looked: Looked, index: Index) -> Html | None:
-    """Those of which there is nothing to tell, folded up."""
+def _compatible(good: Sequence[Html], looked: ClusterFacts, index: RecordIndex) -> Html | None:
+    """Connectors without problems, collapsed."""
     if not good:
         return None
     here, every = index.part("compatible"), count(len(looked.connectors), "connector")
@@ -108,7 +108,7 @@ def _compatible(good: Sequence[Html], looked: Looked, index: Index) -> Html | No
     return el("details", words, el("ul", [el("li", one) for one in good], class_="names", id=here))
 
 
-def _told(change: Change, connector: str, anchors: _Anchors, index: Index) -> str:
+def _told(change: ReleaseFacts, connector: str, anchors: _Anchors, index: RecordIndex) -> str:
     return f"#{anchors.get((change.goal, connector), _whole(change, index))}"
 
 
@@ -116,16 +116,16 @@ def _cell(number: int, href: str) -> Html:
     return el("a", verdict(number), href=href)
 
 
-def _alike(changes: Iterable[Change]) -> list[list[Change]]:
-    """Changes to which there is something to say; next to each other those of which it is the same.
+def _alike(changes: Iterable[ReleaseFacts]) -> list[list[ReleaseFacts]]:
+    """Group adjacent changes with the same effects; changes without effects are left out.
 
-    Sentences name the release, so it is the same if it is about the same records.
+    Sentences name the release, so effects are compared by their records.
     """
     bad = (one for one in changes if one.verdict)
     return [list(alike) for _, alike in groupby(bad, key=_about)]
 
 
-def _about(change: Change) -> tuple[object, ...]:
+def _about(change: ReleaseFacts) -> tuple[object, ...]:
     judged = (
         (
             one.connector,
@@ -138,8 +138,8 @@ def _about(change: Change) -> tuple[object, ...]:
     return change.verdict, change.more, change.commands, *judged
 
 
-def _changes(looked: Looked, alike: Sequence[Change], index: Index) -> Html:
-    """The reasons of several changes, in the words of the first."""
+def _changes(looked: ClusterFacts, alike: Sequence[ReleaseFacts], index: RecordIndex) -> Html:
+    """Reasons of grouped changes, in the words of the first."""
     change = alike[0]
     command = f"replay compat --from {looked.release} --to {change.goal}"
     goals = [
@@ -159,7 +159,7 @@ def _changes(looked: Looked, alike: Sequence[Change], index: Index) -> Html:
     )
 
 
-def _judged(one: Judged, index: Index, anchor: str, command: str) -> Html:
+def _judged(one: JudgedConnector, index: RecordIndex, anchor: str, command: str) -> Html:
     return el(
         "li",
         el("p", verdict(one.verdict), " ", el("b", called(one.connector))),
@@ -169,11 +169,11 @@ def _judged(one: Judged, index: Index, anchor: str, command: str) -> Html:
     )
 
 
-def _reason(reason: Reason, index: Index) -> Html:
+def _reason(reason: VerdictReason, index: RecordIndex) -> Html:
     return el("li", badge(reason.severity), " ", reason.text, " ", index.chips(reason.places))
 
 
-def _commands(change: Change) -> Content:
+def _commands(change: ReleaseFacts) -> HtmlContent:
     if not change.commands:
         return None
     steps = [

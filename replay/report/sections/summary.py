@@ -1,25 +1,26 @@
-"""The head of a page: numbers of the whole fleet, and a row for each cluster."""
+"""Summary: numbers of the whole fleet, and a row for each cluster."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from replay.report.evidence import Index
-from replay.report.facts import Looked, Time, Told
-from replay.report.html import Content, Html, el
+from controlplane.page.html import Html, HtmlContent, el
+from controlplane.page.timeline import TimeRange
+from controlplane.page.times import breakable
+from replay.report.page_facts import ClusterFacts, FindingFacts
+from replay.report.record_index import RecordIndex
+from replay.report.sections.elements import table, tile
 from replay.report.sections.findings import part_with
-from replay.report.sections.parts import table, tile
-from replay.report.when import breakable
 
 _SEVERITIES = ("danger", "warning", "info")
 
 
 def summary(
-    fleet: Sequence[Looked],
-    indexes: Sequence[Index],
-    shared: Sequence[Told],
+    fleet: Sequence[ClusterFacts],
+    indexes: Sequence[RecordIndex],
+    shared: Sequence[FindingFacts],
     failed: Mapping[str, str],
 ) -> Html:
-    """The fleet in a few numbers, each of which leads on."""
+    """The fleet in a few linked numbers."""
     numbers: Counter[str] = Counter()
     for one in fleet:
         numbers.update(one.numbers)
@@ -64,11 +65,11 @@ def _bad(number: int) -> str:
     return "danger" if number else ""
 
 
-def _to(section: str, fleet: Sequence[Looked]) -> str:
+def _to(section: str, fleet: Sequence[ClusterFacts]) -> str:
     return f"#c0-{section}" if len(fleet) == 1 else "#clusters"
 
 
-def _clusters(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Html:
+def _clusters(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> Html:
     numbers = ("connectors", "running", "failed", *_SEVERITIES, "records")
     heads = ("cluster", *numbers, "from", "to")
     pairs = zip(fleet, indexes, strict=True)
@@ -77,12 +78,12 @@ def _clusters(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Html:
     return el("div", table(heads, rows, "stacked", numbers), id="clusters")
 
 
-def _cluster(one: Looked, index: Index) -> tuple[Content, ...]:
+def _cluster(one: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]:
     def to(section: str, number: int) -> Html:
         kind = "number" if number else "number zero"
         return el("a", f"{number:,}", href=f"#{index.part(section)}", class_=kind)
 
-    numbers, found, time = one.numbers, _found(one), one.time or Time(-1, -1)
+    numbers, found, time = one.numbers, _found(one), one.time or TimeRange(-1, -1)
     failed = numbers.get("FAILED", 0) + numbers.get("with failed tasks", 0)
     return (
         el("a", el("b", one.cluster), href=f"#c{index.number}"),
@@ -96,11 +97,11 @@ def _cluster(one: Looked, index: Index) -> tuple[Content, ...]:
     )
 
 
-def _badness(one: Looked) -> list[int]:
+def _badness(one: ClusterFacts) -> list[int]:
     found = _found(one)
     return [found[word] for word in _SEVERITIES[:-1]]
 
 
-def _found(one: Looked) -> Counter[str]:
-    """Findings of both kinds, by severity."""
+def _found(one: ClusterFacts) -> Counter[str]:
+    """Number of findings of audits and rehearsals, by severity."""
     return Counter(one.audited.numbers) + Counter(one.linted.numbers)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
 from controlplane.core import commands as c
-from controlplane.core.profiles import Profile
 from controlplane.core.records import Properties, Target
+from controlplane.core.releases.profiles import Profile
 from tests.laws.commands.events import OWN, Ask, Event, TakeOver, Together
 from tests.laws.commands.foreigners import PARTITIONS, Foreigners
 from tests.laws.commands.places import Outage
@@ -60,7 +60,7 @@ class Drawing:
         yield Ask(command)
 
     def event(self) -> Event:
-        """Anything that may happen."""
+        """Strategy for any event."""
         if self._chance.random() < self._foreign:
             return self._foreigners.anything(self._chance.choice(self._names))
         match self._chance.randrange(12):
@@ -250,4 +250,4 @@ _VERBS: Mapping[str, Mapping[_Verb, int]] = {
     "there": {**_ANY, Drawing._publish: 5, _STOP: 7, _PAUSE: 3, Drawing._restart: 5, _TOPICS: 3},
     "stopped": {**_ANY, Drawing._alter: 9, _RESET: 5, _RESUME: 2},
 }
-"""What is asked of a connector by the condition it is in, and how often."""
+"""Questions to a connector by its condition, and their number."""

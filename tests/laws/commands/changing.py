@@ -15,7 +15,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import Outcome, Reason
 from controlplane.core.records import Properties, Target
-from tests.laws.commands.life import Life, Seen
+from tests.laws.commands.life import Life, Observation
 
 CONFIGURES = (CreateConnector, PutConfig, PatchConfig, DeleteConnector, RestoreConnector)
 SETS_TASKS = (PublishTasks, StopConnector, DeleteConnector, RestoreConnector)
@@ -121,7 +121,7 @@ def p5(life: Life) -> Iterator[None]:
             yield
 
 
-def _generation(seen: Seen, name: str) -> int:
+def _generation(seen: Observation, name: str) -> int:
     return seen.state.config.generations.get(name, -1)
 
 

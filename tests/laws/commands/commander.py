@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from controlplane.core.commands import Asked
+from controlplane.core.commands import CommandRequest
 from controlplane.core.plan import Step
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.laws.commands.asking import Drawing
 from tests.laws.commands.events import Ask, Event, TakeOver
-from tests.laws.commands.living import Cluster, Living, Told, entries_in
+from tests.laws.commands.living import AnsweredCommand, Cluster, Living, entries_in
 from tests.laws.commands.places import in_file
 from tests.laws.commands.world import SOURCE
 
@@ -29,7 +29,7 @@ PAUSE_MS = 1_000_000
 
 
 def main(path: Path, seed: str, release: str) -> None:
-    """Live until killed."""
+    """Run a life until the process is killed."""
     asyncio.run(_live(path, seed, Profile.of(release)))
 
 
@@ -52,11 +52,11 @@ def _harmless(drawing: Drawing) -> Iterator[Event]:
             yield event
 
 
-async def _stepped(_asked: Asked, _step: Step) -> None:
+async def _stepped(_asked: CommandRequest, _step: Step) -> None:
     os.write(1, b"\n")
 
 
-def _tell(told: Told) -> None:
+def _tell(told: AnsweredCommand) -> None:
     os.write(1, pickle.dumps(told._replace(hooks=None)).hex().encode() + b"\n")
 
 

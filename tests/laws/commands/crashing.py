@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from controlplane.controller.controller import Ended
+from controlplane.controller.command_job import Ended
 from controlplane.core.commands import AnyCommand, CreateConnector
 from controlplane.core.entry import Entry
-from controlplane.logs.log import Log
+from controlplane.logs.log import EmbeddedLog
 from controlplane.plane import ControlPlane, Refusal
 from tests.controller.scene import COMMANDS
-from tests.laws.commands.life import Act, Crashed, Life, Seen
+from tests.laws.commands.life import Act, Crashed, Life, Observation
 from tests.laws.commands.living import TOPICS, Cluster
 from tests.laws.commands.places import Place
 from tests.laws.commands.world import Extent, Groups, Trouble, plugins
 
 
 async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
-    """What becomes of each of its crashes, on new logs."""
+    """Outcome of a life for each of its crashes, on new logs."""
     return [
         await _crashed(life, new, act, at_ms, groups)
         for act in life.acts
@@ -68,7 +68,7 @@ async def _crashed(
 
 async def _failed(
     life: Life, new: Callable[[], Place], act: Act, entries: Sequence[Entry], groups: Groups
-) -> tuple[Seen, ...]:
+) -> tuple[Observation, ...]:
     """Creations with offsets only: what is left where the next one cannot complete them."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
@@ -94,7 +94,7 @@ def _another(life: Life, groups: Groups) -> Cluster:
 
 
 @asynccontextmanager
-async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[Log]:
+async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[EmbeddedLog]:
     """A log with these entries."""
     async with place() as log:
         for topic, partitions in TOPICS.items():
@@ -103,12 +103,12 @@ async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[Log]:
         yield log
 
 
-def _seen(plane: ControlPlane, cluster: Cluster) -> Seen:
-    return Seen(plane.state, cluster.kafka.at(cluster.clock.now_ms))
+def _seen(plane: ControlPlane, cluster: Cluster) -> Observation:
+    return Observation(plane.state, cluster.kafka.at(cluster.clock.now_ms))
 
 
 async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> Ended:
-    """How a command ends."""
+    """Ways in which a command ends."""
     try:
         return await plane.execute(command, key=key)
     except Refusal as refusal:

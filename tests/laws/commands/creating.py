@@ -11,10 +11,10 @@ from controlplane.core.commands import (
     PutConfig,
     RestoreConnector,
 )
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import Target
-from tests.laws.commands.life import Act, Effective, Life, Seen, wanted_offsets
+from tests.laws.commands.life import Act, Effective, Life, Observation, wanted_offsets
 
 CREATED_BY = (CreateConnector, PutConfig)
 
@@ -121,8 +121,8 @@ def n3(life: Life) -> Iterator[None]:
                 yield
 
 
-def _left_whole(act: Act, command: CreateConnector, after: Seen) -> None:
-    """Whoever is next to have the name begins at the old position or at none, wherever he looks."""
+def _left_whole(act: Act, command: CreateConnector, after: Observation) -> None:
+    """The next connector of the name starts at the old position or at none, wherever it looks."""
     for config in (command.config, {**command.config, "offsets.storage.topic": None}):
         left = after.offsets(act.name, config)
         assert left in ({}, act.before.offsets(act.name, config))

@@ -1,4 +1,4 @@
-"""What happens to a cluster: events, of which a life is made."""
+"""Events of a cluster, of which a life consists."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Ask(NamedTuple):
     crashes: tuple[int, ...] = ()
     """Behind which step the process dies; then behind which one of the recovery; and so on."""
     trouble: Trouble | None = None
-    """Something that is done outside fails."""
+    """An outside action fails."""
     outage: Outage | None = None
     """The log is away."""
     retried: tuple[bool, ...] = ()
@@ -50,7 +50,7 @@ class TakeOver(NamedTuple):
     """Another control plane becomes the writer, while the old one still thinks that it is."""
 
     command: AnyCommand
-    """What the old one is asked then."""
+    """Commands to the old process after the takeover."""
 
 
 Event = Ask | Together | Foreign | Committed | TakeOver

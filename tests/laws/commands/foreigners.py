@@ -1,4 +1,4 @@
-"""What others write: tasks that run, tasks that should not, older releases, bad scripts."""
+"""Records of other writers: running tasks, leftover tasks, older releases, faulty scripts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core import javajson
 from controlplane.core.codec.offsets import encode_partition
-from controlplane.core.profiles import Profile
+from controlplane.core.java import json_converter
+from controlplane.core.releases.profiles import Profile
 from tests.controller.scene import CONFIG, OFFSETS, STATUS
 from tests.laws.commands.events import OWN, Committed, Event, Foreign
 from tests.laws.commands.world import SINK
@@ -59,7 +59,7 @@ class Foreigners:
         return self._chance.choice(_KINDS)(self, name)
 
     def reports(self, name: str) -> Iterator[Event]:
-        """What is written about a connector that runs."""
+        """Records about a connector that runs."""
         kinds = (self.offset, self.offset, self.status, self.topic)
         yield from (self._chance.choice(kinds)(name) for _ in range(self._chance.randint(0, 3)))
         if self._profile.own_offset_topics and self._chance.random() < 1 / 2:
@@ -72,7 +72,7 @@ class Foreigners:
         yield Foreign(OWN, key, b'{"row":2}')
 
     def offset(self, name: str) -> Event:
-        """Of a running task, of one that should not run, of a connector long gone."""
+        """Offsets of a running task, of a leftover task, of a removed connector."""
         if self._chance.choice(self._classes) == SINK:
             return Committed(
                 f"connect-{name}", self._chance.randrange(3), self._chance.randrange(9)
@@ -96,7 +96,7 @@ class Foreigners:
         return Foreign(STATUS, key.encode(), msgspec.json.encode({"topic": use}))
 
     def orphan(self, name: str) -> Event:
-        """What an older release, a crash or a bad script leaves, of connectors there or not."""
+        """Records of an older release, a crash or a faulty script, about any connector."""
         key, value = self._chance.choice(_ORPHANS)
         return Foreign(CONFIG, key.format(name).encode(), value)
 
@@ -110,11 +110,11 @@ class Foreigners:
 
 
 def _as_given(name: str, partition: Mapping[str, Any]) -> bytes:
-    return javajson.encode([name, partition])
+    return json_converter.encode([name, partition])
 
 
 def _with_spaces(name: str, partition: Mapping[str, Any]) -> bytes:
-    return javajson.encode([name, partition]).replace(b",", b", ")
+    return json_converter.encode([name, partition]).replace(b",", b", ")
 
 
 _KINDS: Sequence[Callable[[Foreigners, str], Event]] = (

@@ -12,21 +12,22 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from controlplane.controller import traces
-from controlplane.controller.controller import Ended
-from controlplane.controller.writing import COMMAND_ID
-from controlplane.core import javajson, views
+from controlplane.controller import command_log
+from controlplane.controller.command_job import Ended
+from controlplane.controller.log_writer import COMMAND_ID
+from controlplane.core import views
 from controlplane.core.codec import decode_command
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold, fold
+from controlplane.core.fold import Fold, fold
+from controlplane.core.java import json_converter
 from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, Reason, Rejected
-from controlplane.core.profiles import Profile
 from controlplane.core.records import CommandRefused, Properties
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from tests.controller.scene import COMMANDS, CONFIG, STATUS
-from tests.laws.commands.living import Cluster, Died, Journal, Told
+from tests.laws.commands.living import AnsweredCommand, Cluster, Died, Journal
 from tests.laws.commands.world import SINK, Acted, Groups
 
 C = TypeVar("C", bound=AnyCommand)
@@ -48,8 +49,8 @@ def wanted_offsets(changes: Iterable[OffsetChange], config: Properties) -> dict[
     }
 
 
-class Seen(NamedTuple):
-    """What can be known of a cluster at an instant: its topics and its consumer groups."""
+class Observation(NamedTuple):
+    """State of a cluster at an instant: its topics and its consumer groups."""
 
     state: ClusterState
     groups: Groups
@@ -59,7 +60,7 @@ class Seen(NamedTuple):
         return self.state.config.connectors.get(name)
 
     def is_sink(self, name: str) -> bool:
-        """Whether its offsets are those of a consumer group."""
+        """True if its offsets are those of a consumer group."""
         return (self.config(name) or {}).get("connector.class") == SINK
 
     def offsets(self, name: str, config: Properties | None = None) -> Effective:
@@ -72,7 +73,7 @@ class Seen(NamedTuple):
 
     def stored(self, name: str) -> Any:
         """All that is stored of a connector's offsets, read by nobody."""
-        start = javajson.encode([name])[:-1] + b","
+        start = json_converter.encode([name])[:-1] + b","
         kept = {
             (topic, key): value
             for topic, known in self.state.offsets.items()
@@ -82,7 +83,7 @@ class Seen(NamedTuple):
         return kept, self.groups.get(f"connect-{name}")
 
     def _imagined(self, name: str, config: Properties) -> ClusterState:
-        """What would be known if a connector were there."""
+        """The state, provided that a connector exists."""
         if self.config(name) is not None:
             return self.state
         connectors = {**self.state.config.connectors, name: config}
@@ -95,7 +96,7 @@ class Seen(NamedTuple):
         return {task: known.get(task) for task in self.state.config.task_ids(name)}
 
     def topics(self, name: str) -> frozenset[str]:
-        """The active topics."""
+        """Active topics of the connector."""
         return frozenset(self.state.status.active_topics.get(name, {}))
 
     def all_of(self, name: str) -> Any:
@@ -125,23 +126,23 @@ class Moment(NamedTuple):
     """A record of Connect's topics, and what was known before it and behind it."""
 
     entry: Entry
-    before: Seen
-    after: Seen
+    before: Observation
+    after: Observation
     command_id: str | None
-    """Whose it is; None: somebody else's."""
+    """Command that wrote the record; None: another writer."""
 
     @property
     def key(self) -> str:
-        """As text; of keys that are none, as far as they are."""
+        """Key as text, decoded as far as possible."""
         return (self.entry.key or b"").decode(errors="replace")
 
     @property
-    def around(self) -> tuple[Seen, Seen]:
-        """What was known before it and behind it."""
+    def around(self) -> tuple[Observation, Observation]:
+        """States before and after the record."""
         return self.before, self.after
 
     def about(self, kind: str, name: str) -> bool:
-        """Whether it is the record of a kind (`connector-`, `commit-`) of a connector."""
+        """True for a record of a kind (`connector-`, `commit-`) of a connector."""
         return self.key == f"{kind}{name}"
 
 
@@ -151,21 +152,21 @@ class Act(NamedTuple):
     command: AnyCommand
     command_id: str
     began_ms: int
-    """When it was decided."""
+    """Time of its decision."""
     moments: tuple[Moment, ...]
-    before: Seen
-    after: Seen
-    told: tuple[Told, ...]
+    before: Observation
+    after: Observation
+    told: tuple[AnsweredCommand, ...]
     acted: tuple[Acted, ...]
-    """What was done outside for it."""
+    """Outside actions for it."""
     batches_ms: tuple[int, ...]
-    """When it wrote, the command topic included; never of what is only refused."""
+    """Times of its writes, including the command topic; none for a refusal alone."""
     ended: Ended | None
-    """How it ended by the command topic."""
+    """Its end in the command topic."""
 
     @property
     def answer(self) -> Ended | None:
-        """What the asker was told last; None: nothing."""
+        """Last answer to the client; None: no answer."""
         return self.told[-1].answer if self.told else None
 
     @property
@@ -174,26 +175,26 @@ class Act(NamedTuple):
         return getattr(self.command, "connector", "\0")
 
     def succeeded(self) -> bool:
-        """Whether it was done, as far as the asker knows."""
+        """True if the client was told that it succeeded."""
         return self.answer is not None and not isinstance(self.answer, Rejected)
 
     def failed(self) -> bool:
-        """Whether it was not to blame on the asker that it was not done, or nobody answered."""
+        """True if a failure was not the client's fault, or there was no answer."""
         refused = isinstance(self.answer, Rejected) and self.answer.reason is Reason.FAILED
         return refused or self.answer is None
 
     def refused(self, reason: Reason) -> bool:
-        """Whether the asker was refused it for this reason."""
+        """True if the command was refused for this reason."""
         return isinstance(self.answer, Rejected) and self.answer.reason is reason
 
     def changes_offsets(self) -> bool:
-        """Whether it wrote an offset, or changed those of a consumer group."""
+        """True if it wrote an offset, or changed those of a consumer group."""
         topics = {moment.entry.topic for moment in self.moments} - {CONFIG, STATUS}
         actions = (one.action for one in self.acted)
         return bool(topics) or any(isinstance(one, AlterGroup | DeleteGroup) for one in actions)
 
     def keys(self) -> list[str]:
-        """Of the records that it wrote into Connect's topics."""
+        """Records that it wrote into Connect's topics."""
         return [moment.key for moment in self.moments]
 
     def of(self, kind: str) -> list[Moment]:
@@ -212,40 +213,40 @@ class Crashed(NamedTuple):
 
     act: Act
     """The command as it ended where nobody died."""
-    dead: Seen
-    """What the log said when the process was dead."""
-    back: Seen
-    """What it said when the next one was there, and had ended what it found unfinished."""
+    dead: Observation
+    """State of the log when the process died."""
+    back: Observation
+    """State once the next process had completed the unfinished commands."""
     unfinished: bool
-    """Whether anything still was."""
+    """True if commands were still unfinished."""
     same: Ended
-    """What the asker was told then under the same key."""
-    settled: Seen
+    """Answer to the client that repeated the same key."""
+    settled: Observation
     anew: Ended
-    """What he was told where nobody knew of unfinished commands: he asked as for something new."""
-    reissued: Seen
+    """Answer to the command on a log without unfinished commands, as for a new request."""
+    reissued: Observation
     acted: tuple[AnyAction, ...]
-    """What was done outside when the next one took over and was asked with the same key."""
-    failed: tuple[Seen, ...]
-    """What was left of a creation with offsets by one that knows no such class, and by one that
-    had trouble outside."""
+    """Outside actions when the next process took over and got the same key."""
+    failed: tuple[Observation, ...]
+    """Remains of a creation with offsets, completed by a process without its class, or with failing
+    outside actions."""
 
 
-class Known(NamedTuple):
-    """What Connect's topics said from an instant on."""
+class TopicPeriod(NamedTuple):
+    """State of Connect's topics from an instant on."""
 
     since_ms: int
     state: ClusterState
 
 
 class Life(NamedTuple):
-    """A history, lived."""
+    """A history that was executed."""
 
     cluster: Cluster
     entries: Sequence[Entry]
-    known: Sequence[Known]
+    known: Sequence[TopicPeriod]
     final: ClusterState
-    """What all of it says, the command topic included."""
+    """State after the whole history, including the command topic."""
     moments: Sequence[Moment]
     acts: Sequence[Act]
     journal: Journal
@@ -256,10 +257,10 @@ class Life(NamedTuple):
         """The release that read and wrote."""
         return self.cluster.profile
 
-    def at(self, time_ms: int) -> Seen:
-        """What was known at an instant."""
+    def at(self, time_ms: int) -> Observation:
+        """State at an instant."""
         number = bisect_right(self.known, time_ms, key=lambda known: known.since_ms)
-        return Seen(self.known[number - 1].state, self.cluster.kafka.at(time_ms))
+        return Observation(self.known[number - 1].state, self.cluster.kafka.at(time_ms))
 
     def acts_of(self, kind: type[C]) -> Iterator[tuple[Act, C]]:
         """The commands of a kind."""
@@ -288,7 +289,7 @@ class Life(NamedTuple):
                     yield first, again
 
     def disturbed(self, act: Act) -> bool:
-        """Whether somebody else wrote something between its batches."""
+        """True if another writer wrote between its batches."""
         first_ms, last_ms = act.batches_ms[0], act.batches_ms[-1]
         foreign_ms = [one.entry.timestamp for one in self.moments if one.command_id is None]
         times_ms = (*foreign_ms, *self.cluster.kafka.committed_ms)
@@ -300,15 +301,15 @@ class Life(NamedTuple):
 
 
 def life_of(entries: Sequence[Entry], journal: Journal, cluster: Cluster) -> Life:
-    """What came of a history. `entries` are in the order of writing."""
+    """Result of a history. `entries` are in the order of writing."""
     growing = Fold(cluster.profile, exactly_once=cluster.exactly_once)
-    known = [Known(-1, growing.snapshot())]
+    known = [TopicPeriod(-1, growing.snapshot())]
     moments = []
     for entry in (one for one in entries if one.topic != COMMANDS):
         growing.apply(entry)
-        known.append(Known(entry.timestamp, growing.snapshot()))
+        known.append(TopicPeriod(entry.timestamp, growing.snapshot()))
         groups = cluster.kafka.at(entry.timestamp)
-        before, after = (Seen(one.state, groups) for one in known[-2:])
+        before, after = (Observation(one.state, groups) for one in known[-2:])
         moments.append(Moment(entry, before, after, _id_of(entry)))
     final = fold(entries, cluster.profile, exactly_once=cluster.exactly_once)
     life = Life(cluster, entries, known, final, moments, (), journal)
@@ -325,7 +326,7 @@ def _id_of(entry: Entry) -> str | None:
 
 def _acts(life: Life) -> Iterator[Act]:
     """Every command that was answered, or had begun when nobody was there any more."""
-    told: dict[str, list[Told]] = defaultdict(list)
+    told: dict[str, list[AnsweredCommand]] = defaultdict(list)
     for one in life.journal.told:
         told[one.command_id].append(one)
     moments: dict[str | None, list[Moment]] = defaultdict(list)
@@ -354,11 +355,11 @@ def _acts(life: Life) -> Iterator[Act]:
             told=asked,
             acted=_acted(life, command, decided_ms),
             batches_ms=tuple(written_ms),
-            ended=traces.ended(trace) if trace.finished else None,
+            ended=command_log.ended(trace) if trace.finished else None,
         )
 
 
-def _command(told: Sequence[Told], trace: CommandTrace) -> AnyCommand:
+def _command(told: Sequence[AnsweredCommand], trace: CommandTrace) -> AnyCommand:
     if told:
         return told[0].command
     assert trace.accepted is not None

@@ -15,11 +15,11 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.core.evolve import Fold
+from controlplane.core.fold import Fold
 from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
-from controlplane.core.profiles import Profile
 from controlplane.core.records import State, Target
-from tests.laws.commands.life import Act, Life, Moment, Seen
+from controlplane.core.releases.profiles import Profile
+from tests.laws.commands.life import Act, Life, Moment, Observation
 from tests.laws.commands.living import Died
 
 TARGETS = (PauseConnector, ResumeConnector)
@@ -81,9 +81,9 @@ def s5(life: Life) -> Iterator[None]:
 
 
 def _changed_by_others(life: Life, act: Act, died: Died) -> bool:
-    """Whether another command about the same connector wrote between a death and this command.
+    """True if another command for the connector wrote between a death and this command.
 
-    One that came meanwhile; or one that was unfinished, and that the next process has ended.
+    That is a later command, or an unfinished one that the next process completed.
     """
     return any(
         died.at_ms <= other.began_ms < act.began_ms
@@ -124,7 +124,7 @@ def t3(life: Life) -> Iterator[None]:
 
 
 def t4(life: Life) -> Iterator[None]:
-    """From any crash point, stopping again leads to STOPPED without tasks."""
+    """From any crash point, another stop leads to STOPPED without tasks."""
     for crash, command in life.crashes_of(StopConnector):
         for seen in (crash.settled, crash.reissued):
             assert _target(seen, command.connector) is Target.STOPPED
@@ -133,7 +133,7 @@ def t4(life: Life) -> Iterator[None]:
 
 
 def t5(life: Life) -> Iterator[None]:
-    """When it is answered, both records precede those of every later command."""
+    """Both records precede those of every later command once the stop is answered."""
     for act, _ in life.acts_of(StopConnector):
         if act.succeeded():
             commit, state = act.of("commit-")[-1], act.of("target-state-")[-1]
@@ -169,7 +169,7 @@ def d2(life: Life) -> Iterator[None]:
 
 
 def d3(life: Life) -> Iterator[None]:
-    """What is known of producers to be fenced survives the connector."""
+    """The fencing of producers survives the connector."""
     for moment in life.moments:
         before, after = (one.state.config for one in (moment.before, moment.after))
         for name, count in before.fenced_counts.items():
@@ -226,7 +226,7 @@ def r3(life: Life) -> Iterator[None]:
 
 
 def r4(life: Life) -> Iterator[None]:
-    """What is asked for FAILED instances only restarts no other."""
+    """A restart of FAILED instances only restarts no other."""
     for act, command in life.acts_of(RestartConnector):
         if command.only_failed and isinstance(act.answer, Outcome) and act.answer.facts:
             for instance in act.answer.facts["restarting"]:
@@ -247,7 +247,7 @@ def r6(life: Life) -> Iterator[None]:
 
 
 def _read(moment: Moment, profile: Profile, present: Target | None) -> Target | None:
-    """What a target-state record says (version-matrix.md §2); one that says nothing is skipped."""
+    """Meaning of a target-state record; a record without meaning is skipped."""
     if moment.entry.value is None:
         return None
     said = json.loads(moment.entry.value)
@@ -256,38 +256,38 @@ def _read(moment: Moment, profile: Profile, present: Target | None) -> Target | 
     return Target(wanted) if wanted in known else present
 
 
-def _target(seen: Seen, name: str) -> Target | None:
+def _target(seen: Observation, name: str) -> Target | None:
     return seen.state.config.targets.get(name)
 
 
-def _stopped_with_tasks(seen: Seen, name: str) -> bool:
+def _stopped_with_tasks(seen: Observation, name: str) -> bool:
     return _target(seen, name) is Target.STOPPED and _count(seen, name) > 0
 
 
-def _count(seen: Seen, name: str) -> int:
+def _count(seen: Observation, name: str) -> int:
     return seen.state.config.task_counts.get(name, 0)
 
 
 def _inherits(act: Act, profile: Profile) -> bool:
-    """Whether something of an earlier life that was not taken away counts in this release."""
+    """True if leftovers of an earlier connector take effect in this release."""
     config = act.before.state.config
     target = profile.inherits_target_state and act.name in config.targets
     return target or (not profile.commit_needs_config and act.name in config.task_counts)
 
 
-def _reported(seen: Seen, name: str, instance: int | None) -> State | None:
+def _reported(seen: Observation, name: str, instance: int | None) -> State | None:
     status = seen.state.status
     if instance is None:
         return status.connectors[name].state
     return status.tasks[name][instance].state
 
 
-def _lasting(seen: Seen, name: str) -> object:
+def _lasting(seen: Observation, name: str) -> object:
     config = seen.state.config
     generation = config.generations.get(name)
     tasks = seen.tasks(name)
     return seen.config(name), _target(seen, name), tasks, generation
 
 
-def _but_position(seen: Seen) -> object:
+def _but_position(seen: Observation) -> object:
     return msgspec.structs.replace(seen.state.config, offset=0)

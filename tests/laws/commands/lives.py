@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.releases.profiles import KIP, Profile
 from tests.laws.commands.asking import Drawing
 from tests.laws.commands.crashing import crashes
 from tests.laws.commands.events import Ask, Event
@@ -21,13 +21,14 @@ EVENTS = (3, 20)
 """So many events has a life, at least and at most."""
 
 MOST_TRIES = 500
-"""Of finding a shorter life that breaks the same law; each takes some hundredths of a second."""
+"""Attempts to find a shorter life that breaks the same law; each takes some hundredths of a second.
+"""
 
 New = Callable[[], Place]
 
 
 class Fate(NamedTuple):
-    """What happens in a life, and in whose."""
+    """Events in a life, by kind of life."""
 
     release: str
     exactly_once: bool
@@ -36,7 +37,7 @@ class Fate(NamedTuple):
 
 
 def drawn(chance: Random) -> Fate:
-    """Any fate."""
+    """Strategy for any fate."""
     profile = Profile.of(chance.choice(RELEASES))
     exactly_once = profile.exactly_once_support and chance.random() < 1 / 3
     events = Drawing(chance, profile).events(chance.randint(*EVENTS))
@@ -55,10 +56,10 @@ async def lived(fate: Fate, new: New = in_memory) -> Life:
 
 
 def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
-    """In how many cases each law was looked at.
+    """Number of cases for each law.
 
     Raises:
-        Broken: one does not hold; the message tells the shortest story of it.
+        Broken: a law does not hold; the message has the shortest story of it.
     """
     try:
         return judge(asyncio.run(lived(fate, new)))

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import NamedTuple
 
-from controlplane.controller import Limits, Stepped
-from controlplane.controller.controller import Ended
-from controlplane.core.commands import AnyCommand, Asked
+from controlplane.controller import CommandLimits, StepListener
+from controlplane.controller.command_job import Ended
+from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
-from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Step
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Fenced, Log, LogUnavailable, Record
 from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surroundings
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
@@ -35,10 +35,10 @@ PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
 """Every topic that there is, and its partitions."""
 
-PATIENT = Limits(retry_first_ms=1, retry_last_ms=60_000)
+PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000)
 """A log that is away for a moment is there again; nothing is ended behind anybody's back."""
 
-IMPATIENT = Limits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
+IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
 """The pause is longer than the patience: it is not tried again."""
 
 
@@ -57,7 +57,7 @@ class Fuse:
         """The process is back."""
         self._blown = False
 
-    async def __call__(self, _asked: Asked, step: Step) -> None:
+    async def __call__(self, _asked: CommandRequest, step: Step) -> None:
         """A step was done."""
         if self._steps and not self._blown:
             self._steps[0] -= 1
@@ -69,14 +69,14 @@ class Fuse:
 
 
 class Cluster:
-    """Whose log it is, and what lies around it. Processes come and go, this stays."""
+    """A log and its surroundings. Processes come and go, these stay."""
 
     def __init__(
         self,
         profile: Profile,
         *,
         exactly_once: bool = False,
-        limits: Limits = PATIENT,
+        limits: CommandLimits = PATIENT,
         now_ms: int | None = None,
         groups: Groups | None = None,
     ) -> None:
@@ -86,7 +86,7 @@ class Cluster:
         self.hooks = Hooks()
         self.plugins = plugins(self.hooks)
         self.fuse = Fuse()
-        self.stepped: Stepped = self.fuse
+        self.stepped: StepListener = self.fuse
 
     @asynccontextmanager
     async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
@@ -108,7 +108,7 @@ class Cluster:
             yield plane
 
 
-class Told(NamedTuple):
+class AnsweredCommand(NamedTuple):
     """A command was asked, and answered; None: it is not known how it ended."""
 
     command: AnyCommand
@@ -117,9 +117,9 @@ class Told(NamedTuple):
     ended_ms: int
     answer: Ended | None
     hooks: int | None
-    """How often the connector was asked; None: nobody can tell, as others were asked as well."""
+    """Number of questions to the connector; None: unknown, as others were asked as well."""
     away: bool = False
-    """Whether there is no answer because the log was away, and not because the process died."""
+    """True if the answer is missing because the log was away, not because the process died."""
 
 
 class Died(NamedTuple):
@@ -127,22 +127,22 @@ class Died(NamedTuple):
 
     at_ms: int
     back: ClusterState
-    """What it knew then."""
+    """State of the process then."""
 
 
 class Displaced(NamedTuple):
     """Somebody else had become the writer when a command was asked of the old one."""
 
     told: bool
-    """Whether the old one was told that it is the writer no more."""
+    """True if the old process learned that it is no longer the writer."""
     records: tuple[int, int]
-    """How many there were before it was asked, and after that."""
+    """Numbers of outside actions before and after the request."""
 
 
 class Journal(NamedTuple):
-    """What those around saw of a history, the log aside."""
+    """Effects of a history outside of the log."""
 
-    told: list[Told]
+    told: list[AnsweredCommand]
     died: list[Died]
     displaced: list[Displaced]
 
@@ -159,7 +159,7 @@ async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journ
 
 
 async def entries_in(log: Log) -> list[Entry]:
-    """Everything that lies in a log, in the order of writing."""
+    """All entries of a log, in the order of writing."""
     topics = await log.topics()
     return in_order(entries_of([batch async for batch in log.read(topics)]))
 
@@ -179,14 +179,14 @@ class Living:
         events: Iterable[Event],
         cluster: Cluster,
         name: str = "c",
-        tell: Callable[[Told], None] = lambda _: None,
+        tell: Callable[[AnsweredCommand], None] = lambda _: None,
     ) -> None:
         self.journal = Journal([], [], [])
         self.is_over = False
         self._events = iter(events)
         self._again: deque[_Again] = deque()
         self._died_ms: int | None = None
-        """When the last process died, as long as no other one is there."""
+        """Time of death of the last process, until another one starts."""
         self._cluster = cluster
         self._ids = (f"{name}{number}" for number in count())
         self._tell = tell
@@ -213,7 +213,7 @@ class Living:
         return self._again.popleft() if self._again else next(self._events, None)
 
     def _is_back(self, plane: ControlPlane) -> None:
-        """Whoever opens the log has ended what others left."""
+        """Opening the log completes what earlier processes left."""
         self._cluster.fuse.set(())
         if self._died_ms is not None:
             self.journal.died.append(Died(self._died_ms, plane.state))
@@ -266,7 +266,9 @@ class Living:
         except LogUnavailable:
             away = True
         finally:
-            told = Told(command, command_id, began_ms, clock(), answer, hooks.calls - calls, away)
+            told = AnsweredCommand(
+                command, command_id, began_ms, clock(), answer, hooks.calls - calls, away
+            )
             self.journal.told.append(told)
             self._tell(told)
 

@@ -4,21 +4,25 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """One slip: in which file of the package, which text becomes which; who must notice."""
+    """One slip: the file of the package, the text, its replacement, and the laws that notice."""
 
     name: str
     file: str
     text: str
     slip: str
     laws: str
+    seeds: tuple[int, ...] = ()
+    """Lives that are known to show it; they are looked at before all others."""
 
 
-CONNECTORS, TASKS = "core/decide/connectors.py", "core/decide/tasks.py"
-LIFECYCLE, RESTARTS = "core/decide/lifecycle.py", "core/decide/restarts.py"
-OFFSETS, SOURCES, SINKS = (f"core/decide/{name}.py" for name in ("offsets", "sources", "sinks"))
-INITIAL, TOPICS = "core/decide/initial.py", "core/decide/topics.py"
-FOLD = "core/evolve/config.py"
-PERFORMING, CONTROLLER = "controller/performing.py", "controller/controller.py"
+CONNECTORS, TASKS = "core/decide/connectors.py", "core/decide/task_configs.py"
+LIFECYCLE, RESTARTS = "core/decide/target_states.py", "core/decide/restarts.py"
+OFFSETS, SOURCES, SINKS = (
+    f"core/decide/{name}.py" for name in ("offsets", "source_offsets", "sink_offsets")
+)
+INITIAL, TOPICS = "core/decide/create_with_offsets.py", "core/decide/topics.py"
+FOLD = "core/fold/config.py"
+PERFORMING, CONTROLLER = "controller/plan_execution.py", "controller/controller.py"
 
 MUTATIONS = [
     # --- creating -----------------------------------------------------------------------------
@@ -43,6 +47,7 @@ MUTATIONS = [
         "for step in plan.steps:",
         "for step in plan.steps[:-1]:",
         "C3 U3 T5 what_was_answered_is_there",
+        (0, 143),
     ),
     Mutation(
         "an orphan target state is inherited",
@@ -50,6 +55,7 @@ MUTATIONS = [
         "    orphan = name in",
         "    orphan = False and name in",
         "C4",
+        (169,),
     ),
     Mutation(
         "no target state by default",
@@ -61,18 +67,19 @@ MUTATIONS = [
     Mutation(
         "created before its offsets are set",
         INITIAL,
-        "        *_told_as(_SET, command, kept.start_at(wanted)),\n"
+        "        *_described(_SET, command, store.start_at(requested)),\n"
         "        *_creation(state, command, config, context),\n",
         "        *_creation(state, command, config, context),\n"
-        "        *_told_as(_SET, command, kept.start_at(wanted)),\n",
+        "        *_described(_SET, command, store.start_at(requested)),\n",
         "N1 N5",
     ),
     Mutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_told_as(_WIPE, command, kept.start_over(known)),\n",
+        "        *_described(_WIPE, command, store.start_over(known)),\n",
         "",
         "N1",
+        (198,),
     ),
     Mutation(
         "what fails outside is the asker's fault",
@@ -82,6 +89,7 @@ MUTATIONS = [
         "return Rejected(Reason.INVALID, _told(step, failure))\n        return None\n\n"
         "    async def _append",
         "N2 G3",
+        (13,),
     ),
     Mutation(
         "nothing is taken back",
@@ -96,6 +104,7 @@ MUTATIONS = [
         "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))",
         "return self.wipe(known)",
         "N3",
+        (198,),
     ),
     Mutation(
         "only what was repeated is taken back",
@@ -121,6 +130,7 @@ MUTATIONS = [
         "for task in state.config.task_ids(name)]",
         "for task in state.config.task_ids(name)[:-1]]",
         "U2",
+        (32,),
     ),
     Mutation(
         "a patch removes nothing",
@@ -135,6 +145,7 @@ MUTATIONS = [
         "            self._inconsistent.writable()[name] = True\n",
         "            pass\n",
         "P1",
+        (65,),
     ),
     Mutation(
         "older task configs win",
@@ -175,10 +186,10 @@ MUTATIONS = [
     Mutation(
         "paused twice is resumed",
         LIFECYCLE,
-        "    record = TargetState(command.connector, wanted)\n",
-        "    there = state.config.targets.get(command.connector) is wanted\n"
-        "    other = Target.STARTED if wanted is Target.PAUSED else Target.PAUSED\n"
-        "    record = TargetState(command.connector, other if there else wanted)\n",
+        "    record = TargetState(command.connector, target)\n",
+        "    there = state.config.targets.get(command.connector) is target\n"
+        "    other = Target.STARTED if target is Target.PAUSED else Target.PAUSED\n"
+        "    record = TargetState(command.connector, other if there else target)\n",
         "S3",
     ),
     Mutation(
@@ -190,7 +201,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a start leaves out the last record",
-        "loading.py",
+        "projection/loader.py",
         "    await load_topics(log, fold, [fold.topics.config], ends)\n",
         "    fewer = [max(0, end - 1) for end in ends[fold.topics.config]]\n"
         "    ends = {**ends, fold.topics.config: fewer}\n"
@@ -285,13 +296,14 @@ MUTATIONS = [
     Mutation(
         "restarts of the past are news",
         FOLD,
-        '        return self._told(Call("restart", record.connector, record))',
-        '        return Outcome(Kind.ACCEPTED, calls=(Call("restart", record.connector),))',
+        '        return self._announce(ListenerCall("restart", record.connector, record))',
+        '        call = ListenerCall("restart", record.connector)\n'
+        "        return RecordFate(FateKind.ACCEPTED, calls=(call,))",
         "R3",
     ),
     Mutation(
         "restarts are repeated",
-        "core/recover.py",
+        "core/decide/recovery.py",
         "if isinstance(command, _EVENTS):",
         "if False:",
         "R3",
@@ -313,7 +325,7 @@ MUTATIONS = [
     ),
     Mutation(
         "removed from the connector's own topic first",
-        "core/behaviours.py",
+        "core/releases/behaviours.py",
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"))',
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"), kip=False)',
         "O3",
@@ -331,13 +343,13 @@ MUTATIONS = [
     Mutation(
         "the connector is asked before it is looked at",
         OFFSETS,
-        "    kept = _kept_of_stopped(state, command, context)\n"
-        "    if isinstance(kept, Rejected):\n        return kept\n    wanted",
-        "    kept = _kept_of_stopped(state, command, context)\n"
-        "    if isinstance(kept, Rejected) and not context.hooks:\n"
+        "    store = _store_of_stopped(state, command, context)\n"
+        "    if isinstance(store, Rejected):\n        return store\n    requested",
+        "    store = _store_of_stopped(state, command, context)\n"
+        "    if isinstance(store, Rejected) and not context.hooks:\n"
         "        config = state.config.connectors.get(command.connector, {})\n"
         "        return AskHook(command.connector, config, ())\n"
-        "    if isinstance(kept, Rejected):\n        return kept\n    wanted",
+        "    if isinstance(store, Rejected):\n        return store\n    requested",
         "O5",
     ),
     Mutation(
@@ -372,7 +384,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a topic that is used twice is gone",
-        "core/evolve/status.py",
+        "core/fold/status.py",
         "        if activity is not None:\n",
         "        if activity is not None and topic not in self._topics.items.get(name, {}):\n",
         "A4",
@@ -417,15 +429,15 @@ MUTATIONS = [
     # --- crashes ------------------------------------------------------------------------------
     Mutation(
         "recovery does nothing",
-        "core/recover.py",
-        "    return Recovery(Ending.REPEATED, plan)",
-        "    return Recovery(Ending.REPEATED, Plan((), plan.outcome))",
+        "core/decide/recovery.py",
+        "    return Recovery(RecoveryKind.REPEATED, plan)",
+        "    return Recovery(RecoveryKind.REPEATED, Plan((), plan.outcome))",
         "N4 all_or_nothing",
     ),
     Mutation(
         "nobody looks for what is unfinished",
         CONTROLLER,
-        "        await made._settle(lambda _: True)\n",
+        "        await self._settle(lambda _: True, told)\n",
         "",
         "nothing_is_unfinished all_or_nothing",
     ),

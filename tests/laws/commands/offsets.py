@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from controlplane.core import views
-from controlplane.core.codec.offsets import Identity, decode_partition, identity
+from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
 from controlplane.core.commands import AlterOffsets, CreateConnector, ResetOffsets
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import Invalid, SourcePartition, Target
 from controlplane.core.state import OffsetState
 from tests.controller.scene import CONFIG, STATUS
-from tests.laws.commands.life import Act, Effective, Life, Moment, Seen, wanted_offsets
+from tests.laws.commands.life import Act, Effective, Life, Moment, Observation, wanted_offsets
 
 CHANGES = (AlterOffsets, ResetOffsets)
 ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Reason.CONFLICT}
@@ -52,7 +52,7 @@ def o4(life: Life) -> Iterator[None]:
 
 
 def o5(life: Life) -> Iterator[None]:
-    """What the asker should not have asked writes nothing, and asks no connector."""
+    """An invalid request writes nothing, and asks no connector."""
     for act in _changes(life):
         if isinstance(act.answer, Rejected) and act.answer.reason in ASKERS_FAULT:
             assert not act.moments
@@ -126,18 +126,18 @@ def _offset_records(act: Act) -> Iterator[Moment]:
 
 
 def _stopped(moment: Moment, name: str) -> bool:
-    """Whether a connector was there, STOPPED and without tasks, before a record."""
+    """True if a connector existed, STOPPED and without tasks, before a record."""
     config = moment.before.state.config
     stopped = config.targets.get(name) is Target.STOPPED and not config.task_counts.get(name, 0)
     return stopped and name in config.connectors
 
 
 def _keys(
-    seen: Seen, name: str, topic: str | None = None
-) -> Iterator[tuple[Identity, list[bytes | None]]]:
+    seen: Observation, name: str, topic: str | None = None
+) -> Iterator[tuple[PartitionIdentity, list[bytes | None]]]:
     """The keys that have a value in the topics of a connector, or in one, by their partition."""
     topics = views.offsets_topics(seen.state, name) if topic is None else [topic]
-    found: dict[Identity, list[bytes | None]] = {}
+    found: dict[PartitionIdentity, list[bytes | None]] = {}
     for one in topics:
         for key, value in seen.state.offsets.get(one, OffsetState()).values.items():
             subject = _subject(key, seen)
@@ -146,7 +146,7 @@ def _keys(
     yield from found.items()
 
 
-def _subject(key: bytes | None, seen: Seen) -> Identity | None:
+def _subject(key: bytes | None, seen: Observation) -> PartitionIdentity | None:
     subject = decode_partition(key, seen.state.profile)
     if isinstance(subject, Invalid):
         return None

@@ -10,13 +10,13 @@ from controlplane.core.commands import (
     SetLoggerLevel,
 )
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import State, Target
 from controlplane.core.state import ClusterState
 from tests.controller.scene import CONFIG, STATUS
-from tests.laws.commands.life import Act, Life, Moment, Seen
+from tests.laws.commands.life import Act, Life, Moment, Observation
 from tests.laws.commands.living import TOPICS
 from tests.laws.test_compaction import compacted
 
@@ -64,7 +64,7 @@ def g1(life: Life) -> Iterator[None]:
         if act.of("connector-"):
             last_ms = act.moments[-1].entry.timestamp
             entries = [entry for entry in life.entries if entry.timestamp <= last_ms]
-            few = Seen(_folded(life, compacted(entries, TOPICS)), act.after.groups)
+            few = Observation(_folded(life, compacted(entries, TOPICS)), act.after.groups)
             if _ours(life, act) and not _owner_is_asked(life, act):
                 assert few.shown(act.name) == act.after.shown(act.name)
                 yield
@@ -79,7 +79,7 @@ def g2(life: Life) -> Iterator[None]:
 
 
 def g3(life: Life) -> Iterator[None]:
-    """Who asks for something that cannot be done is told so, and nothing is written."""
+    """An impossible request is refused, and nothing is written."""
     for act in life.acts:
         if isinstance(act.answer, Rejected) and act.answer.reason is not Reason.FAILED:
             assert not act.moments
@@ -99,8 +99,8 @@ def g4(life: Life) -> Iterator[None]:
     for number, (one, other) in enumerate(pairwise(config)):
         if (one.command_id in anybodys) != (other.command_id in anybodys) and one.key != other.key:
             entries = [moment.entry for moment in config[:number]]
-            swapped = Seen(_folded(life, [*entries, other.entry, one.entry]), {})
-            in_turn = Seen(_folded(life, [*entries, one.entry, other.entry]), {})
+            swapped = Observation(_folded(life, [*entries, other.entry, one.entry]), {})
+            in_turn = Observation(_folded(life, [*entries, one.entry, other.entry]), {})
             for name in life.names():
                 assert swapped.shown(name) == in_turn.shown(name)
             yield
@@ -131,7 +131,7 @@ UNPRIVILEGED = (PauseConnector, ResumeConnector, SetLoggerLevel)
 
 
 def _place(entry: Entry) -> tuple[str, int, int]:
-    """Partition after partition."""
+    """Entries, partition after partition."""
     return entry.topic, -entry.partition, entry.offset
 
 
@@ -140,14 +140,14 @@ def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
 
 
 def _ours(life: Life, act: Act) -> bool:
-    """Whether the last records of a connector's tasks and their commit were those of a command."""
+    """True if the last records of a connector's tasks and their commit were those of a command."""
     keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
     last = {one.key: one.command_id for one in _until(life, act) if one.key in keys}
     return None not in last.values()
 
 
 def _owner_is_asked(life: Life, act: Act) -> bool:
-    """Whether a running connector has a config for which its owner has not published tasks yet."""
+    """True if the owner of a running connector has yet to publish tasks for its config."""
     asked = False
     for moment in _until(life, act):
         if moment.about("commit-", act.name):
@@ -162,7 +162,7 @@ def _until(life: Life, act: Act) -> list[Moment]:
     return [moment for moment in life.moments if moment.entry.timestamp <= last_ms]
 
 
-def _runs(seen: Seen, name: str) -> bool:
+def _runs(seen: Observation, name: str) -> bool:
     reported = seen.state.status.connectors.get(name)
     failed = reported is not None and reported.state is State.FAILED
     return seen.state.config.targets.get(name) is Target.STARTED and not failed

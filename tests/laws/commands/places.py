@@ -1,4 +1,4 @@
-"""Where the logs of these laws lie, each opened anew by every process; and how they break."""
+"""Storage of the laws' logs, opened anew by every process, and its failures."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import (
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.entry import Position
-from controlplane.logs.log import Log, LogUnavailable, Record
+from controlplane.logs.log import EmbeddedLog, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 
-Place = Callable[[], AbstractAsyncContextManager[Log]]
+Place = Callable[[], AbstractAsyncContextManager[EmbeddedLog]]
 """Opens the log of a cluster, as every new process does."""
 
 
@@ -27,7 +27,7 @@ class Outage(NamedTuple):
     batches: int
     """So many are not."""
     written: bool
-    """Whether the first of those is there all the same, and only nobody was told."""
+    """True if the first of the writes is stored although an error was raised."""
 
 
 class Breaking:
@@ -52,17 +52,17 @@ class Breaking:
 
 
 class BreakingMemory(Breaking, MemoryLog):
-    """In memory."""
+    """Log in memory."""
 
 
 class BreakingFile(Breaking, SqliteLog):
-    """In a SQLite file, without the writer lock: fencing alone keeps two writers apart.
+    """Log in a SQLite file without the writer lock: only fencing keeps two writers apart.
 
-    That is so where the lock does not reach, on some network file systems.
+    Some network file systems do not support the lock.
     """
 
     def writer_lock(self) -> AbstractContextManager[None]:
-        """Lock nothing."""
+        """Take no lock."""
         return nullcontext()
 
 
@@ -71,7 +71,7 @@ def in_memory() -> Place:
     log = BreakingMemory()
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Log]:
+    async def opened() -> AsyncIterator[EmbeddedLog]:
         yield log
 
     return opened
@@ -81,7 +81,7 @@ def in_file(path: Path) -> Place:
     """A new log in a SQLite file."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Log]:
+    async def opened() -> AsyncIterator[EmbeddedLog]:
         log = await BreakingFile.open(path)
         try:
             yield log

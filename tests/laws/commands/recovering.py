@@ -1,10 +1,10 @@
-"""What holds behind every crash, whatever the command: nothing is half-done, nothing done twice."""
+"""Laws after every crash, for any command: nothing is half done, nothing is done twice."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from controlplane.controller.controller import Ended
+from controlplane.controller.command_job import Ended
 from controlplane.core.commands import RestartConnector, RestartTask
 from controlplane.core.plan import Outcome, Rejected
 from tests.laws.commands.life import Life
@@ -13,7 +13,7 @@ EVENTS = (RestartConnector, RestartTask)
 
 
 def nothing_is_unfinished(life: Life) -> Iterator[None]:
-    """When the next one is there, every command has ended."""
+    """Every command has ended once the next process has started."""
     for died in life.journal.died:
         assert not any(trace.unfinished for trace in died.back.commands.values())
         yield
@@ -23,7 +23,7 @@ def nothing_is_unfinished(life: Life) -> Iterator[None]:
 
 
 def all_or_nothing(life: Life) -> Iterator[None]:
-    """What had begun, and nobody refused, is done when the next one is there."""
+    """A command that had begun and was not refused is completed by the next process."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
             assert crash.back.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
@@ -31,7 +31,7 @@ def all_or_nothing(life: Life) -> Iterator[None]:
 
 
 def same_key_same_answer(life: Life) -> Iterator[None]:
-    """Who asks again with the same key hears what he would have heard, and changes nothing."""
+    """Repeating the same key gives the answer of the first request, and changes nothing."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
             assert _told(crash.same) == _told(crash.act.ended)
@@ -55,5 +55,5 @@ def what_was_answered_is_there(life: Life) -> Iterator[None]:
 
 
 def _told(answer: Ended) -> bytes:
-    """As it is told and kept: JSON, which knows no tuples."""
+    """The answer as stored: JSON, which has no tuples."""
     return msgspec.json.encode(answer)

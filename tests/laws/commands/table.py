@@ -11,7 +11,7 @@ Law = Callable[[Life], Iterator[None]]
 LATER = frozenset(
     {"F1", "F2", "F3", "F4", "F5", "O2", "O8", "R2", "R5", "P4", "D5", "K1", "A1", "A2"}
 )
-"""What needs running tasks or Kafka's producers, and is proven with them."""
+"""Rules that need running tasks or Kafka's producers, with the tests that prove them."""
 
 LAWS: Mapping[str, Law] = {
     name.upper(): law
@@ -30,7 +30,7 @@ RECOVERY: Mapping[str, Law] = {
         recovering.what_was_answered_is_there,
     )
 }
-"""What makes them hold across crashes."""
+"""Laws that ensure the others across crashes."""
 
 
 class Broken(AssertionError):

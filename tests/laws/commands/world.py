@@ -1,21 +1,21 @@
-"""What a control plane finds around itself in the laws of commands: time, Kafka, connector classes.
+"""Surroundings of a control plane in the laws of commands: time, Kafka, connector classes.
 
-Time is a count: every look at the clock gives a later one. So each batch of a log has an instant of
-its own, and what lies in several topics can be told in the order in which it was written.
+Time is a counter: every reading of the clock returns a later time. So each batch of a log has its
+own time, which orders records across topics.
 """
 
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from controlplane.controller import OutsideFailed
+from controlplane.controller import ExternalActionFailed
 from controlplane.core.plan import (
     AlterGroup,
     AnyAction,
     DeleteGroup,
-    Done,
     GroupOffsets,
     HookOutcome,
+    HookSuccess,
     Offsets,
 )
 from controlplane.core.plugins import Plugin, Plugins
@@ -40,17 +40,17 @@ class Clock:
 
 
 class Extent(Enum):
-    """How much of an action is done when it fails. Kafka has no transactions for groups."""
+    """Part of an action that is done when it fails. Kafka has no transactions for groups."""
 
     NOTHING = auto()
     PART = auto()
     """The first offset of several."""
     ALL = auto()
-    """And only nobody heard of it."""
+    """Done, although an error was reported."""
 
 
 class Trouble(NamedTuple):
-    """Something that is to be done outside fails."""
+    """An outside action fails."""
 
     behind: int
     """So many things are done before."""
@@ -58,7 +58,7 @@ class Trouble(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """Something that was done outside, and when."""
+    """An outside action, and its time."""
 
     at_ms: int
     action: AnyAction
@@ -70,9 +70,9 @@ class Kafka:
     def __init__(self, clock: Clock, groups: Groups | None = None) -> None:
         self.acted: list[Acted] = []
         self.committed_ms: list[int] = []
-        """When tasks of sinks have committed offsets."""
+        """Times at which tasks of sinks committed offsets."""
         self.trouble: Trouble | None = None
-        """What happens to one of the next actions."""
+        """Failures of the next actions."""
         self._clock = clock
         self._states: list[tuple[int, Groups]] = [(-1, groups or {})]
 
@@ -80,22 +80,22 @@ class Kafka:
         """Set, remove or forget offsets; note the rest."""
         trouble = self._due()
         if trouble is not None and trouble.done is Extent.NOTHING:
-            raise OutsideFailed("Kafka was away")
+            raise ExternalActionFailed("Kafka was away")
         self.acted.append(Acted(self._clock(), action))
         for groups in self._becoming(action):
             self._states.append((self._clock(), groups))
             if trouble is not None and trouble.done is Extent.PART:
                 break
         if trouble is not None:
-            raise OutsideFailed("Kafka did not answer in time")
+            raise ExternalActionFailed("Kafka did not answer in time")
 
     async def group_offsets(self, group: str) -> GroupOffsets:
-        """What has been committed; nothing of a group that is not there."""
+        """Committed offsets; empty for a missing group."""
         offsets = self._groups.get(group, {})
         return tuple((*place, offset) for place, offset in sorted(offsets.items()))
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """What the tasks of a sink do."""
+        """Commits by the tasks of a sink."""
         self.committed_ms.append(self._clock())
         here = {**self._groups.get(group, {}), (topic, partition): offset}
         self._states.append((self._clock(), {**self._groups, group: here}))
@@ -140,7 +140,7 @@ class Kafka:
 
 
 class Hooks:
-    """What connectors are asked about their offsets, counted."""
+    """Questions to connectors about their offsets, counted."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -148,7 +148,7 @@ class Hooks:
     def __call__(self, _config: Mapping[str, Any], _offsets: Offsets) -> HookOutcome:
         """Any offsets are right."""
         self.calls += 1
-        return Done(definite=True)
+        return HookSuccess(definite=True)
 
 
 KINDS = {SOURCE: "source", SINK: "sink"}
@@ -161,10 +161,10 @@ def plugins(hooks: Hooks, kinds: Mapping[str, str] = KINDS) -> Plugins:
 
 
 class Unheard:
-    """Nobody listens to what a service tells of itself."""
+    """Ignores what a service reports of itself."""
 
     def info(self, event: str, **facts: Any) -> None:
-        """All is well."""
+        """Ignore an event."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Something is not."""
+        """Ignore a warning."""

@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
-from controlplane.core.shown_records import place
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from controlplane.core.text.record_text import place
 from controlplane.logs.dumps import read_dump
-from replay.audit import Cluster, audit
+from replay.audit import ClusterLog, audit
 from replay.findings import Finding
 from tests.recorded import EXACTLY_ONCE, HISTORIES
 
 PINNED = Path(__file__).parent / "histories.txt"
 
 
-def recorded_cluster(history: str) -> Cluster:
+def recorded_cluster(history: str) -> ClusterLog:
     """One log as the release of its first workers reads it."""
     dump = read_dump(HISTORIES / f"{history}.log.jsonl")
     profile = Profile.of(dump.about["releases"][0])
     entries, exactly_once = in_order(dump.entries), history in EXACTLY_ONCE
-    return Cluster(history, entries, profile, exactly_once=exactly_once)
+    return ClusterLog(history, entries, profile, exactly_once=exactly_once)
 
 
 def names() -> list[str]:

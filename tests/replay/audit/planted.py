@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from controlplane.core.codec.commands import encode_command
 from controlplane.core.entry import Entry, Headers
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
 from controlplane.core.records import CommandAccepted, CommandFinished
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from replay.audit import Cluster
+from replay.audit import ClusterLog
 from replay.findings import Severity
 
 TOPICS = Topics()
@@ -145,9 +145,9 @@ class Log:
             self.wait(every_ms).offset(name, {"position": position})
         return self
 
-    def cluster(self, name: str) -> Cluster:
+    def cluster(self, name: str) -> ClusterLog:
         """What an audit takes."""
-        return Cluster(name, in_order(self._entries), Profile.of("3.9.1"))
+        return ClusterLog(name, in_order(self._entries), Profile.of("3.9.1"))
 
 
 class Case(NamedTuple):
@@ -160,7 +160,7 @@ class Case(NamedTuple):
     connector: str | None = None
     evidence: tuple[str, ...] = ()
 
-    def clusters(self) -> list[Cluster]:
+    def clusters(self) -> list[ClusterLog]:
         """The logs as clusters `c1`, `c2` and so on."""
         logs = self.logs()
         listed = logs if isinstance(logs, list) else [logs]

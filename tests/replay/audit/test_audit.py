@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
-from replay.audit import Cluster, audit
-from replay.audit.about import EVIDENCE_KEPT, lasting
+from controlplane.core.releases.profiles import Profile
+from replay.audit import ClusterLog, audit
 from replay.audit.catalogue import KINDS
+from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
 from replay.findings import Severity
 from tests.laws.entries import logs, profiles
@@ -27,7 +27,7 @@ def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
     """Untrusted bytes never end an audit; what it tells lies in the log, on one line each."""
     ordered = in_order(entries)
     places = {entry.position for entry in ordered}
-    for one in audit([Cluster("lab", ordered, profile)]):
+    for one in audit([ClusterLog("lab", ordered, profile)]):
         assert one.kind in KINDS
         assert one.evidence
         assert places >= set(one.evidence)
@@ -39,8 +39,8 @@ def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
 def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
     """Entries may be an iterator that is gone afterwards."""
     ordered = in_order(entries)
-    listed = audit([Cluster("lab", ordered, profile)])
-    assert audit(iter([Cluster("lab", iter(ordered), profile)])) == listed
+    listed = audit([ClusterLog("lab", ordered, profile)])
+    assert audit(iter([ClusterLog("lab", iter(ordered), profile)])) == listed
 
 
 def test_memory_grows_with_keys_and_not_with_records() -> None:
@@ -53,7 +53,7 @@ def _peak(records: int) -> int:
     profile = Profile.of("3.9.1")
     tracemalloc.start()
     try:
-        audit([Cluster("lab", _churn(records), profile)])
+        audit([ClusterLog("lab", _churn(records), profile)])
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

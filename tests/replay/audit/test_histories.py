@@ -7,11 +7,11 @@ import pytest
 
 from controlplane.core.entry import Position
 from controlplane.core.order import before
-from controlplane.scenario.story import Step, read_story
+from controlplane.scenario.story import StoryStep, read_story
 from replay.audit import audit
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.lines import read_trail
-from replay.audit.trail.trail import Trail
+from replay.audit.trail.line_formats import read_trail
+from replay.audit.trail.requests import RequestTrail
 from replay.findings import Finding, Severity
 from tests.recorded import HISTORIES
 from tests.replay.audit.histories import PINNED, lines, names, recorded_cluster
@@ -55,20 +55,20 @@ def test_who_it_was(history: str) -> None:
     requests = [step for step in steps if step.kind == "request"]
     trail = read_trail(_line(step) for step in requests)
     assert not trail.problems
-    found = audit([recorded_cluster(history)._replace(trail=Trail(trail.requests))])
+    found = audit([recorded_cluster(history)._replace(trail=RequestTrail(trail.requests))])
     for one in (one for one in found if one.kind in CHANGES):
         causes = [step for step in requests if _wrote(step, one.evidence[0])]
         named = re.findall(r"step \d+", one.sentence)
         assert named[:1] == [f"step {step.n}" for step in causes], one
 
 
-def _wrote(step: Step, place: Position) -> bool:
+def _wrote(step: StoryStep, place: Position) -> bool:
     ends = (ends.get(place.topic, []) for ends in (step.before, step.positions))
     first, last = (found[place.partition] if found else 0 for found in ends)
     return first <= place.offset < last
 
 
-def _line(step: Step) -> str:
+def _line(step: StoryStep) -> str:
     return json.dumps(
         {
             "time": step.at_ms,

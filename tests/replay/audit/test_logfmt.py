@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.observe import LogFormat, logger
-from replay.audit.trail.lines import read_trail
+from replay.audit.trail.line_formats import read_trail
 from replay.audit.trail.logfmt import is_logfmt, read_logfmt
-from replay.audit.trail.trail import Request, Verb
+from replay.audit.trail.requests import TrailRequest, TrailVerb
 
 FORMATS: tuple[LogFormat, ...] = ("logfmt", "json")
 
@@ -77,9 +77,9 @@ def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) 
     read = read_trail(lines)
     assert not read.problems
     assert [one._replace(time_ms=0) for one in read.requests] == [
-        Request(0, "ada", "a b", Verb.STOP),
-        Request(0, "ada", "a b", Verb.STOP),
-        Request(0, "ada", "a", None),
+        TrailRequest(0, "ada", "a b", TrailVerb.STOP),
+        TrailRequest(0, "ada", "a b", TrailVerb.STOP),
+        TrailRequest(0, "ada", "a", None),
     ]
 
 

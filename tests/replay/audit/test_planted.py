@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.core.shown_records import place
+from controlplane.core.text.record_text import place
 from replay.audit import audit
 from replay.audit.catalogue import KINDS
 from tests.replay.audit.cases import configs, offsets, statuses

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from replay.audit import audit
-from replay.audit.trail.lines import read_trail
-from replay.audit.trail.trail import Request, Trail, Verb
+from replay.audit.trail.line_formats import read_trail
+from replay.audit.trail.requests import RequestTrail, TrailRequest, TrailVerb
 from replay.findings import Finding
 from tests.replay.audit.planted import HOUR, SECOND, START_MS, STOPPED, Log
 
@@ -25,23 +25,23 @@ def event(**facts: Any) -> str:
 READ = {
     "our own names": (
         event(at_ms=AT_MS, principal="ada", method="PUT", path="/connectors/a/config"),
-        Request(AT_MS, "ada", "a", Verb.CONFIG),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.CONFIG),
     ),
     "seconds since 1970": (
         event(ts=AT_MS / 1_000, user="ada", method="DELETE", path="/connectors/a"),
-        Request(AT_MS, "ada", "a", Verb.DELETE),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.DELETE),
     ),
     "nothing but when, who and whom": (
         event(timestamp=AT, actor={"name": "ada"}, connector="a"),
-        Request(AT_MS, "ada", "a", None),
+        TrailRequest(AT_MS, "ada", "a", None),
     ),
     "a creation with its body": (
         event(time=AT, user="ada", method="POST", url="/connectors", body={"name": "a"}),
-        Request(AT_MS, "ada", "a", Verb.CREATE),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.CREATE),
     ),
     "behind a prefix, the name escaped": (
         event(time=AT, user="ada", method="PUT", path="/compat/3.9/connectors/a%2Fb/stop?x=1"),
-        Request(AT_MS, "ada", "a/b", Verb.STOP),
+        TrailRequest(AT_MS, "ada", "a/b", TrailVerb.STOP),
     ),
     "CloudEvents, authorised": (
         event(
@@ -53,7 +53,7 @@ READ = {
             authid="ada",
             data={"method": "PATCH", "path": "/connectors/a/offsets", "status": 200},
         ),
-        Request(AT_MS, "ada", "a", Verb.OFFSETS),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.OFFSETS),
     ),
     "CloudEvents of an audit log": (
         event(
@@ -65,19 +65,19 @@ READ = {
                 "resourceName": "crn:///kafka=k/connect-cluster=c/connector=a",
             },
         ),
-        Request(AT_MS, "User:ada", "a", None),
+        TrailRequest(AT_MS, "User:ada", "a", None),
     ),
     "common log format": (
         COMMON.format("PUT /connectors/a/pause HTTP/1.1", 202),
-        Request(AT_MS, "ada", "a", Verb.PAUSE),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.PAUSE),
     ),
     "combined log format, nobody logged in": (
         '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
-        Request(AT_MS, "somebody at 10.1.2.3", None, Verb.CREATE),
+        TrailRequest(AT_MS, "somebody at 10.1.2.3", None, TrailVerb.CREATE),
     ),
     "an error after all was written": (
         COMMON.format("POST /connectors/a/restart HTTP/1.1", 500),
-        Request(AT_MS, "ada", "a", Verb.RESTART),
+        TrailRequest(AT_MS, "ada", "a", TrailVerb.RESTART),
     ),
 }
 
@@ -133,16 +133,18 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 # --- who ---------------------------------------------------------------------------------------
 
 
-def stopped(log: Log, *requests: Request) -> Finding:
+def stopped(log: Log, *requests: TrailRequest) -> Finding:
     """What is told of a connector that was stopped."""
-    cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=Trail(requests))
+    cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
     (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
     return finding
 
 
-def asked(who: str, after_ms: int = 0, connector: str | None = "a", verb: Verb = Verb.STOP) -> Any:
+def asked(
+    who: str, after_ms: int = 0, connector: str | None = "a", verb: TrailVerb = TrailVerb.STOP
+) -> Any:
     """A request, so long after the record of the stop was written."""
-    return Request(START_MS + 2 * SECOND + after_ms, who, connector, verb)
+    return TrailRequest(START_MS + 2 * SECOND + after_ms, who, connector, verb)
 
 
 def test_headers_tell_for_sure() -> None:
@@ -158,7 +160,7 @@ NAMED = {
     "too early": ([asked("bob", -HOUR)], "STOPPED at"),
     "too late": ([asked("bob", HOUR)], "STOPPED at"),
     "about another connector": ([asked("bob", connector="b")], "STOPPED at"),
-    "who wanted something else": ([asked("bob", verb=Verb.PAUSE)], "STOPPED at"),
+    "who wanted something else": ([asked("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
     "who does not say whom": ([asked("bob", connector=None)], "most likely by bob"),
     "the one who says whom": ([asked("eve", connector=None), asked("bob")], " by bob, as"),
     "two": ([asked("bob", -3 * SECOND), asked("eve", SECOND)], "by one of eve, bob (the audit"),

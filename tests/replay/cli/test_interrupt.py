@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from replay.cli.codes import INTERRUPTED
+from replay.cli.exit_codes import INTERRUPTED
 from tests.replay.cli.calling import call, content
 from tests.replay.cli.terminal import Seen, running
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.core.shown_records import place
+from controlplane.core.text.record_text import place
 from replay.audit import audit
 from tests.replay.archived import capture, log_of
 from tests.replay.audit.planted import TOPICS, Case

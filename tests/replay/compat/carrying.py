@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from replay.compat import Roll
-from replay.compat.steps import Step, When
+from replay.compat import ReleaseChange
+from replay.compat.preparation import PreparationStep, StepTime
 from tests.cli.calling import call
 
 TOPICS = Topics()
@@ -46,14 +46,14 @@ class Cluster:
         self._made = {name: config.tasks.get(name, {}) for name in config.connectors}
         """The tasks that each connector makes of its config."""
 
-    def carry_out(self, plan: Iterable[Step], roll: Roll) -> list[str]:
+    def carry_out(self, plan: Iterable[PreparationStep], roll: ReleaseChange) -> list[str]:
         """Every command of a plan; what is a comment is for people, and is returned."""
         for_people = []
         for step in plan:
             if step.command.startswith("#"):
                 for_people.append(step.command)
                 continue
-            release = roll.goal if step.when is When.AFTER else roll.start
+            release = roll.goal if step.when is StepTime.AFTER else roll.start
             for line in lines(step.command):
                 self._run(line, release)
         return for_people

@@ -5,9 +5,9 @@ The two differ in as little as can be: what tells them apart is what the rule is
 
 from typing import NamedTuple
 
-from controlplane.core.profiles import Profile
-from replay.compat import Assessment, Mode, assess, roll
-from replay.compat.assessing import Seen
+from controlplane.core.releases.profiles import Profile
+from replay.compat import ClusterAssessment, RolloutMode, assess, roll
+from replay.compat.assessment import ObservedSituation
 from replay.findings import Severity
 from tests.replay.compat.planting import CONFIG, OFFSETS, STATUS, STOPPED, Planted, running, stopped
 
@@ -22,7 +22,7 @@ class Pair(NamedTuple):
     alike: Planted
     severity: Severity
     connector: str | None = "a"
-    mode: Mode | None = None
+    mode: RolloutMode | None = None
 
 
 INFO, WARNING, DANGER = Severity.INFO, Severity.WARNING, Severity.DANGER
@@ -87,7 +87,7 @@ PAIRS = {
         running().target("a", {"state": "STOPPED"}),
         running().target("a", {"state": "STOPPED", "state.v2": "STOPPED"}),
         DANGER,
-        mode=Mode.ROLLING,
+        mode=RolloutMode.ROLLING,
     ),
     5: Pair(
         "forgotten-target",
@@ -104,7 +104,7 @@ PAIRS = {
         stopped().tasks("a", 2),
         running(tasks=2).target("a", STOPPED),
         WARNING,
-        mode=Mode.ROLLING,
+        mode=RolloutMode.ROLLING,
     ),
     7: Pair(
         "unreadable-status",
@@ -121,7 +121,7 @@ PAIRS = {
         restarted("connector-a", "task-a-0"),
         restarted("connector-a", "task-a-0", "task-a-1"),
         WARNING,
-        mode=Mode.ROLLING,
+        mode=RolloutMode.ROLLING,
     ),
     9: Pair("unfenceable", "3.9", "3.2", fenced(1), fenced(0), WARNING),
     10: Pair(
@@ -136,7 +136,7 @@ PAIRS = {
         ),
         WARNING,
         connector=None,
-        mode=Mode.ROLLING,
+        mode=RolloutMode.ROLLING,
     ),
     11: Pair(
         "active-topics",
@@ -201,13 +201,13 @@ PAIRS = {
 }
 
 
-def assessed(pair: Pair, log: Planted) -> Assessment:
+def assessed(pair: Pair, log: Planted) -> ClusterAssessment:
     """What becomes of a planted log between the pair's releases."""
     change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
     return assess(log.entries, change, cluster="lab")
 
 
-def seen(pair: Pair, log: Planted, number: int) -> list[Seen]:
+def seen(pair: Pair, log: Planted, number: int) -> list[ObservedSituation]:
     """How often a situation is seen in it."""
     found = (one for each in assessed(pair, log).assessed for one in each.situations)
     return [one for one in found if one.situation.number == number]

@@ -6,15 +6,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.diff import diff
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
-from replay.compat import Mode, Verdict, assess, roll
-from replay.compat.documents import document, junit
-from replay.compat.told import ToldRoll, told
+from controlplane.core.views.diff import diff
+from replay.compat import ReleaseVerdict, RolloutMode, assess, roll
+from replay.compat.assessment_report import ReportedAssessment, told
+from replay.compat.report_formats import document, junit
 from tests.laws.entries import logs
 
 ANY = st.sampled_from(PROFILES)
@@ -25,7 +25,7 @@ def test_no_bytes_end_an_assessment(
     log: list[Entry], start: Profile, goal: Profile, *, rolling: bool, exactly_once: bool
 ) -> None:
     """It can be written for machines, and shows records that are there."""
-    change = roll(start, goal, Mode.ROLLING if rolling else None)
+    change = roll(start, goal, RolloutMode.ROLLING if rolling else None)
     found = assess(log, change, exactly_once=exactly_once)
     there = {entry.position for entry in log}
     assert all({*one.evidence} <= there for one in found.findings)
@@ -33,7 +33,7 @@ def test_no_bytes_end_an_assessment(
     assert document([shown])["verdict"] == found.verdict.words
     assert junit([shown]).count("<testcase ") == len(found.assessed)
     kept = json.loads(json.dumps(msgspec.to_builtins(shown, str_keys=True)))
-    assert msgspec.convert(kept, ToldRoll, str_keys=True) == shown
+    assert msgspec.convert(kept, ReportedAssessment, str_keys=True) == shown
 
 
 @given(log=logs(), start=ANY, goal=ANY)
@@ -46,4 +46,4 @@ def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profil
         (one.connector, one.aspect, one.item) for one in diff(before, after)
     }
     worst = max((one.severity.value != "info" for one in found), default=False)
-    assert not worst or assessment.verdict is not Verdict.COMPATIBLE
+    assert not worst or assessment.verdict is not ReleaseVerdict.COMPATIBLE

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from controlplane.core.codec.offsets import encode_partition
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import fold
 from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.dumps import read_dump
-from replay.compat import Mode, Roll, Verdict, assess, roll
-from replay.compat.steps import When, copied, offsets_of, verb, written
+from replay.compat import ReleaseChange, ReleaseVerdict, RolloutMode, assess, roll
+from replay.compat.preparation import StepTime, copied, offsets_of, verb, written
 from tests.replay.compat.carrying import Cluster, targets
 from tests.replay.compat.pairs import (
     ENVELOPE,
@@ -39,10 +39,10 @@ class Case(NamedTuple):
     log: Planted
     start: str | None = None
     goal: str | None = None
-    mode: Mode | None = None
+    mode: RolloutMode | None = None
 
     @property
-    def roll(self) -> Roll:
+    def roll(self) -> ReleaseChange:
         """The change of release."""
         pair = PAIRS[self.number]
         start, goal = self.start or pair.start, self.goal or pair.goal
@@ -75,7 +75,9 @@ CASES = {
     "tasks of a name used again": Case(13, PAIRS[13].planted),
     "offsets that the older release does not find": Case(14, PAIRS[14].planted),
     "the same of a paused connector": Case(14, with_own_topic(quiet())),
-    "the same while both releases live": Case(14, own_topic("own"), "3.2", "3.9", Mode.ROLLING),
+    "the same while both releases live": Case(
+        14, own_topic("own"), "3.2", "3.9", RolloutMode.ROLLING
+    ),
     "offsets that the newer release does not find": Case(
         14,
         Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1),
@@ -109,13 +111,13 @@ CASES = {
         15, Planted().config("a").abort().tasks("a", 1).commit().config("b")
     ),
     "an aborted end": Case(
-        15, running().abort().target("a", V2_STARTED).commit(), mode=Mode.ROLLING
+        15, running().abort().target("a", V2_STARTED).commit(), mode=RolloutMode.ROLLING
     ),
     "an aborted end, and nobody runs": Case(
-        15, stopped().abort().target("a", STOPPED).commit(), mode=Mode.ROLLING
+        15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
     "the same where nobody can stop": Case(
-        15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", Mode.ROLLING
+        15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
     "aborted while both forms of offsets differ": Case(
         15, with_own_topic(running().abort().target("a", V2_PAUSED).commit()), "3.9", "3.2"
@@ -147,21 +149,21 @@ def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
     """Before: needs preparation if something is done first. Then: compatible, all as they were."""
     change = case.roll
     told = assess(case.log.entries, change)
-    prepared = any(step.when is not When.AFTER for step in told.plan)
-    expected = Verdict.NEEDS_PREPARATION if prepared else Verdict.COMPATIBLE
-    assert told.verdict in {expected, Verdict.UNSAFE}
+    prepared = any(step.when is not StepTime.AFTER for step in told.plan)
+    expected = ReleaseVerdict.NEEDS_PREPARATION if prepared else ReleaseVerdict.COMPATIBLE
+    assert told.verdict in {expected, ReleaseVerdict.UNSAFE}
     cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
     was = committed(cluster, change)
     verdicts = []
-    for when in When:
+    for when in StepTime:
         assert not cluster.carry_out((one for one in told.plan if one.when is when), change)
         verdicts.append(assess(cluster.log, change).verdict)
-    assert Verdict.COMPATIBLE in verdicts[1:]
+    assert ReleaseVerdict.COMPATIBLE in verdicts[1:]
     for now in (committed(cluster, change), cluster.state(change.newer)):
         check_as_it_was(was, now, about_targets=case.number in ABOUT_TARGETS)
 
 
-def committed(cluster: Cluster, change: Roll) -> ClusterState:
+def committed(cluster: Cluster, change: ReleaseChange) -> ClusterState:
     """What is so for members that see nothing of what was aborted."""
     support = change.newer.exactly_once_support
     return fold(cluster.log, change.newer, exactly_once=support)
@@ -244,7 +246,7 @@ def test_who_is_quiet_is_left_alone(value: dict[str, Any]) -> None:
     """The ninth has nothing to ask of him, the fourteenth only copies his offsets."""
     log = quiet(value).put(CONFIG, "tasks-fencing-a", {"task-count": 1})
     fencing = assess(log.entries, Case(9, log).roll)
-    assert (fencing.verdict, fencing.plan) == (Verdict.COMPATIBLE, [])
+    assert (fencing.verdict, fencing.plan) == (ReleaseVerdict.COMPATIBLE, [])
     log = own_topic("own").tasks("a", 0).target("a", value)
     (copy,) = assess(log.entries, Case(14, log).roll).plan
     assert copy.command.startswith("kcat -C ")
@@ -281,7 +283,7 @@ def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
         (with_own_topic(stopped()).target("a", None), Target.STOPPED),
         (with_own_topic(running()).target("a", {"state": "STOPPED"}), Target.STOPPED),
     ):
-        change = roll(Profile.of("3.2"), Profile.of("3.9"), Mode.ROLLING)
+        change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
         cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
         cluster.carry_out(assess(log.entries, change).plan, change)
         assert targets(cluster.state(change.goal)) == {"a": target}
@@ -314,7 +316,7 @@ def test_records_lose_their_envelopes(tmp_path: Path) -> None:
     )
     log, change = wrapped(plain), Case(16, plain).roll
     told = assess(log.entries, change)
-    assert told.verdict is Verdict.UNSAFE
+    assert told.verdict is ReleaseVerdict.UNSAFE
     cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
     stop, settings = cluster.carry_out(told.plan, change)
     assert "stop all workers" in stop

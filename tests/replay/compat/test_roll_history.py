@@ -12,11 +12,18 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import before, in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.dumps import read_dump
-from controlplane.scenario.story import Step, read_story
-from replay.compat import Assessed, Assessment, Mode, Verdict, assess, roll
-from replay.compat.views import View
+from controlplane.scenario.story import StoryStep, read_story
+from replay.compat import (
+    ClusterAssessment,
+    ConnectorAssessment,
+    ReleaseVerdict,
+    RolloutMode,
+    assess,
+    roll,
+)
+from replay.compat.worker_views import ReleaseView
 
 OLD, NEW = "3.4.1", "3.9.1"
 
@@ -43,7 +50,7 @@ CHANGES = (
 
 
 @pytest.fixture(scope="module")
-def story(histories: Path) -> dict[int, Step]:
+def story(histories: Path) -> dict[int, StoryStep]:
     """What was asked and answered, by number."""
     steps = read_story(histories / "roll-3.4-3.9-3.4.story.jsonl")
     return {step.n: step for step in steps}
@@ -55,20 +62,20 @@ def log(histories: Path) -> list[Entry]:
     return in_order(read_dump(histories / "roll-3.4-3.9-3.4.log.jsonl").entries)
 
 
-def foretold(log: list[Entry], story: dict[int, Step], change: Change) -> Assessment:
+def foretold(log: list[Entry], story: dict[int, StoryStep], change: Change) -> ClusterAssessment:
     """What is told from the log as it was before a change."""
     known = list(before(log, story[change.step - 1].positions))
     assert known
-    change_of = roll(Profile.of(change.start), Profile.of(change.goal), Mode.ROLLING)
+    change_of = roll(Profile.of(change.start), Profile.of(change.goal), RolloutMode.ROLLING)
     return assess(known, change_of)
 
 
-def view_of(one: Assessed, release: str) -> View:
+def view_of(one: ConnectorAssessment, release: str) -> ReleaseView:
     """A connector as one of the two releases has it."""
     return next(view for view in one.views if view.release == release)
 
 
-def answer(step: Step, path: str) -> Any:
+def answer(step: StoryStep, path: str) -> Any:
     """What a worker answered; None where it answered that there is nothing."""
     given = step.answers[path]
     return given.answer if given.status == 200 else None
@@ -76,7 +83,7 @@ def answer(step: Step, path: str) -> Any:
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
 def test_connectors_and_tasks_are_foretold(
-    log: list[Entry], story: dict[int, Step], change: Change
+    log: list[Entry], story: dict[int, StoryStep], change: Change
 ) -> None:
     """Every worker lists the connectors that were foretold, with as many tasks."""
     told = foretold(log, story, change)
@@ -94,7 +101,9 @@ def test_connectors_and_tasks_are_foretold(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
-def test_statuses_are_foretold(log: list[Entry], story: dict[int, Step], change: Change) -> None:
+def test_statuses_are_foretold(
+    log: list[Entry], story: dict[int, StoryStep], change: Change
+) -> None:
     """When all are changed each reports what was foretold; until then, one of what is possible.
 
     A worker shows what it could read before the change, until whoever gets the connector reports.
@@ -116,7 +125,7 @@ def test_statuses_are_foretold(log: list[Entry], story: dict[int, Step], change:
                 assert state in possible
 
 
-def test_unassigned_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """What workers wrote while they were changed: UNASSIGNED, then what each was to report."""
     seen: set[str] = set()
     for change in CHANGES:
@@ -132,7 +141,7 @@ def test_unassigned_is_foretold(log: list[Entry], story: dict[int, Step]) -> Non
     assert "UNASSIGNED" in seen
 
 
-def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """A worker of 3.4 shows the last state it can read of one, and nothing at all of the other."""
     told = foretold(log, story, CHANGES[1])
     by_name = {one.connector: view_of(one, OLD) for one in told.assessed}
@@ -142,7 +151,9 @@ def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, Step]) -
     assert shown["connector"]["state"] == by_name["pages"].reported == "RUNNING"
 
 
-def test_what_the_older_worker_writes_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+def test_what_the_older_worker_writes_is_foretold(
+    log: list[Entry], story: dict[int, StoryStep]
+) -> None:
     """Asked to pause, then to resume what was stopped, it wrote these bytes."""
     told = foretold(log, story, CHANGES[1])
     (pages,) = (one for one in told.assessed if one.connector == "pages")
@@ -158,7 +169,7 @@ def test_what_the_older_worker_writes_is_foretold(log: list[Entry], story: dict[
     assert answer(story[32], "/connectors/pages/status")["connector"]["state"] == "PAUSED"
 
 
-def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """While a worker of 3.4 led, both answered 404 to a stop."""
     told = foretold(log, story, CHANGES[0])
     assert (
@@ -180,7 +191,9 @@ SITUATIONS = {
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
-def test_situations_come_and_go(log: list[Entry], story: dict[int, Step], change: Change) -> None:
+def test_situations_come_and_go(
+    log: list[Entry], story: dict[int, StoryStep], change: Change
+) -> None:
     """Each stage of the roll is in the situations that its requests brought about."""
     told = foretold(log, story, change)
     seen = {
@@ -190,5 +203,7 @@ def test_situations_come_and_go(log: list[Entry], story: dict[int, Step], change
     }
     assert seen == SITUATIONS[change.step]
     prepared = change.step == 30
-    assert told.verdict is Verdict.COMPATIBLE, "what is only done afterwards is no preparation"
+    assert told.verdict is ReleaseVerdict.COMPATIBLE, (
+        "what is only done afterwards is no preparation"
+    )
     assert [step.command for step in told.plan] == ["controlplane stop pages"] * prepared

@@ -2,8 +2,8 @@
 
 import pytest
 
-from replay.compat import Mode
-from replay.compat.assessing import Seen
+from replay.compat import RolloutMode
+from replay.compat.assessment import ObservedSituation
 from tests.replay.compat.pairs import (
     DANGER,
     INFO,
@@ -30,7 +30,9 @@ def test_offsets_of_aborted_transactions() -> None:
     )
 
 
-def told_of_own_topic(log: Planted, start: str, goal: str, mode: Mode | None = None) -> Seen:
+def told_of_own_topic(
+    log: Planted, start: str, goal: str, mode: RolloutMode | None = None
+) -> ObservedSituation:
     """What is said of a connector with an offsets topic of its own."""
     (one,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
     return one
@@ -56,7 +58,7 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         ("3.4", "3.2", "pause"),
         ("3.2", "3.9", "pause"),
     ):
-        one = told_of_own_topic(log, start, goal, Mode.ROLLING if word == "pause" else None)
+        one = told_of_own_topic(log, start, goal, RolloutMode.ROLLING if word == "pause" else None)
         assert "1 of them differ there" in one.sighting.sentence
         assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
         stop, copy, resume = one.sighting.steps
@@ -254,7 +256,7 @@ def test_a_restart_of_what_failed_means_only_that() -> None:
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
     """Nothing else differs: the aborted record says what was so before."""
-    pair = PAIRS[15]._replace(mode=Mode.ROLLING)
+    pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (one,) = seen(pair, log, 15)
     assert (one.sighting.connector, one.sighting.severity) == (None, DANGER)

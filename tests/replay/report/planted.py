@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from replay.report import Limits, Look, Looked
-from replay.report.looking import Records
+from replay.report import ClusterFacts, PageLimits, ReportTask
+from replay.report.fleet_facts import RecordStream
 from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, Log
 
-WIDE = Limits.shared_by(1)
+WIDE = PageLimits.shared_by(1)
 GOALS = ("3.4", "3.9", "4.3")
 NASTY = (
     "<script>alert(1)</script>",
@@ -27,15 +27,15 @@ NASTY = (
 def looked(
     entries: Sequence[Entry],
     cluster: str = "lab",
-    limits: Limits = WIDE,
+    limits: PageLimits = WIDE,
     goals: Sequence[str] = GOALS,
     *,
     exactly_once: bool = False,
     release: str = "3.9",
-) -> Looked:
+) -> ClusterFacts:
     """A cluster whose workers are of a release."""
-    look = Look(Profile.of(release), tuple(map(Profile.of, goals)), limits)
-    return look(Records(cluster, Topics(), exactly_once, in_order(entries)))
+    look = ReportTask(Profile.of(release), tuple(map(Profile.of, goals)), limits)
+    return look(RecordStream(cluster, Topics(), exactly_once, in_order(entries)))
 
 
 def of(log: Log) -> list[Entry]:

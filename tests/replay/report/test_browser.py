@@ -11,9 +11,9 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from controlplane.core.moments import read_time_ms
-from replay.report import Limits, Looked, page
-from replay.report.axis import Axis
-from replay.report.facts import Time
+from controlplane.page.time_axis import TimeAxis
+from controlplane.page.timeline import TimeRange
+from replay.report import ClusterFacts, PageLimits, page
 from tests.recorded import recorded_entries
 from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, Log
 from tests.replay.report.browsing import DESK, PAPER_HEIGHT, PHONE, Browser
@@ -50,7 +50,9 @@ class State(NamedTuple):
         return (light + 0.05) / (dark + 0.05)
 
 
-def written(file: Path, fleet: Iterable[Looked], failed: dict[str, str] | None = None) -> Path:
+def written(
+    file: Path, fleet: Iterable[ClusterFacts], failed: dict[str, str] | None = None
+) -> Path:
     """A page in a file."""
     file.write_text("".join(page(list(fleet), failed)), encoding="utf-8")
     return file
@@ -72,9 +74,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.running(name).moving(name, 7 * MINUTE).status(f"task-{name}-0", "FAILED", trace="gone")
         log.target(name, PAUSED).wait(MINUTE).target(name, STARTED).config(name, rows="2")
         log.config(name, password="s3cret").restart(name).offset(name, {"position": number % 3})
-    kept = msgspec.json.encode(looked(of(log), limits=Limits.shared_by(20), goals=LINES))
+    kept = msgspec.json.encode(looked(of(log), limits=PageLimits.shared_by(20), goals=LINES))
     names = [b'"cluster-%02d"' % number for number in range(20)]
-    clusters = [msgspec.json.decode(kept.replace(b'"lab"', name), type=Looked) for name in names]
+    clusters = [
+        msgspec.json.decode(kept.replace(b'"lab"', name), type=ClusterFacts) for name in names
+    ]
     return written(tmp_path_factory.mktemp("page") / "fleet.html", clusters)
 
 
@@ -243,7 +247,7 @@ def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
     """From seconds to decades, wherever a picture begins, on a desk and on a phone."""
     starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
     axes = [
-        Axis(Time(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))
+        TimeAxis(TimeRange(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))
         for start_ms in starts
         for step in range(5)
         for length_ms in (int(1_000 * 1.7**power) for power in range(38))

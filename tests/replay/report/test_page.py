@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
-from replay.report import Limits, page
-from replay.report.limits import MARKS, POINTS, SPANS
+from replay.report import PageLimits, page
+from replay.report.page_limits import MARKS, POINTS, SPANS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import HISTORIES, recorded_entries
@@ -268,7 +268,7 @@ def test_what_is_left_out_is_counted() -> None:
     log = Log()
     for number in range(12):
         log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")
-    limits = Limits(drawn=2, listed=5, findings=3, evidence=4)
+    limits = PageLimits(drawn=2, listed=5, findings=3, evidence=4)
     shown = read(page([looked(of(log), limits=limits)]))
     assert len(list(shown.all("article"))) == 2
     assert len(rows(next(shown.by_id("c0-connectors").all("table")))) == 5
@@ -281,7 +281,7 @@ def test_what_is_left_out_is_counted() -> None:
     assert "records more: replay history tells all." in shown.text
     (footer,) = shown.all("footer")
     assert "lists 5 connectors at most, and draws 2" in footer.text
-    assert Limits.shared_by(1).drawn > Limits.shared_by(50).drawn
+    assert PageLimits.shared_by(1).drawn > PageLimits.shared_by(50).drawn
 
 
 def test_every_sentence_that_counts_leads_on() -> None:
@@ -291,7 +291,7 @@ def test_every_sentence_that_counts_leads_on() -> None:
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
         log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
         log.target("a", PAUSED)
-    found = looked(of(log), limits=Limits(2, 3, 4, 10_000), release="3.4")
+    found = looked(of(log), limits=PageLimits(2, 3, 4, 10_000), release="3.4")
     judged = [msgspec.structs.replace(one, more=2) for one in found.changes[-1].judged]
     change = msgspec.structs.replace(found.changes[-1], judged=tuple(judged))
     shown = read(page([msgspec.structs.replace(found, changes=(*found.changes[:-1], change))]))

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from controlplane.core.state import Topics
-from replay.capture.capture import Captured, Target
-from replay.capture.spark import Source, SparkCapture
-from replay.cli.spark_capture import with_jars
-from replay.engine.where import Where
+from replay.capture.log_capture import CaptureResult, CaptureTarget
+from replay.capture.spark_capture import KafkaFrames, SparkCapture
+from replay.cli.execution.spark_captures import with_jars
+from replay.engine.spark.location import SparkLocation
 from tests.kafka.dying import target_in
 from tests.kafka.writing import reading
 from tests.replay.spark.conftest import QUICK
@@ -20,12 +20,12 @@ COMMIT_RECORDS = 40
 """Each part that is made to count costs two jobs."""
 
 
-def little_at_a_time(folder: Path, topics: Topics) -> Target:
+def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:
     """An archive that is appended to again and again."""
     return target_in(folder, topics)._replace(commit_records=COMMIT_RECORDS)
 
 
-async def capture(source: Source, target: Target) -> Captured:
+async def capture(source: KafkaFrames, target: CaptureTarget) -> CaptureResult:
     """What a capture by Spark came to."""
     async with reading(source.bootstrap) as reader:
         return await SparkCapture(reader, target, source).run()
@@ -34,8 +34,8 @@ async def capture(source: Source, target: Target) -> Captured:
 def main(archive: str, jars: str, bootstrap: str, *names: str) -> None:
     """Capture a broker."""
     target = little_at_a_time(Path(archive), Topics(*names))
-    with with_jars(Where("local[2]", QUICK), Path(jars)) as session:
-        asyncio.run(capture(Source(session, bootstrap, {}), target))
+    with with_jars(SparkLocation("local[2]", QUICK), Path(jars)) as session:
+        asyncio.run(capture(KafkaFrames(session, bootstrap, {}), target))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replay.engine.session import SETTINGS, session
-from replay.engine.where import Where
+from replay.engine.spark.location import SparkLocation
+from replay.engine.spark.session import SETTINGS, session
 from tests.kafka.conftest import broker, new_topic, past, reader
 
 __all__ = ["broker", "new_topic", "past", "reader"]
@@ -39,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
     """A session on this machine; with the jars, for they cannot come later."""
     there = [] if trouble() else sorted(JARS.glob("*.jar"))
     conf = QUICK | {"spark.jars": ",".join(map(str, there))}
-    with session(Where("local[2]", conf)) as started:
+    with session(SparkLocation("local[2]", conf)) as started:
         yield started
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from controlplane.scenario.folds import Ask
+from controlplane.scenario.folds import FoldTask
 
-Differ = Callable[[Sequence[Ask]], list[str]]
+Differ = Callable[[Sequence[FoldTask]], list[str]]
 """For each of these questions what not all folds say; empty: they agree. Asked of many at once."""
 
 
-def smallest(ask: Ask, differ: Differ) -> Ask:
+def smallest(ask: FoldTask, differ: Differ) -> FoldTask:
     """A part of a log about which there is still disagreement, but without any record no more.
 
     Halves are left out first, then quarters, and in the end single records.
@@ -23,17 +23,17 @@ def smallest(ask: Ask, differ: Differ) -> Ask:
     return ask
 
 
-def _without(ask: Ask, start: int, size: int) -> Ask:
+def _without(ask: FoldTask, start: int, size: int) -> FoldTask:
     return ask._replace(entries=ask.entries[:start] + ask.entries[start + size :])
 
 
-def shown(ask: Ask) -> str:
+def shown(ask: FoldTask) -> str:
     """A question so that it can be copied into a test."""
     lines = "".join(f"    {one!r},\n" for one in ask.entries)
-    return f"Ask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
+    return f"FoldTask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
 
 
-def disagreement(asks: Sequence[Ask], differ: Differ, closer: Differ | None = None) -> str:
+def disagreement(asks: Sequence[FoldTask], differ: Differ, closer: Differ | None = None) -> str:
     """The smallest log of the first question about which there is disagreement, and what differs.
 
     `closer` looks at more of a log, where `differ` is for very many.

@@ -8,13 +8,13 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.archive.cluster import Cluster
-from replay.archive.segments import Sizes
-from replay.archive.store import Folder
-from replay.archive.verify import verified
-from replay.capture.capture import Capture, Captured, Target
-from replay.capture.secrets import Secrets, encrypted, kept
-from replay.capture.spark import Source, SparkCapture
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
+from replay.capture.secrets import SecretPolicy, encrypted, kept
+from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
 from tests.kafka.pasts import HEADERS, decided, removed
 from tests.kafka.real import Broker
@@ -30,27 +30,29 @@ class Both:
     def __init__(
         self, spark: SparkSession, broker: Broker, reader: KafkaReader, folder: Path
     ) -> None:
-        self.source = Source(spark, broker.bootstrap, {})
+        self.source = KafkaFrames(spark, broker.bootstrap, {})
         self.reader = reader
         self.folder = folder
         self.topics = Topics()
 
-    async def capture(self) -> tuple[Cluster, Cluster]:
+    async def capture(self) -> tuple[ArchivedCluster, ArchivedCluster]:
         """What both have archived; they must have added as much."""
-        one = await Capture(self.reader, self.target("plain"), goes_on=True).run()
+        one = await LogCapture(self.reader, self.target("plain"), goes_on=True).run()
         other = await self.by_spark()
         assert (one.read, one.added, one.left_out) == (other.read, other.added, other.left_out)
         return one.cluster, other.cluster
 
-    async def by_spark(self, secrets: Secrets | None = None) -> Captured:
+    async def by_spark(self, secrets: SecretPolicy | None = None) -> CaptureResult:
         """What Spark alone has archived."""
         target = self.target("spark", secrets)
         return await SparkCapture(self.reader, target, self.source).run()
 
-    def target(self, name: str, secrets: Secrets | None = None) -> Target:
+    def target(self, name: str, secrets: SecretPolicy | None = None) -> CaptureTarget:
         """An archive of its own."""
-        store = Folder(str(self.folder / name))
-        return Target(store, "real", self.topics, secrets or kept(self.topics), Sizes(5, 2))
+        store = FolderStore(str(self.folder / name))
+        return CaptureTarget(
+            store, "real", self.topics, secrets or kept(self.topics), SegmentSizes(5, 2)
+        )
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 
 from tests.cli.calling import Said
 from tests.conftest import ROOT
-from tests.kafka.process import JavaProgram, free_ports
+from tests.kafka.process import JavaProgram
+from tests.ports import free_ports
 from tests.replay.buckets import archived, bucket
 from tests.replay.cli.calling import call
 

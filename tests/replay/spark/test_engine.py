@@ -10,21 +10,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import PROFILES, Profile
-from replay.archive.cluster import open_cluster
-from replay.archive.integrity import Checked
-from replay.archive.segments import Sizes
-from replay.archive.store import Folder
-from replay.cli.codes import INTERRUPTED
-from replay.engine import jobs
-from replay.engine.asked import Asked
-from replay.engine.local import Local, Options
-from replay.engine.session import NoSpark
-from replay.engine.slicing import LIMITS, Limits, bundles, in_jobs, slices
-from replay.engine.spark import Spark
-from replay.engine.tasks import Numbered
+from controlplane.core.releases.profiles import PROFILES, Profile
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import CheckedStore
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from replay.cli.exit_codes import INTERRUPTED
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import LIMITS, TaskLimits, bundles, in_jobs, slices
+from replay.engine.spark import jobs
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.spark.session import NoSpark
+from replay.engine.spark.tasks import NumberedWork
 from replay.errors import ArchiveCorrupt
-from replay.progress import Unseen
+from replay.progress import NoProgress
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, archive, log_of, served
 from tests.replay.cli.calling import call, refusal
@@ -39,21 +39,23 @@ KIP = [Profile.of("kip")]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An archive of a recorded cluster, in small segments."""
-    archive(tmp_path, recorded_entries("life-3.9"), Sizes(40, 16))
+    archive(tmp_path, recorded_entries("life-3.9"), SegmentSizes(40, 16))
     return tmp_path
 
 
-def question(folder: Path, profiles: Sequence[Profile] = KIP) -> Asked:
+def question(folder: Path, profiles: Sequence[Profile] = KIP) -> StateQuery:
     """What is known at the end of it, with every hash compared."""
-    cluster = open_cluster(Folder(str(folder)), NAME)
+    cluster = open_cluster(FolderStore(str(folder)), NAME)
     files = [one for manifest in cluster.chain.manifests for one in manifest.files]
-    local = Local(cluster._replace(store=Checked(cluster.store, files)), Options(derived=False))
-    return Asked(local, local.plan(None, profiles), profiles)
+    local = LocalEngine(
+        cluster._replace(store=CheckedStore(cluster.store, files)), LocalOptions(derived=False)
+    )
+    return StateQuery(local, local.plan(None, profiles), profiles)
 
 
-def shuffles(spark: SparkSession, asked: Asked, limits: Limits) -> int:
+def shuffles(spark: SparkSession, asked: StateQuery, limits: TaskLimits) -> int:
     """How many there are in Spark's own plan."""
-    engine = Spark(spark, limits)
+    engine = SparkEngine(spark, limits)
     cut = [slices(asked.local.cluster, part, limits) for part in asked.plan.busy]
     works = engine.works([asked])
     plan = engine.frame(works, cut)._jdf.queryExecution().executedPlan().toString()
@@ -66,15 +68,15 @@ def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> 
     expected = asked.local.states(asked.plan, PROFILES)
     for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
         assert shuffles(spark, asked, limits) == count
-        assert Spark(spark, limits).states([asked]) == [expected]
+        assert SparkEngine(spark, limits).states([asked]) == [expected]
 
 
 @pytest.mark.parametrize("task_rows", [1, 50, 300, 10**9])
 def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows: int) -> None:
     """There are as many as slots, or a multiple of it, unless there is less to do."""
-    works = Spark(spark).works([question(folder)] * 3)
-    numbered = [Numbered(number, 0, work) for number, work in enumerate(works)]
-    tasks = bundles(numbered, 2, Limits(task_rows=task_rows))
+    works = SparkEngine(spark).works([question(folder)] * 3)
+    numbered = [NumberedWork(number, 0, work) for number, work in enumerate(works)]
+    tasks = bundles(numbered, 2, TaskLimits(task_rows=task_rows))
     assert sorted(one.number for some in tasks for one in some) == list(range(len(works)))
     assert len(tasks) % 2 == 0 or len(tasks) == len(works)
     rows = sum(work.part.rows for work in works)
@@ -85,10 +87,12 @@ def test_what_is_too_much_for_one_job_is_several(spark: SparkSession, folder: Pa
     """The driver has what is left of one at a time."""
     asked = [question(folder), question(folder, PROFILES)] * 2
     rows = sum(part.rows for part in asked[0].plan.busy)
-    sizes = [[len(some) for some in in_jobs(asked, Limits(job_rows=n * rows))] for n in (0, 2, 9)]
+    sizes = [
+        [len(some) for some in in_jobs(asked, TaskLimits(job_rows=n * rows))] for n in (0, 2, 9)
+    ]
     assert sizes == [[1, 1, 1, 1], [2, 2], [4]]
     expected = [one.local.states(one.plan, one.profiles) for one in asked]
-    assert Spark(spark, Limits(job_rows=0)).states(asked) == expected
+    assert SparkEngine(spark, TaskLimits(job_rows=0)).states(asked) == expected
 
 
 def test_slices_end_where_segments_do(folder: Path) -> None:
@@ -96,7 +100,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
     asked = question(folder)
     cluster = asked.local.cluster
     for part in asked.plan.busy:
-        cut = slices(cluster, part, Limits(slice_rows=50))
+        cut = slices(cluster, part, TaskLimits(slice_rows=50))
         assert [piece for one in cut for piece in one.part.pieces] == list(part.pieces)
         if part.topic == "connect-configs":
             assert len(cut) == 1
@@ -115,11 +119,13 @@ def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> Non
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
     asked = []
     for number, entries in enumerate(logs):
-        local = Local(archive(tmp_path / str(number), entries), Options(exactly_once=True))
-        asked.append(Asked(local, local.plan(None, KIP), KIP))
-    found = Spark(spark).states(asked)
+        local = LocalEngine(
+            archive(tmp_path / str(number), entries), LocalOptions(exactly_once=True)
+        )
+        asked.append(StateQuery(local, local.plan(None, KIP), KIP))
+    found = SparkEngine(spark).states(asked)
     assert found == [served(log_of(one), None, KIP, exactly_once=True) for one in logs]
-    assert Spark(spark).states([]) == []
+    assert SparkEngine(spark).states([]) == []
 
 
 def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
@@ -131,13 +137,13 @@ def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
     path.write_bytes(whole)
     for limits in (LIMITS, LIMITS._replace(slice_rows=50)):
         with pytest.raises(ArchiveCorrupt, match="was altered: it has another hash: restore it"):
-            Spark(spark, limits).states([asked])
+            SparkEngine(spark, limits).states([asked])
     path.unlink()
     with pytest.raises(ArchiveCorrupt, match="is missing: restore it"):
-        Spark(spark).states([asked])
+        SparkEngine(spark).states([asked])
 
 
-class Impatient(Unseen):
+class Impatient(NoProgress):
     """Somebody who interrupts as soon as there is something to see."""
 
     def begin(self, what: str, total: int) -> None:
@@ -164,13 +170,13 @@ def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder:
         jobs.run(spark.range(1).mapInArrow(asleep, "id long"), Impatient())
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
     asked = question(folder)
-    assert Spark(spark).states([asked]) == [asked.local.states(asked.plan, KIP)]
+    assert SparkEngine(spark).states([asked]) == [asked.local.states(asked.plan, KIP)]
 
 
 def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
     """In one line."""
     with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
-        jobs.run(spark.range(1).mapInArrow(broken, "id long"), Unseen())
+        jobs.run(spark.range(1).mapInArrow(broken, "id long"), NoProgress())
 
 
 def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.archive.cluster import Cluster
-from replay.archive.verify import verified
-from replay.capture.spark import Source
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.verification import verified
+from replay.capture.spark_capture import KafkaFrames
 from tests.conftest import PROVE
 from tests.kafka.conftest import RELEASES
 from tests.kafka.killed import check_whole, left_in
@@ -40,7 +40,7 @@ async def test_killed_it_neither_loses_nor_doubles(
     names = msgspec.structs.astuple(past.topics)
     words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)
     there = await past.there()
-    lefts: list[Cluster] = []
+    lefts: list[ArchivedCluster] = []
 
     def tasks_write() -> bool:
         return any(tmp_path.rglob("segment-*"))
@@ -52,7 +52,7 @@ async def test_killed_it_neither_loses_nor_doubles(
         lefts.append(left_in(target, there))
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
-    captured = await capture(Source(spark, past.broker.bootstrap, {}), target)
+    captured = await capture(KafkaFrames(spark, past.broker.bootstrap, {}), target)
     check_whole(captured.cluster, lefts[-1], await past.there(), await reader.starts(past.names))
     assert [*captured.cluster.gaps]
     counts = [len(left.chain.manifests) for left in lefts]

@@ -10,15 +10,15 @@ from rich.progress import Progress
 
 from benchmarks.fleet import NAME, generate
 from controlplane.core.entry import Batch
-from controlplane.core.evolve import Fold
-from controlplane.core.evolve.bulk import load
-from controlplane.core.profiles import Profile
-from replay.archive.cluster import Cluster
-from replay.engine.asked import Asked
-from replay.engine.digest import digest
-from replay.engine.local import Local, Options
-from replay.engine.slicing import LIMITS
-from replay.engine.spark import Spark
+from controlplane.core.fold import Fold
+from controlplane.core.fold.bulk import load
+from controlplane.core.releases.profiles import Profile
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import LIMITS
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.state_digest import digest
 from replay.kernels.batches import batch
 from tests.conftest import PROVE
 from tests.replay.sql.oracle import RELEASES, Cut, Oracle, lines_of
@@ -36,13 +36,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(folder: Path) -> Cluster:
+def cluster(folder: Path) -> ArchivedCluster:
     """The cluster that is measured, too (`benchmarks.replay`)."""
     with Progress(disable=True) as progress:
         return generate(folder, RECORDS, progress)
 
 
-def batches(cluster: Cluster, folder: Path) -> Iterator[Batch]:
+def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
     """All records, as Parquet has them."""
     for part in cluster.parts.values():
         for segment in part.segments:
@@ -52,16 +52,16 @@ def batches(cluster: Cluster, folder: Path) -> Iterator[Batch]:
                 yield batch(segment.topic, segment.partition, rows)
 
 
-def test_all_say_the_same(cluster: Cluster, folder: Path, spark: SparkSession) -> None:
+def test_all_say_the_same(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
     """The service's fold, the engine with and without snapshots, Spark, and SQL."""
     oracle = Oracle()
     oracle.archive(folder)
     sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])
     assert not any(sql.unfollowed)
     profiles = [Profile.of(release) for release in RELEASES]
-    local, derived = Local(cluster, Options(derived=False)), Local(cluster)
-    asked = [Asked(one, one.plan(None, profiles), profiles) for one in (local, derived)]
-    in_spark = Spark(spark, SLICED).states(asked)
+    local, derived = LocalEngine(cluster, LocalOptions(derived=False)), LocalEngine(cluster)
+    asked = [StateQuery(one, one.plan(None, profiles), profiles) for one in (local, derived)]
+    in_spark = SparkEngine(spark, SLICED).states(asked)
     found = [*in_spark, *(one.local.states(one.plan, one.profiles) for one in asked)]
     for at, (release, profile) in enumerate(zip(RELEASES, profiles, strict=True)):
         service = Fold(profile)

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine import parcels
-from replay.engine.parcels import PIECES, Parcel, pieces, rows_content, rows_of, wrong_content
+from replay.engine.spark import parcels
+from replay.engine.spark.parcels import (
+    PIECES,
+    TaskOutput,
+    pieces,
+    rows_content,
+    rows_of,
+    wrong_content,
+)
 from replay.errors import ArchiveCorrupt
 
 sent = st.dictionaries(
@@ -19,7 +26,7 @@ def test_pieces_come_together(
     sent: dict[tuple[int, int], bytes], most: int, chance: object
 ) -> None:
     """By work and slice, in the order of their numbers."""
-    whole = [Parcel(*place, content) for place, content in sent.items()]
+    whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parcels, "PIECE_BYTES", most)
         batches = [piece for one in whole for piece in pieces(one)]

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.scenario.folds import Folds
-from controlplane.scenario.parse import parse
 from controlplane.scenario.run import play_all, read, report
-from replay.refold import Refold
+from controlplane.scenario.scenario_file import parse
+from replay.refold import SparkFold
 from tests.cli.calling import call
 from tests.replay.archived import SMALL
 from tests.replay.spark.three import SLICED
@@ -22,7 +22,7 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario")
 def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
     """In all scenarios there are."""
     scenarios = [read(path) for path in SCENARIOS]
-    played = play_all(scenarios, Folds(together={"spark": Refold(spark, SMALL, SLICED)}))
+    played = play_all(scenarios, Folds(together={"spark": SparkFold(spark, SMALL, SLICED)}))
     assert len(scenarios) > 50
     assert [text for one in zip(scenarios, played, strict=True) if (text := report(*one))] == []
 
@@ -30,7 +30,7 @@ def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
 def test_a_fold_that_forgets_is_found_out(spark: SparkSession) -> None:
     """As the design shows it: Spark still has it right, and says so."""
     scenario = parse(STORY, "x.scenario")
-    (played,) = play_all([scenario], Folds(forgetful, {}, {"spark": Refold(spark)}))
+    (played,) = play_all([scenario], Folds(forgetful, {}, {"spark": SparkFold(spark)}))
     assert (
         report(scenario, played)
         == """\

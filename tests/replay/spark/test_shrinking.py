@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.scenario.folds import Ask
+from controlplane.scenario.folds import FoldTask
 from tests.replay.spark.shrinking import disagreement, shown, smallest
 
 
-def ask(*offsets: int) -> Ask:
+def ask(*offsets: int) -> FoldTask:
     """A question about a log with these offsets."""
     entries = tuple(Entry("connect-configs", 0, one, one, b"k", None) for one in offsets)
-    return Ask(entries, Profile.of("3.4"), Topics(), exactly_once=False)
+    return FoldTask(entries, Profile.of("3.4"), Topics(), exactly_once=False)
 
 
 class Rounds:
@@ -22,7 +22,7 @@ class Rounds:
         self.asked = 0
         self._needed = {*needed}
 
-    def __call__(self, asks: Sequence[Ask]) -> list[str]:
+    def __call__(self, asks: Sequence[FoldTask]) -> list[str]:
         self.asked += 1
         held = [{entry.offset for entry in one.entries} for one in asks]
         return ["one says so" if self._needed <= some else "" for some in held]

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.scenario.folds import Ask
-from replay.engine.reading import Reader
-from replay.engine.tasks import reduced
+from controlplane.scenario.folds import FoldTask
+from replay.engine.partition_reader import PartitionReader
+from replay.engine.spark.tasks import reduced
 from tests.replay.archived import served
 from tests.replay.spark.shrinking import disagreement
 from tests.replay.spark.three import Three
@@ -68,11 +68,11 @@ class Slip(NamedTuple):
 
 def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
     """What Spark's tasks do, by a kernel of which the answer is spoiled before it is given."""
-    kernel = Reader.reduced
+    kernel = PartitionReader.reduced
 
     def carried_out(*given: Any) -> Iterator[pa.RecordBatch]:
         with pytest.MonkeyPatch.context() as patch:  # in the task's own process
-            patch.setattr(Reader, "reduced", lambda *asked: spoil(kernel(*asked)))
+            patch.setattr(PartitionReader, "reduced", lambda *asked: spoil(kernel(*asked)))
             yield from reduced(*given)
 
     return carried_out
@@ -117,11 +117,11 @@ def test_a_slip_is_noticed(
     slip: Slip, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two against one, or the core alone, and a log that one can read."""
-    monkeypatch.setattr("replay.engine.spark.reduced", slip.kernel)
+    monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
     three = Three(spark, Oracle(lambda text: text.replace(*slip.sql)))
-    asks = [Ask(LOG, profile, Topics(), support) for support in (False, True)]
+    asks = [FoldTask(LOG, profile, Topics(), support) for support in (False, True)]
     text = disagreement(asks, three.differ)
     assert text.count("Entry(") == slip.records
     assert re.search(f"^  {slip.who}: ", text, re.MULTILINE)

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.archive.cluster import open_cluster
-from replay.archive.store import Folder
-from replay.capture.capture import Target
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.store import FolderStore
+from replay.capture.log_capture import CaptureTarget
 from replay.capture.secrets import kept
-from replay.capture.spark import Source
-from replay.capture.streaming import Stream, follow
+from replay.capture.spark_capture import KafkaFrames
+from replay.capture.stream_capture import CaptureStream, follow
 from replay.errors import ArchiveConflict
 from tests.conftest import PROVE
 from tests.kafka.conftest import RELEASES
@@ -88,8 +88,10 @@ async def test_killed_it_goes_on(
     assert exposed(tmp_path) == []
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
-    source = Source(spark, past.broker.bootstrap, {})
-    stream = Stream(partial(reading, source.bootstrap), target, source, str(checkpoint), None)
+    source = KafkaFrames(spark, past.broker.bootstrap, {})
+    stream = CaptureStream(
+        partial(reading, source.bootstrap), target, source, str(checkpoint), None
+    )
     await asyncio.to_thread(follow, stream, lambda _: None)
     whole = open_cluster(target.store, "real")
     check_whole(whole, left, await past.there(), await reader.starts(past.names))
@@ -119,13 +121,13 @@ async def test_a_stream_and_its_archive_belong_together(
 ) -> None:
     """A topic that is named later is found; a checkpoint that is further is not believed."""
     topics = Topics(await new_topic(), await new_topic(), await new_topic())
-    source = Source(spark, broker.bootstrap, {})
+    source = KafkaFrames(spark, broker.bootstrap, {})
     added = []
 
     async def follow_into(name: str) -> None:
-        target = Target(Folder(str(tmp_path / name)), "real", topics, kept(topics))
+        target = CaptureTarget(FolderStore(str(tmp_path / name)), "real", topics, kept(topics))
         opening = partial(reading, broker.bootstrap)
-        stream = Stream(opening, target, source, str(tmp_path / "checkpoint"), None)
+        stream = CaptureStream(opening, target, source, str(tmp_path / "checkpoint"), None)
         await asyncio.to_thread(follow, stream, lambda captured: added.append(captured.added))
 
     own = await new_topic()
@@ -141,5 +143,5 @@ async def test_a_stream_and_its_archive_belong_together(
         with pytest.raises(ArchiveConflict, match=r"says up to \d: it is of another archive"):
             await follow_into("other")
     assert added == [1, 1, 1]
-    cluster = open_cluster(Folder(str(tmp_path / "archive")), "real")
+    cluster = open_cluster(FolderStore(str(tmp_path / "archive")), "real")
     assert archived(cluster) == in_order(out.written)

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from replay.engine import parcels as engine_parcels
-from replay.engine.executors import InTurn, Processes, unpacked
-from replay.engine.parcels import parcels
-from replay.engine.tasked import THINGS, WAVE, SparkTasks, carried_out
+from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
+from replay.engine.spark import parcels as engine_parcels
+from replay.engine.spark.executor import THINGS, WAVE, SparkExecutor, carried_out
+from replay.engine.spark.parcels import parcels
 from replay.errors import ArchiveCorrupt
-from replay.progress import Unseen
+from replay.progress import NoProgress
 from tests.recorded import HISTORIES
 from tests.replay.cli.calling import call, content
 
@@ -103,9 +103,9 @@ def test_logs_are_read_by_this_process() -> None:
     """What Spark's tasks cannot reach they are not asked for; processes are not Spark's."""
     log = HISTORIES / "life-3.9.log.jsonl"
     said = call("audit", log, "--engine", "spark")
-    assert (said.code, "`replay capture` makes one of a log" in said.err) == (2, True)
+    assert (said.code, "make one with `replay capture`" in said.err) == (2, True)
     said = call("audit", log, "--engine", "spark", "--jobs", "2")
-    assert (said.code, "Spark has --master" in said.err) == (2, True)
+    assert (said.code, "with Spark use --master" in said.err) == (2, True)
 
 
 # --- the executor by itself ---------------------------------------------------------------------
@@ -135,9 +135,9 @@ def depth(found: Any) -> int:
     return count
 
 
-def tasks_of(session: SparkSession) -> SparkTasks:
+def tasks_of(session: SparkSession) -> SparkExecutor:
     """Whoever carries it out."""
-    return SparkTasks(session, Unseen())
+    return SparkExecutor(session, NoProgress())
 
 
 @pytest.mark.parametrize("count", [0, 1, 2 * WAVE * 2 + 1])
@@ -145,13 +145,13 @@ def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
     """None, one, and more than one job takes; what finds nothing has its place, too."""
     things = [at % 5 for at in range(count)]
     found = [list(some) for some in tasks_of(spark).run(numbers, things)]
-    assert found == [list(some) for some in InTurn().run(numbers, things)]
+    assert found == [list(some) for some in SerialExecutor().run(numbers, things)]
     assert len(found) == count
 
 
 def test_what_is_wrong_with_a_thing_is_told_in_its_place(spark: SparkSession) -> None:
     """By Spark's tasks and by processes: those before it are there."""
-    for executor in (tasks_of(spark), Processes(2)):
+    for executor in (tasks_of(spark), ProcessExecutor(2)):
         found = executor.run(numbers, [2, -1, 3])
         assert list(next(found)) == [0, 1]
         with pytest.raises(ArchiveCorrupt, match=r"^-1 is damaged$"):
@@ -161,7 +161,7 @@ def test_what_is_wrong_with_a_thing_is_told_in_its_place(spark: SparkSession) ->
 def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
     """What cannot be handed over is found by the process that asked."""
     depths = [1, 50_000]
-    for executor in (tasks_of(spark), Processes(2)):
+    for executor in (tasks_of(spark), ProcessExecutor(2)):
         found = [depth(one) for some in executor.run(nested, depths) for one in some]
         assert found == depths
 

@@ -11,13 +11,20 @@ import pytest
 
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.state import Topics
-from replay.archive.appending import Appending
+from replay.archive.appender import Appender
 from replay.archive.segments import SCHEMA, SIZES
-from replay.archive.store import Folder
-from replay.capture.capture import COMMIT_RECORDS
+from replay.archive.store import FolderStore
+from replay.capture.log_capture import COMMIT_RECORDS
 from replay.capture.secrets import kept
-from replay.capture.spark import assigned, parts_of, places, vector
-from replay.capture.spark_tasks import Answer, Job, Seen, archive_rows, archived, runs
+from replay.capture.spark_capture import assigned, parts_of, places, vector
+from replay.capture.spark_tasks import (
+    CaptureTask,
+    PartitionResult,
+    SeenOffsets,
+    archive_rows,
+    archived,
+    runs,
+)
 from replay.kernels.batches import batch
 from tests.replay.archived import NAME, archive
 
@@ -71,7 +78,7 @@ ODD = [
 
 def test_rows_are_what_the_log_held() -> None:
     """Headers, times, tombstones; whoever was not seen among committed ones was aborted."""
-    table = archive_rows(pa.Table.from_batches([rows(*ODD)]), Seen([(0, 2), (4, 5)]))
+    table = archive_rows(pa.Table.from_batches([rows(*ODD)]), SeenOffsets([(0, 2), (4, 5)]))
     assert table.schema == SCHEMA
     assert list(batch(*CONFIG, table).entries()) == ODD
 
@@ -85,25 +92,27 @@ def test_runs_of_several_partitions() -> None:
         ("connect-configs", 4, 6),
         ("t", 7, 9),
     ]
-    seen = Seen([(4, 6), (0, 2)])
+    seen = SeenOffsets([(4, 6), (0, 2)])
     assert seen.unseen(np.arange(-1, 7)).tolist() == [
         offset not in (0, 1, 4, 5) for offset in range(-1, 7)
     ]
-    assert Seen([]).unseen(np.arange(2)).tolist() == [True, True]
+    assert SeenOffsets([]).unseen(np.arange(2)).tolist() == [True, True]
 
 
-def job(folder: Path) -> Job:
+def job(folder: Path) -> CaptureTask:
     """A task that archives the config topic in a folder."""
-    appending = Appending(Folder(str(folder)), NAME, Topics(), sizes=SIZES)
+    appending = Appender(FolderStore(str(folder)), NAME, Topics(), sizes=SIZES)
     end = appending.end_of(*CONFIG) or 0
     filling = appending.filling(CONFIG, max(0, end - 1))
-    return Job({CONFIG: filling}, {CONFIG: Seen([(0, 99)])}, kept(Topics()), Topics())
+    return CaptureTask(
+        {CONFIG: filling}, {CONFIG: SeenOffsets([(0, 99)])}, kept(Topics()), Topics()
+    )
 
 
-def answer(folder: Path, *entries: Entry) -> Answer:
+def answer(folder: Path, *entries: Entry) -> PartitionResult:
     """What a task says of these records."""
     (told,) = [one for some in archived(iter([rows(*entries)]), job(folder)) for one in some[0]]
-    return msgspec.msgpack.decode(told.as_py(), type=Answer)
+    return msgspec.msgpack.decode(told.as_py(), type=PartitionResult)
 
 
 def test_what_is_archived_is_compared(tmp_path: Path) -> None:
@@ -146,7 +155,7 @@ def test_vectors_are_those_of_spark() -> None:
 def test_a_batch_is_a_batch(tmp_path: Path) -> None:
     """What a task writes is what this process would have written of the same records."""
     (segment,) = answer(tmp_path / "spark", config(0), config(1)).segments
-    plain = Appending(Folder(str(tmp_path / "plain")), NAME, Topics())
+    plain = Appender(FolderStore(str(tmp_path / "plain")), NAME, Topics())
     plain.add(batch_of([config(0), config(1)]))
     made = plain.commit()
     assert made is not None

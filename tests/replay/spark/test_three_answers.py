@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import before
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
-from controlplane.scenario.folds import Ask
+from controlplane.scenario.folds import FoldTask
 from controlplane.scenario.story import read_story
-from replay.archive.segments import Sizes
-from replay.engine.slicing import LIMITS
+from replay.archive.segments import SegmentSizes
+from replay.engine.slices import LIMITS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
@@ -52,10 +52,10 @@ def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Ent
     return found
 
 
-def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[Ask]:
+def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
     """What each release of SQL's knows, with exactly-once support where that makes a difference."""
     return [
-        Ask(tuple(log), profile, Topics(), exactly_once)
+        FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
         for exactly_once in ((False, True) if any(one.aborted for one in log) else (False,))
         for profile in TOLD_BY_SQL
@@ -87,7 +87,7 @@ def test_random_logs(spark: SparkSession, oracle: Oracle) -> None:
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: Oracle) -> None:
     """Releases of SQL's and those that were asked there; at the end every release there is."""
     histories = {name: recorded_entries(name) for name in STORIES}
-    three = Three(spark, oracle, Sizes(40, 16), LIMITS._replace(slice_rows=50))
+    three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
     questions = [one for name in STORIES for one in asked_of(name, histories[name])]
     answers = list(three.answers(histories, questions))
     wrong = {
@@ -117,8 +117,8 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[Question]:
             yield Question(cut._replace(exactly_once=exactly_once), able)
 
 
-def up_to(answers: Answers, logs: Mapping[str, Sequence[Entry]]) -> list[Ask]:
+def up_to(answers: Answers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:
     """The same questions about a log that ends where they were asked."""
     cut, readers = answers.question
     log = tuple(before(logs[cut.cluster], cut.ends or {}))
-    return [Ask(log, one, Topics(), cut.exactly_once) for one in readers]
+    return [FoldTask(log, one, Topics(), cut.exactly_once) for one in readers]

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.scenario.folds import Ask
-from replay.engine.asked import Asked
-from replay.engine.digest import digest
-from replay.engine.local import Local, Options
-from replay.engine.spark import Spark
-from replay.refold import Refold
+from controlplane.scenario.folds import FoldTask
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.state_digest import digest
+from replay.refold import SparkFold
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles
 from tests.replay.archived import SMALL, archive, log_of, served
@@ -35,21 +35,21 @@ CUT_UP = 200 if PROVE else 6
 """Logs of which every prefix is asked for: each is some dozens of questions."""
 
 
-def random_asks(count: int) -> list[Ask]:
+def random_asks(count: int) -> list[FoldTask]:
     """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
-    found: list[Ask] = []
+    found: list[FoldTask] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(logs(), profiles, st.booleans())
     def collect(log: list[Entry], profile: Profile, exactly_once: bool) -> None:
         alike = exactly_once and profile.exactly_once_support
-        found.append(Ask(tuple(log), profile, Topics(), alike))
+        found.append(FoldTask(tuple(log), profile, Topics(), alike))
 
     collect()
     return found
 
 
-def by_the_service(ask: Ask) -> ClusterState:
+def by_the_service(ask: FoldTask) -> ClusterState:
     """What the service makes of a log."""
     log = log_of(list(ask.entries))
     return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
@@ -60,9 +60,9 @@ def test_random_logs(spark: SparkSession) -> None:
 
     Keys of offsets that lie in two partitions are one job more, of all logs together.
     """
-    in_spark = Refold(spark, SMALL, SLICED)
+    in_spark = SparkFold(spark, SMALL, SLICED)
 
-    def differ(asks: Sequence[Ask]) -> list[str]:
+    def differ(asks: Sequence[FoldTask]) -> list[str]:
         found = in_spark(asks)
         expected = [by_the_service(ask) for ask in asks]
         return [
@@ -83,10 +83,10 @@ def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) ->
     for number, ask in enumerate(random_asks(CUT_UP)):
         log, readers = spread(list(ask.entries)), [ask.profile]
         cluster, source = archive(tmp_path / str(number), log), log_of(log)
-        local = Local(cluster, Options(ask.exactly_once, derived=number % 2 == 0))
+        local = LocalEngine(cluster, LocalOptions(ask.exactly_once, derived=number % 2 == 0))
         for moment in moments(log):
             with suppress(UnknownMoment):  # of a record in a topic that nobody reads
                 expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
-                asked.append(Asked(local, local.plan(moment, readers), readers))
+                asked.append(StateQuery(local, local.plan(moment, readers), readers))
     assert len(expected) > CUT_UP
-    assert Spark(spark, SLICED).states(asked) == expected
+    assert SparkEngine(spark, SLICED).states(asked) == expected

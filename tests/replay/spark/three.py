@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.memory import MemoryLog
-from controlplane.scenario.folds import Ask
-from replay.archive.segments import Sizes
-from replay.engine.asked import Asked
-from replay.engine.digest import digest
-from replay.engine.local import Local, Options
-from replay.engine.slicing import LIMITS, Limits
-from replay.engine.spark import Spark
+from controlplane.scenario.folds import FoldTask
+from replay.archive.segments import SegmentSizes
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import LIMITS, TaskLimits
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.state_digest import digest
 from tests.replay.archived import SMALL, capture, cluster_in, log_of, served
 from tests.replay.sql.oracle import RELEASES, Cut, Line, Oracle, lines_of
 
@@ -120,9 +120,13 @@ class Three:
     """Who is asked."""
 
     def __init__(
-        self, spark: SparkSession, oracle: Oracle, sizes: Sizes = SMALL, limits: Limits = SLICED
+        self,
+        spark: SparkSession,
+        oracle: Oracle,
+        sizes: SegmentSizes = SMALL,
+        limits: TaskLimits = SLICED,
     ) -> None:
-        self._spark = Spark(spark, limits)
+        self._spark = SparkEngine(spark, limits)
         self._oracle = oracle
         self._sizes = sizes
 
@@ -143,7 +147,7 @@ class Three:
             for (question, service), spark, sql in zip(known, in_spark, in_sql, strict=True):
                 yield Answers(question, service, spark, sql)
 
-    def differ(self, asks: Sequence[Ask], moments: Moments = every) -> list[str]:
+    def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
         """For each question about a log what not all say of it behind some of its records."""
         names = {ask.entries: f"log-{number}" for number, ask in enumerate(asks)}
         readers: dict[tuple[tuple[Entry, ...], bool], list[Profile]] = {}
@@ -180,9 +184,9 @@ def _served(
             yield question, served(log, moment, profiles, exactly_once=exactly_once)
 
 
-def _asked(folder: Path, number: int, question: Question) -> Asked:
+def _asked(folder: Path, number: int, question: Question) -> StateQuery:
     """The question to an archive: from snapshots and winners, and from segments alone, in turn."""
     cut, profiles = question
-    options = Options(cut.exactly_once, derived=number % 2 == 0)
-    local = Local(cluster_in(folder, cut.cluster), options)
-    return Asked(local, local.plan(question.moment, profiles), profiles)
+    options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)
+    local = LocalEngine(cluster_in(folder, cut.cluster), options)
+    return StateQuery(local, local.plan(question.moment, profiles), profiles)

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.scenario.folds import Ask, Folds
+from controlplane.scenario.folds import Folds, FoldTask
 from controlplane.scenario.run import play_all, read
 from tests.conftest import ROOT
 from tests.recorded import recorded_entries
@@ -33,9 +33,9 @@ def oracle() -> Oracle:
 @cache
 def of_scenarios() -> Mapping[str, Log]:
     """Every log that a view in a scenario shows."""
-    asked: list[Ask] = []
+    asked: list[FoldTask] = []
 
-    def remember(asks: Sequence[Ask]) -> list[ClusterState]:
+    def remember(asks: Sequence[FoldTask]) -> list[ClusterState]:
         asked.extend(asks)
         return [fold(a.entries, a.profile, exactly_once=a.exactly_once) for a in asks]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.profiles import Profile
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
 

@@ -11,12 +11,12 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold
+from controlplane.core.fold import Fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.story import read_story
-from replay.archive.segments import Sizes
-from replay.engine.local import Options
+from replay.archive.segments import SegmentSizes
+from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import HISTORIES, recorded_entries
@@ -60,7 +60,7 @@ def test_recorded_clusters_at_every_observed_point(
 ) -> None:
     """Under all three releases, whichever was there."""
     log = recorded_entries(name)
-    cluster, source = archive(tmp_path, log, Sizes(40, 16)), log_of(log)
+    cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     points = {msgspec.json.encode(one.positions).decode() for one in steps if one.positions}
@@ -111,7 +111,7 @@ def test_random_logs_behind_every_record(
         moment = f"{position.topic}@{position.partition}:{position.offset}"
         asked = list(PROFILES.values())
         for derived in (False, True):
-            states = replayed(cluster, moment, asked, Options(derived=derived))
+            states = replayed(cluster, moment, asked, LocalOptions(derived=derived))
             for release, state in zip(RELEASES, states, strict=True):
                 note(f"{release} as of {moment}, derived: {derived}")
                 agree(answer.lines[at, release], {"engine": lines_of(state)})
@@ -179,7 +179,7 @@ def digest(lines: set[Line]) -> str:
 def test_a_larger_archive_by_digest(oracle: Oracle, tmp_path: Path) -> None:
     """At its end and in its middle."""
     log = large_log(RECORDS)
-    cluster = archive(tmp_path, log, Sizes(RECORDS // 5, RECORDS // 10))
+    cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)
     middle = [one for one in log if one.topic == TOPICS.config][-1].offset // 2
     answer = oracle.answer([whole(log), Cut(record=(TOPICS.config, 0, middle))])

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from controlplane.core.diff import Aspect, diff
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
-from controlplane.core.history import history
+from controlplane.core.fold import fold
 from controlplane.core.order import in_order
-from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
-from replay.archive.cluster import Cluster
-from replay.engine.local import Local, Options
-from replay.timeline.intervals import Interval, Seen
-from replay.timeline.sharing import Job, Question
-from replay.timeline.telling import timelines
+from controlplane.core.views.diff import Aspect, diff
+from controlplane.core.views.history import history
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.timeline.intervals import Interval, SharedInterval
+from replay.timeline.passes import timelines
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles
 from tests.recorded import recorded_entries
@@ -34,11 +34,13 @@ FOLDED = ("connect-configs", "connect-status")
 Facts = dict[tuple[str, Aspect, str], Any]
 
 
-def told(cluster: Cluster, question: Question, moment: str | None = None) -> list[Seen]:
+def told(
+    cluster: ArchivedCluster, question: TimelineQuery, moment: str | None = None
+) -> list[SharedInterval]:
     """The timeline of an archive."""
-    options = Options(question.exactly_once, derived=False)
-    plan = Local(cluster, options).plan(moment, question.profiles)
-    return [seen for _, seen in timelines([Job(cluster, plan, question)], lambda _: None)]
+    options = LocalOptions(question.exactly_once, derived=False)
+    plan = LocalEngine(cluster, options).plan(moment, question.profiles)
+    return [seen for _, seen in timelines([TimelineJob(cluster, plan, question)], lambda _: None)]
 
 
 def facts_of(state: ClusterState) -> Facts:
@@ -63,7 +65,7 @@ def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> F
     }
 
 
-def check(cluster: Cluster, log: list[Entry], question: Question) -> None:
+def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -> None:
     """Behind every record, and for every release that was asked, all is as a fold has it."""
     ordered = [one for one in in_order(log) if one.topic in FOLDED]
     place = {entry.position: number for number, entry in enumerate(ordered)}
@@ -84,7 +86,7 @@ def test_random_logs_behind_every_record(
     if exactly_once:
         asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
     with TemporaryDirectory() as folder:
-        check(archive(Path(folder), log), log, Question(asked, exactly_once=exactly_once))
+        check(archive(Path(folder), log), log, TimelineQuery(asked, exactly_once=exactly_once))
 
 
 @pytest.mark.parametrize("name", ["roll-3.4-3.9-3.4", "compacted-3.9"])
@@ -93,7 +95,7 @@ def test_recorded_clusters_at_their_end_as_every_release_sees_them(
 ) -> None:
     """What holds at the end is what a fold of everything knows."""
     log = recorded_entries(name)
-    seen = told(archive(tmp_path, log), Question(PROFILES))
+    seen = told(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
     for profile in PROFILES:
         intervals = [one.interval for one in seen if profile.release in one.profiles]
@@ -106,8 +108,8 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
     """Wherever the history of a connector tells of a change, an interval ends or begins."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        seen = told(cluster, Question([profile], offsets=True))
-        read = set(Local(cluster).plan(None, [profile]).ends)
+        seen = told(cluster, TimelineQuery([profile], offsets=True))
+        read = set(LocalEngine(cluster).plan(None, [profile]).ends)
     visible = [one for one in log if one.topic in read]
     changes: set[tuple[Any, ...]] = set()
     for name in ("a", "b", "a-1", "\ufffd"):
@@ -129,7 +131,7 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
 def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
     """What ends later holds at its end; connectors that nobody asked for are left out."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
-    question = Question([Profile.of("3.9")], ["pages"])
+    question = TimelineQuery([Profile.of("3.9")], ["pages"])
     (wanted,) = (
         seen.interval
         for seen in told(cluster, question, "config@10")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from controlplane import ControlPlane
-from controlplane.core.context import Worker
+from controlplane.core.context import DecisionSettings
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from tests.rest.serving import client_of
@@ -81,7 +81,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 async def client(catalogue: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A control plane that knows the declared classes."""
-    worker = Worker(group_id=GROUP, key_converter=JSON, value_converter=JSON)
+    worker = DecisionSettings(group_id=GROUP, key_converter=JSON, value_converter=JSON)
     settings = Settings(worker=worker, catalogue=str(catalogue))
     async with (
         ControlPlane.open("memory:", settings, Surroundings(notices=silent())) as plane,

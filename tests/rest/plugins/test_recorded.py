@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from controlplane import ControlPlane
+from controlplane.logger_levels import Loggers, apart
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued
-from controlplane.rest.loggers import Loggers, apart
 from tests.harvested import harvested_catalogue
 from tests.rest.plugins.asking import RELEASES, WITHOUT_MIRROR
 from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases

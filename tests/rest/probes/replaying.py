@@ -13,16 +13,16 @@ import msgspec
 from starlette.types import ASGIApp
 
 from controlplane.core.plugins import Plugins
-from controlplane.embedding import plane_settings
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.plugins import catalogued
 from controlplane.rest.app import App
-from controlplane.rest.calls import Part
-from controlplane.rest.security.hashes import Scrypt
-from controlplane.rest.security.protecting import Protection, protected
-from controlplane.rest.server import listen, serving
-from controlplane.settings import Configuration, Source, Told
+from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.http.server import listen, serving
+from controlplane.rest.security.credential_hashes import Scrypt
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.settings import Configuration, SourcedValue, ValueSource
+from controlplane.settings.plane import plane_settings
 from tests.harvested import with_documentation
 from tests.recorded import installed
 from tests.rest.broker import Broker
@@ -105,7 +105,7 @@ async def _opened(about: Row, recording: Recording, plugins: Plugins) -> AsyncIt
         around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
             app = protected(plane.app, Protection.told(told))
-            admin = App(plane.service._replace(part=Part.ADMIN))
+            admin = App(plane.service._replace(part=EndpointSet.ADMIN))
             listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
             async with serving(app, listening), serving(admin, apart):
                 runtime = Runtime(log, plane, broker, recording)
@@ -120,8 +120,8 @@ def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
         passwords = folder / "passwords"
         passwords.write_text(f"ann:administer:{Scrypt.of('pw')}\n")
         told |= {"auth.password.file": str(passwords), "auth.health.open": "false"}
-    source = Source("file", "worker.properties")
-    return Configuration({key: Told(str(value), source) for key, value in told.items()})
+    source = ValueSource("file", "worker.properties")
+    return Configuration({key: SourcedValue(str(value), source) for key, value in told.items()})
 
 
 @cache

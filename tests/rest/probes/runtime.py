@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 from controlplane.core import views
 from controlplane.core.codec import encode_config, encode_offset, encode_status
 from controlplane.core.commands import PublishTasks
-from controlplane.core.decide.sinks import group_of
-from controlplane.core.partitioner import partition_of
-from controlplane.core.profiles import Profile
+from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.records import (
     ActiveTopic,
     Activity,
@@ -28,7 +26,9 @@ from controlplane.core.records import (
     Target,
     TaskStatus,
 )
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane

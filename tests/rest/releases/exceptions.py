@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from tests.rest.probes.rows import Row
 
 NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"

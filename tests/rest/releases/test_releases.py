@@ -14,15 +14,15 @@ import pytest
 from starlette.types import ASGIApp
 
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
-from controlplane.embedding import plane_settings
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.plugins import catalogued
-from controlplane.rest.security.protecting import Protection, protected
-from controlplane.rest.server import listen, serving
-from controlplane.settings import Configuration, Source, Told
+from controlplane.rest.http.server import listen, serving
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.settings import Configuration, SourcedValue, ValueSource
+from controlplane.settings.plane import plane_settings
 from tests.kafka.real import WORKER
 from tests.rest.broker import Broker
 from tests.rest.probes.comparing import differences
@@ -51,8 +51,8 @@ class Served(NamedTuple):
 @asynccontextmanager
 async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[Served]:
     """Serve with the settings of the workers that were asked; the root speaks as the release."""
-    source = Source("file", "worker.properties")
-    told = Configuration({key: Told(str(value), source) for key, value in settings.items()})
+    source = ValueSource("file", "worker.properties")
+    told = Configuration({key: SourcedValue(str(value), source) for key, value in settings.items()})
     log, broker, profile = MemoryLog(), Broker(), Profile.of(release)
     around = Surroundings(_plugins(), broker, notices=silent())
     of_plane = msgspec.structs.replace(plane_settings(told), profile=release)

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 
-from controlplane.core.profiles import Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.plane import ControlPlane
-from controlplane.rest.security.hashes import Hash, Kept, Scrypt, TokenHash
-from controlplane.rest.security.protecting import Protection, protected
+from controlplane.rest.security.credential_hashes import Credential, Hash, Scrypt, TokenHash
+from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings
 
@@ -30,7 +30,7 @@ def cheap(password: str) -> Scrypt:
 
 def written(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES) -> str:
     """A file of these credentials; its path."""
-    lines = [str(Kept(name, roles[name], hashes[name])) for name in hashes]
+    lines = [str(Credential(name, roles[name], hashes[name])) for name in hashes]
     path.write_text("# who may come in\n\n" + "\n".join(lines) + "\n", "utf-8")
     return str(path)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from controlplane.properties import SettingsError
 from controlplane.rest.security.headers import Extra, extra_headers
-from controlplane.rest.security.protecting import Protection
-from controlplane.settings.listening import AnswerSettings
+from controlplane.rest.security.middleware import Protection
+from controlplane.settings.listeners import AnswerSettings
+from controlplane.settings.properties import SettingsError
 from tests.rest.security.guarded import guarded, known
 
 PROTECTION = Protection(

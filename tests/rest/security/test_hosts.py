@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.rest.security.protecting import Protection
-from controlplane.settings import Configuration, Source, Told
+from controlplane.rest.security.middleware import Protection
+from controlplane.settings import Configuration, SourcedValue, ValueSource
 from tests.rest.security.guarded import guarded, known
 
 EVIL = "evil.example.com"
@@ -115,8 +115,10 @@ async def test_settings_name_the_hosts() -> None:
         "rest.advertised.host.name": "three.example.org",
         "allowed.hosts": "*.example.net, example.edu",
     }
-    source = Source("file", "worker.properties")
-    protection = Protection.told(Configuration({k: Told(v, source) for k, v in told.items()}))
+    source = ValueSource("file", "worker.properties")
+    protection = Protection.told(
+        Configuration({k: SourcedValue(v, source) for k, v in told.items()})
+    )
     names = "one.example.org two.example.org admin.example.org three.example.org example.edu"
     async with guarded(protection) as client:
         for host in (*names.split(), "x.example.net"):

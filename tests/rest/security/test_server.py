@@ -11,12 +11,12 @@ import pytest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controlplane.properties import SettingsError
-from controlplane.rest.connections import FILES_BESIDE, make_room
-from controlplane.rest.security.protecting import Protection
+from controlplane.rest.http.connections import FILES_BESIDE, make_room
+from controlplane.rest.http.server import listen, serving, url_of
+from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
-from controlplane.rest.server import listen, serving, url_of
-from controlplane.settings import Configuration, Source, Told
+from controlplane.settings import Configuration, SourcedValue, ValueSource
+from controlplane.settings.properties import SettingsError
 from tests.patience import PATIENCE_S
 from tests.rest.security.certificate import Made
 
@@ -184,9 +184,9 @@ def trusting(made: Made) -> ssl.SSLContext:
 
 def told(**settings: str) -> Configuration:
     """Settings as flags tell them; `_` stands for a dot."""
-    flag = Source("flag", "--override")
-    keyed = {key.replace("_", "."): Told(text, flag) for key, text in settings.items()}
-    return Configuration({"listeners": Told("https://127.0.0.1:0", flag), **keyed})
+    flag = ValueSource("flag", "--override")
+    keyed = {key.replace("_", "."): SourcedValue(text, flag) for key, text in settings.items()}
+    return Configuration({"listeners": SourcedValue("https://127.0.0.1:0", flag), **keyed})
 
 
 def pem(directory: Path, made: Made) -> dict[str, str]:

@@ -1,0 +1,109 @@
+"""The command `backup`: a copy of an embedded log, made while it is in use."""
+
+import asyncio
+from pathlib import Path
+
+import click
+import msgspec
+
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogCorrupt, LogNotUsable
+from controlplane.logs.names import check_file, is_cluster, is_embedded, path_of, without_login
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.terminal.log_options import output_option
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.progress_bar import working
+from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.tables import table
+
+
+class BackupReport(msgspec.Struct, frozen=True):
+    """Report of a backup."""
+
+    log: str
+    target: str
+    size_bytes: int
+    ends: Ends
+
+
+@click.command("backup")
+@click.argument("log", shell_complete=complete_files)
+@click.argument("target", shell_complete=complete_files)
+@output_option
+def backup(log: str, target: str, output: str) -> None:
+    """Copy LOG, an embedded log, to TARGET, a new file.
+
+    Others may go on reading and writing LOG: the copy is what was there at one instant. It appears
+    when it is complete and has been checked, and is itself a log, ready for use. Exit code 2:
+    nothing was copied, for instance because there is a file TARGET already.
+    """
+    source, path = _source(log), _target(target)
+    with working(f"copying {source}"):
+        ends = asyncio.run(_copy(source, path))
+    _print(BackupReport(log, target, path.stat().st_size, ends), output)
+
+
+def _source(name: str) -> Path:
+    if not is_cluster(name):
+        check_file(path_of(name))
+        if is_embedded(name):
+            return path_of(name)
+    told = without_login(name)
+    raise LogNotUsable(f"{told} is no embedded log: copy it into one, with `controlplane import`")
+
+
+def _target(name: str) -> Path:
+    if is_cluster(name):
+        raise LogNotUsable(f"{without_login(name)} is a cluster: name a new file as TARGET")
+    return path_of(name)
+
+
+async def _copy(source: Path, path: Path) -> Ends:
+    """Copy, and compare the copy's ends with those of the log before and after."""
+    log = await SqliteLog.open(source, create=False, read_only=True)
+    try:
+        before = await _ends(log)
+        await log.backup(path)
+        copied = await _ends_of(path)
+        check(path, before, copied, await _ends(log))
+        return copied
+    finally:
+        await log.close()
+
+
+async def _ends_of(path: Path) -> Ends:
+    log = await SqliteLog.open(path, create=False, read_only=True)
+    try:
+        return await _ends(log)
+    finally:
+        await log.close()
+
+
+async def _ends(log: SqliteLog) -> Ends:
+    return {topic: list(ends) for topic, ends in (await log.ends(await log.topics())).items()}
+
+
+def check(path: Path, before: Ends, copied: Ends, after: Ends) -> None:
+    """Raise `LogCorrupt` unless a copy is of some instant in between: ends only move forward."""
+    if not (_within(before, copied) and _within(copied, after)):
+        message = f"{path} does not reach to where the log did when it was copied"
+        raise LogCorrupt(f"{message}: remove it, and check disk and memory of this machine")
+
+
+def _within(low: Ends, high: Ends) -> bool:
+    return all(
+        len(ends) <= len(high.get(topic, ())) and all(map(int.__le__, ends, high[topic]))
+        for topic, ends in low.items()
+    )
+
+
+def _print(copied: BackupReport, output: str) -> None:
+    if output == "json":
+        print_json(msgspec.structs.asdict(copied))
+        return
+    rows = [
+        (topic, str(len(ends)), ", ".join(map(str, ends))) for topic, ends in copied.ends.items()
+    ]
+    table(("TOPIC", "PARTITIONS", "COPIED UP TO"), rows)
+    say()
+    say(f"{copied.log} copied to {copied.target}: {copied.size_bytes / 2**20:.1f} MiB, checked")

@@ -1,0 +1,120 @@
+"""Three things to try on a log that is served, made from what is really in it.
+
+One of them shows a connector as two releases see it. Where the log ends with both agreeing, the
+latest moment is looked for at which they did not: both read the config and status topics side by
+side, and wherever one of them takes a record that the other does not, their answers are compared.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from controlplane.core import views
+from controlplane.core.codec import decode_config, decode_status
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold
+from controlplane.core.moments import position_text
+from controlplane.core.order import Ends, entries_of, in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log import ReadableLog
+from controlplane.rest.endpoints.offline import answer
+from controlplane.rest.endpoints.reads import Reading
+
+EARLIER, LATER = "3.4", "3.9"
+"""Between them Connect learned to stop a connector (KIP-875)."""
+
+SEARCHED_RECORDS = 50_000
+"""Longer histories are not searched for a moment: nobody waits seconds for an example."""
+
+
+class Contrast(NamedTuple):
+    """Two releases that answer differently about a connector, and the moment (None: now)."""
+
+    path: str
+    moment: str | None
+
+
+def lines(url: str, state: ClusterState, contrast: Contrast | None) -> list[str]:
+    """Three curl lines. `state` is what is served where a request has no `profile=`."""
+    best = next(iter(_by_plainness(views.connectors(state))), None)
+    if best is None:
+        return [_curl(url + path) for path in ("/", "/connectors", "/connectors?profile=3.4")]
+    shown = "offsets" if _has_offsets(state, best) else "status"
+    path, moment = contrast or Contrast(_path(best, "status"), None)
+    past = f"as_of={moment}&" if moment else ""
+    return [
+        _curl(f"{url}/connectors"),
+        _curl(url + _path(best, shown)),
+        _curl(f"{url}{path}?{past}profile={{{EARLIER},{LATER}}}"),
+    ]
+
+
+def _curl(url: str) -> str:
+    return f"curl -s -w '\\n' '{url}'"
+
+
+def _path(name: str, endpoint: str) -> str:
+    return f"/connectors/{quote(name, safe='', errors='surrogatepass')}/{endpoint}"
+
+
+def _by_plainness(names: Sequence[str]) -> list[str]:
+    """Names that need no quoting first, then the short ones."""
+    return sorted(names, key=lambda name: (not re.fullmatch(r"[\w-]+", name, re.ASCII), len(name)))
+
+
+def _has_offsets(state: ClusterState, name: str) -> bool:
+    """True if a connector has source offsets, but not too many for an example."""
+    known = sum(len(part.values) for part in state.offsets.values())
+    many = known > SEARCHED_RECORDS
+    return state.profile.rest_offsets and not many and bool(views.source_offsets(state, name))
+
+
+async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contrast | None:
+    """Find a difference between two releases: now, else at the latest moment that has one."""
+    names = [topic for topic in (topics.config, topics.status) if topic in ends]
+    starts = await log.starts(names)
+    if sum(sum(ends[topic]) - sum(starts[topic]) for topic in names) > SEARCHED_RECORDS:
+        return None
+    stop = {topic: ends[topic] for topic in names}
+    batches = [batch async for batch in log.read(names, stop=stop)]
+    return latest_contrast(in_order(entries_of(batches)), topics)
+
+
+def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
+    """The same over entries of the config and status topics, in order."""
+    folds = [Fold(Profile.of(release), topics=topics) for release in (EARLIER, LATER)]
+    latest = None
+    for entry in entries:
+        kinds = {fold.apply(entry).kind for fold in folds}
+        if len(kinds) > 1:
+            # Only one connector can have come to differ: looking at all would take for ever.
+            path = _differing(folds, _named(entry, topics))
+            latest = Contrast(path, _moment(entry, topics)) if path else latest
+    path = _differing(folds, _by_plainness(views.connectors(folds[-1].snapshot())))
+    return latest if path is None else Contrast(path, None)
+
+
+def _named(entry: Entry, topics: Topics) -> list[str]:
+    """The connector that a record is about, as the later release reads it."""
+    decode = decode_config if entry.topic == topics.config else decode_status
+    record = decode(entry.key, entry.value, Profile.of(LATER))
+    name = getattr(record, "connector", None)
+    return [] if name is None else [name]
+
+
+def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
+    """The first path of these connectors that is answered, but not alike."""
+    earlier, later = (fold.snapshot() for fold in folds)
+    for name in names:
+        for endpoint in ("status", "tasks"):
+            path = _path(name, endpoint)
+            one, other = (answer(Reading(state), path) for state in (earlier, later))
+            if one.status == other.status and one.body != other.body:
+                return path
+    return None
+
+
+def _moment(entry: Entry, topics: Topics) -> str:
+    return position_text(entry.position, topics)

@@ -1,0 +1,145 @@
+"""Finds the record that explains why a recorded and a folded answer differ.
+
+An answer has parts, and each part is told by records of a few keys: a config by `connector-c`, the
+tasks by the commit that made them visible, a status by the status records. The last such record
+that the worker had read is the one to look at first.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.entry import Entry, Position
+from controlplane.core.order import before, in_order
+from controlplane.core.records import SourcePartition
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.scenario.json_equality import alike, unshared
+from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
+
+CONFIG = rb"connector-%(name)s"
+TASKS = rb"(commit|connector)-%(name)s"
+STATUS = rb"status-connector-%(name)s"
+TASK_STATUSES = rb"status-(task-%(name)s-\d+|connector-%(name)s)"
+ACTIVE_TOPICS = rb"status-topic-.*:connector-%(name)s"
+"""Keys of the records that tell a part of an answer."""
+
+
+class Suspects(NamedTuple):
+    """Keys by which to look for the record behind a difference, likeliest first."""
+
+    name: str
+    patterns: tuple[bytes, ...]
+
+
+class Evidence:
+    """The records of a log, and up to where they had been written at each step of a story."""
+
+    def __init__(
+        self, topics: Topics, known: Mapping[Position, Entry], steps: Iterable[StoryStep]
+    ) -> None:
+        self.topics = topics
+        self._known = known
+        self._entries = in_order(known.values())
+        self._ends = {step.n: step.positions for step in steps}
+
+    def cause(self, difference: AnswerDifference) -> Entry | None:
+        """The last record with a say in what differs; None: no record has any."""
+        seen = list(before(self._entries, self._ends.get(difference.step, {})))
+        if difference.path.endswith("/offsets"):
+            found = self._offset(seen, difference)
+        else:
+            found = self._last(seen, suspects(difference))
+        if found is None and difference.cause is not None:
+            return self._known.get(difference.cause)
+        return found
+
+    def _last(self, seen: Sequence[Entry], suspected: Suspects) -> Entry | None:
+        raw = re.escape(suspected.name.encode("utf-8", "surrogatepass"))
+        for pattern in suspected.patterns:
+            keys = re.compile(pattern % {b"name": raw}, re.DOTALL)
+            topic = self.topics.status if pattern.startswith(b"status") else self.topics.config
+            for entry in reversed(seen):
+                if entry.topic == topic and entry.key is not None and keys.fullmatch(entry.key):
+                    return entry
+        return None
+
+    def _offset(self, seen: Sequence[Entry], difference: AnswerDifference) -> Entry | None:
+        """The last record of the first source partition that only one of the answers has so."""
+        differing = unshared(_offsets(difference.recorded), _offsets(difference.folded))
+        profile = Profile.of(difference.release)
+        for entry in reversed(seen):
+            if differing and entry.topic not in (self.topics.config, self.topics.status):
+                subject = decode_partition(entry.key, profile)
+                if isinstance(subject, SourcePartition) and (
+                    subject.connector == unquote(difference.path.split("/")[2])
+                    and alike(subject.partition, differing[0].get("partition"))
+                ):
+                    return entry
+        return None
+
+
+def suspects(difference: AnswerDifference) -> Suspects:
+    """Keys of the records that may explain why two answers differ."""
+    recorded, folded = difference.recorded.answer, difference.folded.answer
+    path, _, _ = difference.path.partition("?")
+    parts = [unquote(part) for part in path.split("/")[2:]]
+    if parts:
+        return Suspects(parts[0], tuple(_patterns(parts[1:], recorded, folded)))
+    name = next(iter(_differing(recorded, folded)), "")
+    one, other = _member(recorded, name), _member(folded, name)
+    patterns: list[bytes] = []
+    for part in _differing(one, other):
+        endpoint = ["status"] if part == "status" else []
+        patterns += _patterns(endpoint, _member(one, part), _member(other, part))
+    return Suspects(name, (*patterns, CONFIG))
+
+
+def _patterns(endpoint: list[str], recorded: Any, folded: Any) -> Iterator[bytes]:
+    """Keys by endpoint; an answer of several parts is looked into."""
+    last = endpoint[-1] if endpoint else ""
+    if last == "status" and len(endpoint) > 1:
+        yield rb"status-task-%(name)s-" + re.escape(endpoint[1].encode())
+    elif last in ("", "status"):
+        parts = _differing(recorded, folded)
+        yield from (_PARTS[last][part] for part in parts if part in _PARTS[last])
+    yield _WHOLE.get(last, CONFIG)
+
+
+_PARTS = {
+    "": {"config": CONFIG, "tasks": TASKS},
+    "status": {"connector": STATUS, "tasks": TASK_STATUSES, "type": CONFIG},
+}
+_WHOLE = {
+    "tasks": TASKS,
+    "tasks-config": TASKS,
+    "status": TASK_STATUSES,
+    "topics": ACTIVE_TOPICS,
+}
+
+
+def _differing(one: Any, other: Any) -> list[str]:
+    """Names that only one of two listings has, or that each says something else about."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [name for name in sorted({**one, **other}) if not _agree(one, other, name)]
+    if isinstance(one, list) and isinstance(other, list):
+        return [name for name in unshared(one, other) if isinstance(name, str)]
+    return []
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    return name in one and name in other and alike(one[name], other[name])
+
+
+def _member(listing: Any, name: str) -> Any:
+    return listing.get(name) if isinstance(listing, dict) else None
+
+
+def _offsets(given: RecordedAnswer) -> list[dict[str, Any]]:
+    """The elements of an offsets answer, in whichever representation."""
+    listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
+    if isinstance(listed, dict):
+        listed = listed.get("source")
+    return [one for one in listed or [] if isinstance(one, dict)]

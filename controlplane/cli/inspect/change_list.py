@@ -1,0 +1,60 @@
+"""`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
+
+from controlplane.cli.inspect.overview import heading
+from controlplane.cli.opened_log import InputLog
+from controlplane.core.moments import time_text
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.text import record_text as records
+from controlplane.core.text.safe_text import count
+from controlplane.core.views.history import HistoryEvent, history
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
+
+
+async def show(source: InputLog, profile: Profile, output: str, name: str) -> None:
+    """Print the history of one connector.
+
+    Raises:
+        InputRefused: no record concerns it.
+    """
+    told = history(
+        await source.entries(),
+        name,
+        profile,
+        topics=source.topics,
+        exactly_once=source.exactly_once,
+    )
+    if not told.records:
+        raise InputRefused(f"no record of this log concerns a connector {name!r}: check the name")
+    if output == "json":
+        about = source.about | {"profile": profile.release, "connector": name}
+        entries = {event.entry.position: event.entry for event in told.events}
+        print_json(
+            about
+            | {"events": [records.of_event(event, source.topics) for event in told.events]}
+            | {"records": [records.document(entry) for entry in entries.values()]}
+        )
+        return
+    _print(told.events, source.topics)
+    acted = {event.entry.position for event in told.events}
+    quiet = len({entry.position for entry in told.records} - acted)
+    say()
+    hidden = f" ({quiet} changed nothing and are not shown)" if quiet else ""
+    say(f"{count(len(told.records), 'record')}{hidden}, as {heading(profile, source)}")
+
+
+# --- printing -------------------------------------------------------------------------------
+
+
+def _print(found: list[HistoryEvent], topics: Topics) -> None:
+    rows: list[tuple[str, str, str, str]] = []
+    last = None
+    for event in records.shortened(found):
+        again = event.entry.position == last
+        last = event.entry.position
+        where = "" if again else records.place(event.entry.position, topics)
+        time = "" if again else time_text(event.entry.timestamp)
+        rows.append((where, time, event.what, event.words))
+    table(("RECORD", "TIME", "WHAT", "CHANGE"), rows, spare=("TIME",))

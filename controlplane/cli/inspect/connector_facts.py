@@ -1,0 +1,121 @@
+"""Facts about one connector, as a row of a table shows them."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
+from controlplane.core.records import Status
+from controlplane.core.state import ClusterState
+from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
+from controlplane.core.text.value_text import json_line
+
+NONE = "-"
+"""Shown where there is nothing."""
+
+
+class ConnectorFacts(msgspec.Struct, frozen=True):
+    """Facts about one connector for one row of a table."""
+
+    name: str
+    configured: bool
+    type: str
+    connector_class: str | None
+    target_state: str | None
+    tasks: int | None
+    """None: there is no connector config, or the worker fails at counting them."""
+    status: str | None
+    task_states: dict[int, str]
+    flags: tuple[str, ...]
+
+    def cells(self) -> tuple[str, ...]:
+        """A row for people."""
+        return (
+            self.name,
+            self.type,
+            alias(self.connector_class),
+            self.target_state or NONE,
+            NONE if self.tasks is None else str(self.tasks),
+            self.status or NONE,
+            states(self.task_states),
+            "; ".join(self.flags),
+        )
+
+
+def alias(connector_class: str | None) -> str:
+    """The short name by which Connect takes a class, too: `FileStreamSource`."""
+    simple = (connector_class or NONE).rpartition(".")[2]
+    return simple.removesuffix("Connector") or simple
+
+
+def states(task_states: dict[int, str]) -> str:
+    """Task states, counted: `2 RUNNING, 1 FAILED`."""
+    counts = Counter(task_states.values()).most_common()
+    return ", ".join(f"{count} {state}" for state, count in counts) or NONE
+
+
+def names(state: ClusterState) -> list[str]:
+    """Connectors, and names of which only a half is there."""
+    return sorted({*views.connectors(state), *(half.connector for half in views.half_done(state))})
+
+
+def all_facts(state: ClusterState, plugins: Plugins) -> list[ConnectorFacts]:
+    """Every connector at a glance, by name."""
+    halves: dict[str, list[str]] = {}
+    for name, half in views.half_done(state):
+        halves.setdefault(name, []).append(half.value)
+    return [facts(state, name, plugins, halves.get(name, [])) for name in names(state)]
+
+
+def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -> ConnectorFacts:
+    """Facts about one connector; `halves` names each operation on it that is half done."""
+    config = state.config.connectors.get(name)
+    target, reported = views.target(state, name), state.status.connectors.get(name)
+    tasks, flags = _tasks(state, name)
+    connector_class = (config or {}).get("connector.class")
+    return ConnectorFacts(
+        name,
+        config is not None,
+        views.connector_type(state, name, plugins) if config is not None else UNKNOWN_TYPE,
+        _class(connector_class),
+        target.value if target else None,
+        tasks,
+        reported.state.value if reported else None,
+        task_states(state, name),
+        (*flags, *halves),
+    )
+
+
+def _class(told: Any) -> str | None:
+    """A connector's class for people; Connect takes a config in which it is no text."""
+    if told is None:
+        return None
+    return redacted_text(told) if isinstance(told, str) else json_line(redacted_value("", told))
+
+
+def _tasks(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
+    """Number of tasks that a worker would run, and the problems with them."""
+    flags = ["inconsistent"] if name in state.config.inconsistent else []
+    if name not in state.config.connectors:
+        return None, flags
+    try:
+        return len(views.task_ids(state, name)), flags
+    except views.ReadFailed as error:
+        return None, [*flags, f"reading its tasks fails: {error}"]
+
+
+def task_states(state: ClusterState, name: str) -> dict[int, str]:
+    """State by task, as reported."""
+    reported = state.status.tasks.get(name, {})
+    return {task: report.state.value for task, report in sorted(reported.items())}
+
+
+def report(status: Status | None) -> dict[str, Any] | None:
+    """A status as JSON; secrets in its trace are hidden."""
+    if status is None:
+        return None
+    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    shown |= {"generation": status.generation, "version": status.version}
+    return redacted(shown | ({"trace": status.trace} if status.trace else {}))

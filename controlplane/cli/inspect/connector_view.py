@@ -1,0 +1,219 @@
+"""`--connector NAME`: everything that a worker knows about one connector."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controlplane.cli.inspect.connector_facts import NONE, facts, names, report
+from controlplane.cli.inspect.overview import heading
+from controlplane.cli.inspect.unreadable_summary import places_of
+from controlplane.cli.opened_log import InputLog
+from controlplane.core import views
+from controlplane.core.entry import Position
+from controlplane.core.plugins import Plugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.record_text import place
+from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import json_line
+from controlplane.core.views import offset_order
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
+
+OFFSETS_SHOWN = 50
+"""Source partitions in a table; JSON has them all."""
+
+NAMED = 10
+"""Known connectors that the error about an unknown one names."""
+
+
+async def show(
+    source: InputLog, profile: Profile, plugins: Plugins, output: str, name: str
+) -> None:
+    """Print one connector.
+
+    Raises:
+        InputRefused: nothing is known of it.
+    """
+    fold = await source.fold(profile)
+    state = fold.snapshot()
+    known = names(state)
+    if name not in known and not _traces(state, name):
+        some = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+        raise InputRefused(
+            f"no connector {name!r} is known at this point (known: {some or 'none'})"
+        )
+    offsets = views.all_source_offsets(state, name)
+    left_out = await places_of(offsets.left_out, source, fold)
+    about = describe(state, name, plugins)
+    shown = offset_order.in_order(offsets)
+    document = source.about | about | _offsets(shown, left_out)
+    if output == "json":
+        print_json(document)
+    else:
+        say(f"{name}, as {heading(profile, source)}", style="bold")
+        _print(document)
+        _print_left_out(left_out, source.topics)
+
+
+def _traces(state: ClusterState, name: str) -> bool:
+    """True if a name without a config has statuses, topics or offsets."""
+    status = state.status
+    reported = name in status.tasks or name in status.active_topics
+    return reported or any(views.all_source_offsets(state, name))
+
+
+def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]:
+    """All about one connector but its offsets, as JSON. Secrets are hidden."""
+    halves = [half.value for owner, half in views.half_done(state) if owner == name]
+    brief = facts(state, name, plugins, halves)
+    config = state.config.connectors.get(name)
+    tasks, fails = _tasks(state, name)
+    return {
+        "profile": state.profile.release,
+        "exactly_once": state.exactly_once,
+        **msgspec.to_builtins(brief, str_keys=True),
+        "config": None if config is None else redacted(config),
+        "connector_status": report(state.status.connectors.get(name)),
+        "task_list": tasks,
+        "active_topics": views.active_topics(state, name),
+        "offsets_topics": views.offsets_topics(state, name),
+        "inconsistent": name in state.config.inconsistent,
+        "half_done": halves,
+        "reading_fails": fails,
+    }
+
+
+def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Each task that has a config or a status, and why a worker could not list them, if so."""
+    fails: str | None = None
+    try:
+        configs = views.task_configs(state, name)
+    except views.ReadFailed as failure:
+        configs, fails = dict(state.config.tasks.get(name, {})), str(failure)
+    reported, waiting = state.status.tasks.get(name, {}), state.config.deferred.get(name, {})
+    tasks = [
+        {
+            "task": task,
+            "config": redacted(configs.get(task) or {}) if task in configs else None,
+            "waiting_config": redacted(waiting[task]) if task in waiting else None,
+            "status": report(reported.get(task)),
+        }
+        for task in sorted({*configs, *reported, *waiting})
+    ]
+    return tasks, fails
+
+
+def _offsets(
+    shown: Iterable[views.OffsetView],
+    left_out: Mapping[Position, views.UnreadableOffset],
+) -> dict[str, Any]:
+    """Source offsets as JSON: those that a worker shows, and the records that it cannot read."""
+    return {
+        "source_offsets": [
+            redacted_value("", {"partition": one.partition, "offset": one.offset}) for one in shown
+        ],
+        "unreadable_offsets": [
+            {
+                "partition": redacted_value("", one.partition),
+                "position": position._asdict(),
+                "reason": redacted_text(one.reason),
+            }
+            for position, one in left_out.items()
+        ],
+    }
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    status = document["connector_status"]
+    lines = {
+        "type": document["type"],
+        "target state": document["target_state"] or NONE,
+        "status": _reported(status),
+        "tasks": NONE if document["tasks"] is None else str(document["tasks"]),
+        "active topics": ", ".join(document["active_topics"]) or NONE,
+        "remarks": "; ".join(document["flags"]) or NONE,
+    }
+    table(("", ""), lines.items())
+    say()
+    config = document["config"]
+    if config is None:
+        say("no connector config")
+    else:
+        table(("CONFIG", ""), [(key, _text(value)) for key, value in sorted(config.items())])
+    say()
+    if document["reading_fails"]:
+        say(f"a worker fails at reading its tasks: {document['reading_fails']}")
+    _print_tasks(document["task_list"])
+    say()
+    _print_offsets(document)
+
+
+def _print_tasks(tasks: list[dict[str, Any]]) -> None:
+    if not tasks:
+        say("no tasks")
+        return
+    rows = [
+        (str(task["task"]), _reported(task["status"]), _config(task["config"]), _waiting(task))
+        for task in tasks
+    ]
+    table(("TASK", "STATUS", "CONFIG", "WAITS FOR COMMIT"), rows)
+
+
+def _print_offsets(document: Mapping[str, Any]) -> None:
+    if document["type"] == "sink":
+        say("its offsets lie in its consumer group, not in this log")
+        return
+    found = document["source_offsets"]
+    if not found and document["unreadable_offsets"]:
+        say("no source offsets that it can read")
+        return
+    if not found:
+        say("no source offsets (those of a sink lie in its consumer group, not in this log)")
+        return
+    rows = [(_text(one["partition"]), _text(one["offset"])) for one in found[:OFFSETS_SHOWN]]
+    table(("SOURCE PARTITION", "SOURCE OFFSET"), rows)
+    more = len(found) - OFFSETS_SHOWN
+    if more > 0:
+        say(f"… and {count(more, 'source partition')} more; -o json has them all")
+    if any(one["offset"] is None for one in found):
+        say("null: the worker looks under other key bytes than those in the log (see --hazards)")
+
+
+def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics: Topics) -> None:
+    """The source partitions that a worker does not show, with the record that it cannot read."""
+    if not left_out:
+        return
+    say(f"{count(len(left_out), 'source partition')} left out, as it cannot read:")
+    for position, one in list(left_out.items())[:OFFSETS_SHOWN]:
+        partition = _text(redacted_value("", one.partition))
+        say(f"  {place(position, topics)}  {partition}  {redacted_text(one.reason)}")
+    more = len(left_out) - OFFSETS_SHOWN
+    if more > 0:
+        say(f"  … and {more} more; -o json names them")
+
+
+def _reported(status: Mapping[str, Any] | None) -> str:
+    if status is None:
+        return NONE
+    version = f", version {status['version']}" if status["version"] else ""
+    trace = status.get("trace")
+    why = f": {trace.splitlines()[0]}" if trace else ""
+    where = f"on {status['worker_id']}, generation {status['generation']}"
+    return f"{status['state']} {where}{version}{why}"
+
+
+def _config(config: Mapping[str, Any] | None) -> str:
+    return NONE if config is None else ", ".join(f"{k}={_text(v)}" for k, v in config.items())
+
+
+def _waiting(task: Mapping[str, Any]) -> str:
+    return "" if task["waiting_config"] is None else _config(task["waiting_config"])
+
+
+def _text(value: Any) -> str:
+    """A JSON value; a text without its quotes."""
+    return value if isinstance(value, str) else json_line(value)

@@ -1,0 +1,173 @@
+"""A log that was named on the command line: opened, folded, and what is to be said about it."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Batch, Entry, Position
+from controlplane.core.fold import Fold
+from controlplane.core.order import Ends, entries_of
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.end_vectors import FittedEnds
+from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
+from controlplane.logs.log_factory import open_log
+from controlplane.projection.as_of import cut_at, ends_now
+from controlplane.projection.loader import load
+from controlplane.terminal.log_options import LogOptions
+from controlplane.terminal.output import note
+from controlplane.terminal.progress_bar import LogWithProgress
+
+PROBLEMS_SHOWN = 5
+"""Problems that are named, such as lines that are no records; the rest is counted."""
+
+NOWHERE = OFFSET_LIMIT
+"""Start offset of a partition that is not read."""
+
+
+class InputLog(msgspec.Struct, frozen=True):
+    """An open log, who reads it, and up to where."""
+
+    where: str
+    log: ReadableLog
+    topics: Topics
+    exactly_once: bool
+    stop: Ends
+    problems: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """Kafka's cluster id; None: the log is no cluster."""
+    assumed: frozenset[str] = frozenset()
+    """Topics that may have more partitions than the log shows (`InputLog.assumed`)."""
+
+    async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
+        """The log as a worker of this release knows it."""
+        return await load(
+            self.log,
+            profile,
+            topics=self.topics,
+            exactly_once=self.exactly_once,
+            trace=trace,
+            stop=self.stop,
+        )
+
+    async def state(self, profile: Profile, *, trace: bool = False) -> ClusterState:
+        """The same, as a snapshot."""
+        return (await self.fold(profile, trace=trace)).snapshot()
+
+    async def at(self, moment: str) -> "InputLog":
+        """The same log up to another point in time.
+
+        Raises:
+            UnknownMoment: the log has no such point.
+        """
+        cut = await _cut(self.log, moment, self.topics)
+        _tell(self.where, cut.notices)
+        return msgspec.structs.replace(self, stop=dict(sorted(cut.ends.items())))
+
+    def batches(self, topics: Iterable[str] | None = None) -> AsyncIterator[Batch]:
+        """Every record that is read (of these topics), as it lies in the log."""
+        stop = self.stop if topics is None else {topic: self.stop[topic] for topic in topics}
+        return self.log.read(list(stop), stop=stop)
+
+    async def entries(self) -> list[Entry]:
+        """The same one by one."""
+        return list(entries_of([batch async for batch in self.batches()]))
+
+    async def records(self, wanted: Iterable[Position]) -> dict[Position, Entry]:
+        """The records at these positions, in one pass over as little as holds them all."""
+        places = set(wanted)
+        start, stop = await self._around(places)
+        batches = self.log.read(list(stop), start, stop) if stop else None
+        found = [batch async for batch in batches] if batches else []
+        return {one.position: one for one in entries_of(found) if one.position in places}
+
+    async def _around(self, places: set[Position]) -> tuple[Ends, Ends]:
+        """Start and end offsets of each partition to read; the others start at their end."""
+        partitions = await self.log.topics() if places else {}
+        start: dict[str, list[int]] = {}
+        stop: dict[str, list[int]] = {}
+        for topic, partition, offset in places:
+            begins = start.setdefault(topic, [NOWHERE] * partitions[topic])
+            ends = stop.setdefault(topic, [0] * partitions[topic])
+            begins[partition] = min(begins[partition], offset)
+            ends[partition] = max(ends[partition], offset + 1)
+        for topic, ends in stop.items():
+            start[topic] = [min(a, b) for a, b in zip(start[topic], ends, strict=True)]
+        return start, stop
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Fields about the log that every JSON document has."""
+        read = {topic: list(ends) for topic, ends in self.stop.items()}
+        return {"log": self.where, "read_up_to": read, "problems": list(self.problems)}
+
+
+@asynccontextmanager
+async def opened(
+    where: str, reading: LogOptions, *, exactly_once: bool, as_of: str | None = None
+) -> AsyncIterator[InputLog]:
+    """Open a log for reading up to a point in time (the end, now) and close it again.
+
+    Raises:
+        LogError: it cannot be opened.
+        UnknownMoment: it has no such point in time.
+    """
+    found = await open_log(where, reading.opening(exactly_once=exactly_once))
+    log, topics = LogWithProgress(found.log, where), reading.topics
+    try:
+        cut = await _cut(log, as_of, topics)
+        stop = dict(sorted(cut.ends.items()))
+        problems = (*cut.notices, *found.problems)
+        known = found.cluster_id, found.assumed
+        yield InputLog(where, log, topics, exactly_once, stop, problems, *known)
+        _tell(where, problems)  # beside an answer; where there is none, the refusal says it all
+    finally:
+        await log.close()
+
+
+class LogContent(NamedTuple):
+    """Every record of a log, and its topics with their number of partitions."""
+
+    entries: list[Entry]
+    partitions: dict[str, int]
+    assumed: frozenset[str] = frozenset()
+    """Topics that may have more partitions (`InputLog.assumed`)."""
+
+
+async def read_all(where: str, reading: LogOptions) -> list[Entry]:
+    """Every record of every topic of a log (see `read_whole`)."""
+    return (await read_whole(where, reading)).entries
+
+
+async def read_whole(where: str, reading: LogOptions) -> LogContent:
+    """Every record of every topic of a log.
+
+    Raises:
+        LogError: it cannot be opened or read.
+    """
+    found = await open_log(where, reading.opening())
+    log = LogWithProgress(found.log, where)
+    try:
+        _tell(where, found.problems)
+        partitions = dict(await log.topics())
+        batches = log.read(list(partitions))
+        entries = list(entries_of([batch async for batch in batches]))
+        return LogContent(entries, partitions, found.assumed)
+    finally:
+        await log.close()
+
+
+async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> FittedEnds:
+    """Up to where everything that a worker reads is read."""
+    now = await ends_now(log, topics)
+    return FittedEnds(now) if as_of is None else await cut_at(log, as_of, topics, now)
+
+
+def _tell(where: str, problems: Sequence[str]) -> None:
+    for problem in problems[:PROBLEMS_SHOWN]:
+        note(f"{where}: {problem}")
+    more = len(problems) - PROBLEMS_SHOWN
+    if more > 0:
+        note(f"{where}: … and {more} more; `-o json` lists them all")

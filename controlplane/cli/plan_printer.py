@@ -1,0 +1,124 @@
+"""A plan as people and machines are shown it."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from controlplane.core.decide.prediction import place_of
+from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.state import ClusterState
+from controlplane.core.text import value_text as fact
+from controlplane.core.text.plan_text import amount, lines
+from controlplane.core.text.redaction import redacted_value
+from controlplane.core.text.safe_text import safe
+from controlplane.core.text.value_text import json_line
+from controlplane.core.views.diff import Aspect, Change
+from controlplane.read_only.forecast import Forecast
+from controlplane.rest.errors import Answer
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
+
+EFFECTS_SHOWN = 20
+"""Effects in the output for people; JSON has them all."""
+
+
+def print_plan(who: str, found: Forecast, plan: Plan, answer: Answer | None) -> None:
+    """Print who would write what, what comes of it, and what is assumed of the world."""
+    say(f"{who}: {amount(plan)}", style="bold")
+    if plan.steps:
+        table(
+            ("STEP", "TOPIC", "PARTITION", "KEY", "VALUE", "THEN"),
+            lines(plan, found.before),
+            spare=("PARTITION",),
+        )
+    if plan.steps and plan.commit_point is not None:
+        say(f"commit point: {plan.commit_point}")
+    if answer is not None:
+        say(f"answer: {_text(answer)}")
+    for line in _effects(found):
+        say(line)
+    for sentence in found.assumed:
+        say(f"assumed: {sentence}")
+
+
+def _effects(found: Forecast) -> Iterator[str]:
+    # Configs of tasks are long, and stand in the table if they are written.
+    changes = [one for one in found.effects() if one.aspect is not Aspect.TASK_CONFIG]
+    for one in changes[:EFFECTS_SHOWN]:
+        what = " ".join(filter(None, (one.aspect.value, fact.item(one.aspect, one.item))))
+        became = fact.change(one.aspect, one.item, one.before, one.after)
+        yield f"{one.connector}: {what}: {became}"
+    more = len(changes) - EFFECTS_SHOWN
+    if more > 0:
+        yield f"… and {more} more changes; -o json has them all"
+
+
+def _text(answer: Answer) -> str:
+    body = "" if answer.body == "" else f" {json_line(redacted_value('', answer.body))}"
+    return safe(f"{answer.status}{body}")
+
+
+# --- for machines -------------------------------------------------------------------------------
+
+
+def print_document(
+    about: dict[str, Any], found: Forecast, plan: Plan, answer: Answer | None
+) -> None:
+    """Print all there is, to the byte: here nothing is hidden."""
+    state = found.before
+    print_json(
+        about
+        | {
+            "profile": state.profile.release,
+            "exactly_once": state.exactly_once,
+            "command": msgspec.to_builtins(found.command),
+            "assumed": list(found.assumed),
+            "steps": [_step(step, state) for step in plan.steps],
+            "commit_point": plan.commit_point,
+            "effects": [_change(one) for one in found.effects()],
+            "answer": None if answer is None else _answer(answer),
+        }
+    )
+
+
+def _step(step: Step, state: ClusterState) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "records": [_document(draft, state) for draft in step.records],
+        "action": None if step.action is None else msgspec.to_builtins(step.action),
+        "read_back": list(step.read_back),
+        "best_effort": step.best_effort,
+        "undo": None if step.undo is None else _step(step.undo, state),
+    }
+
+
+def _document(draft: Draft, state: ClusterState) -> dict[str, Any]:
+    placed = {"topic": draft.topic, "partition": place_of(draft, state)}
+    return placed | _bytes("key", draft.key) | _bytes("value", draft.value)
+
+
+def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
+    """Bytes as text, or as base64 where they are none: as the histories have them."""
+    if raw is None:
+        return {name: None}
+    try:
+        return {name: raw.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(raw).decode()}
+
+
+def _change(one: Change) -> dict[str, Any]:
+    return {
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": one.item,
+        "before": one.before,
+        "after": one.after,
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    body = None if answer.body == "" else answer.body
+    return {"status": answer.status, "headers": dict(answer.headers), "body": body}

@@ -1,0 +1,56 @@
+"""Output of documents: tables for people, JSON or YAML for machines and for files.
+
+People are shown no secrets; machines are given what the cluster says, so that what one command
+prints another can take.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import yaml
+
+from controlplane.core.text.value_text import plain
+from controlplane.terminal.command_errors import write
+from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.table_text import wide_option
+
+FORMS = ("table", "json", "yaml")
+
+
+def output_option(command: Decorated) -> Decorated:
+    """Add `-o table|json|yaml` and `--wide`; the command gets `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        default="table",
+        help="Tables for people, JSON or YAML for machines; those show secrets. [default: table]",
+    )(wide_option(command))
+
+
+def print_document(value: Any, output: str) -> None:
+    """Print a JSON value as the form says."""
+    if output == "yaml":
+        write(_yaml(plain(value)))
+    else:
+        print_json(value)
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000)
+    return text
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line, for machines that read line by line."""
+    return json.dumps(plain(value))
+
+
+def say_pairs(pairs: Mapping[str, str], indent: str = "") -> None:
+    """Print names and values, aligned, one pair a line."""
+    width = max(map(len, pairs), default=0) + 2
+    for name, value in pairs.items():
+        say(f"{indent}{name + ':':<{width}}{value}".rstrip())

@@ -1,0 +1,183 @@
+"""`history`, `undo`, `commands`: what was, putting it back, and who asked for it. Ours only."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from controlplane.client.commands.batch import (
+    ConnectorResult,
+    confirm,
+    dry_run_option,
+    each,
+    yes_option,
+)
+from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.verbs import asks, changes
+from controlplane.client.connectors.selection import name_argument
+from controlplane.client.http.api import Api, connector
+from controlplane.core.moments import read_time_ms, time_text
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.output import note, say
+from controlplane.terminal.tables import table
+
+OFFSETS_IN_A_ROW = 10
+"""A longer run of source offsets is shortened in the table; JSON has them all."""
+
+HistoryItem = Mapping[str, Any]
+
+
+@asks(
+    "history",
+    name_argument,
+    click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N changes."),
+    output_option,
+)
+async def history(api: Api, name: str, last: int | None, output: str) -> None:
+    """Show every change of a connector, with its record and time; the oldest first.
+
+    What stands in the first column --as-of, `diff` and `undo` take.
+    """
+    api.need("history")
+    events = await every(api, connector(name, "history"), "events")
+    shown = events if last is None else events[-last:]
+    if output != "table":
+        print_document({"connector": name, "events": shown}, output)
+        return
+    heads = ("RECORD", "TIME", "WHAT", "CHANGE")
+    table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
+
+
+async def every(api: Api, path: str, what: str, **query: str) -> list[HistoryItem]:
+    """All pages of one of our long answers."""
+    page = await api.get(path, **query)
+    found = list(page[what])
+    while page["next"] is not None:
+        page = await api.get(path, **query, after=page["next"])
+        found += page[what]
+    return found
+
+
+def _shortened(events: list[HistoryItem]) -> Iterator[HistoryItem | int]:
+    """The events; in place of what a long run of offsets has behind its first few, their number."""
+    run = left_out = 0
+    for event in events:
+        run = run + 1 if event["what"].startswith("source offset") else 0
+        if run > OFFSETS_IN_A_ROW:
+            left_out += 1
+            continue
+        if left_out:
+            yield left_out
+            left_out = 0
+        yield event
+    if left_out:
+        yield left_out
+
+
+def _event_rows(events: list[HistoryItem | int]) -> Iterator[tuple[str, str, str, str]]:
+    last = ""
+    for event in events:
+        if isinstance(event, int):
+            yield "", "", "source offsets", f"… {event} more; -o json has them"
+            continue
+        record = event["record"]
+        place = event["at"]
+        again, last = place == last, place
+        time = time_text(record["timestamp"])
+        yield "" if again else place, "" if again else time, event["what"], event["words"]
+
+
+# --- undo ---------------------------------------------------------------------------------------
+
+
+@changes(
+    "undo",
+    name_argument,
+    click.option(
+        "--to",
+        required=True,
+        metavar="MOMENT",
+        callback=not_empty,
+        help="Moment to restore: config@57, a time, a vector of end offsets.",
+    ),
+    click.option("--offsets", is_flag=True, help="Its source offsets, too."),
+    yes_option,
+    dry_run_option,
+    output_option,
+)
+async def undo(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, name: str, to: str, output: str, *, offsets: bool, yes: bool, dry_run: bool
+) -> None:
+    """Restore the config and target state of a connector, and with --offsets its offsets.
+
+    What would be written is shown first, and done once you agree.
+    """
+    api.need("undo", in_its_log=False)
+    path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
+    plan = (await api.send("POST", path, query=query, dry_run=True)).body
+    told = ConnectorResult(name, f"put back to {to}", plan=plan)
+    if dry_run:
+        await _print(told, output)
+    elif not plan["steps"]:
+        await _print(
+            ConnectorResult(name, f"already as it was at {to}", "nothing is written"), output
+        )
+    else:
+        if yes:
+            _warn(plan)
+        else:
+            told.say()
+            confirm(f"put {name} back?", yes=False)
+        await api.send("POST", path, query=query)
+        await _print(ConnectorResult(name, f"put back to {to}"), output)
+
+
+def _warn(plan: Mapping[str, Any]) -> None:
+    """Print what is assumed of the world, where the plan itself is not shown."""
+    for sentence in plan["assumed"]:
+        note(f"Warning, assumed: {sentence}")
+
+
+async def _print(told: ConnectorResult, output: str) -> None:
+    async def act(_: str) -> ConnectorResult:
+        return told
+
+    await each([told.name], act, output)
+
+
+# --- the audit trail ----------------------------------------------------------------------------
+
+
+@asks(
+    "commands",
+    click.option("--connector", metavar="NAME", help="About this connector."),
+    click.option("--principal", metavar="NAME", help="Asked for by this one."),
+    click.option("--command", metavar="COMMAND", help="create, put-config, stop, …"),
+    click.option("--outcome", metavar="OUTCOME", help="done, failed, refused or unfinished."),
+    click.option("--since", metavar="TIME", help="Not older than this."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many."),
+    click.option("--after", metavar="ID", help="Those behind this one: the next page."),
+    output_option,
+)
+async def commands(api: Api, output: str, **chosen: Any) -> None:
+    """Show the commands: time, caller, command and outcome; the oldest first."""
+    api.need("account of who asked for what", in_its_log=False)
+    query = {name: str(value) for name, value in chosen.items() if value is not None}
+    if "since" in query:  # an earlier version of `serve` takes milliseconds alone
+        query["since"] = str(read_time_ms(query["since"]))
+    page = await api.get("/commands", **query)
+    if output != "table":
+        print_document(page, output)
+        return
+    heads = ("TIME", "WHO", "COMMAND", "CONNECTOR", "OUTCOME", "ID")
+    table(heads, map(_command_row, page["commands"]), spare=("ID", "WHO"))
+    say(count(len(page["commands"]), "command"))
+    if page["next"] is not None:
+        note(f"there are more: --after {page['next']}")
+
+
+def _command_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    reason = f": {row['reason']}" if row.get("reason") else ""
+    facts = row["principal"], row["command"], row["connector"] or "-"
+    return time_text(row["at_ms"]), *facts, f"{row['outcome']}{reason}", row["id"]

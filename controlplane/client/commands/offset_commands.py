@@ -1,0 +1,277 @@
+"""`offsets`: get, edit, alter, reset (KIP-875)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import click
+
+from controlplane.client.commands.batch import (
+    ConnectorResult,
+    confirm,
+    dry_run_option,
+    each,
+    yes_option,
+)
+from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.verbs import asks, changes, verb
+from controlplane.client.connectors.connector_files import document_in, read_text
+from controlplane.client.connectors.connector_summary import PAUSED, STOPPED, summary, target_state
+from controlplane.client.connectors.offset_lists import (
+    OffsetEntry,
+    alteration,
+    alteration_rows,
+    offsets_in,
+    rows,
+)
+from controlplane.client.connectors.selection import name_argument
+from controlplane.client.connectors.wait import STANDS, wait_for
+from controlplane.client.http.api import Api, ApiAnswer, connector
+from controlplane.client.http.request_errors import Declined
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.output import note, say
+from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.tables import table
+
+STOP_S = 60.0
+"""Longest time in seconds for tasks to stop before their offsets are altered."""
+
+stop_option = click.option(
+    "--stop", is_flag=True, help="Stop the connector before, and let it run again afterwards."
+)
+
+
+@asks("get", name_argument, output_option)
+async def get(api: Api, name: str, output: str) -> None:
+    """Show the offsets of a connector. `offsets alter -f` takes the JSON output."""
+    found = await present(api, name)
+    if output != "table":
+        print_document({"offsets": found}, output)
+    elif found:
+        table(("PARTITION", "OFFSET"), rows(found))
+    else:
+        say(f"{name} has no offsets")
+
+
+async def present(api: Api, name: str) -> list[OffsetEntry]:
+    """The offsets that a connector has now."""
+    return [
+        one
+        for one in offsets_in(await api.get(connector(name, "offsets")))
+        if one["offset"] is not None
+    ]
+
+
+# --- changing -----------------------------------------------------------------------------------
+
+
+@changes(
+    "alter",
+    name_argument,
+    click.option(
+        "-f",
+        "--file",
+        metavar="FILE",
+        help="File of offsets, as `offsets get -o json` prints them, or - for standard input.",
+        shell_complete=complete_files,
+    ),
+    click.option("--source-partition", metavar="JSON", help="One partition of a source,"),
+    click.option("--source-offset", metavar="JSON", help="and its offset; null takes it away."),
+    click.option("--kafka-topic", metavar="TOPIC", help="One topic of a sink,"),
+    click.option("--kafka-partition", type=int, metavar="N", help="its partition,"),
+    click.option("--kafka-offset", type=int, metavar="N", help="and its offset."),
+    stop_option,
+    dry_run_option,
+    output_option,
+)
+async def alter(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, name: str, file: str | None, output: str, *, stop: bool, dry_run: bool, **one: Any
+) -> None:
+    """Alter some offsets of a stopped connector; those that are not named stay."""
+    wanted = [_single(one)] if file is None else _of_file(file)
+
+    async def act(_: str) -> ConnectorResult:
+        return await _altered(api, name, wanted, stop=stop, dry_run=dry_run)
+
+    await each([name], act, output)
+
+
+def _single(told: dict[str, Any]) -> OffsetEntry:
+    """The one offset that flags tell, in the words of kcctl."""
+    source = told["source_partition"], told["source_offset"]
+    sink = told["kafka_topic"], told["kafka_partition"], told["kafka_offset"]
+    if None not in source and not any(one is not None for one in sink):
+        return {"partition": _json(source[0]), "offset": _json(source[1])}
+    if None not in sink and not any(one is not None for one in source):
+        topic, partition, offset = sink
+        return {
+            "partition": {"kafka_topic": topic, "kafka_partition": partition},
+            "offset": {"kafka_offset": offset},
+        }
+    raise click.UsageError(
+        "say -f FILE; or --source-partition and --source-offset; or --kafka-topic, "
+        "--kafka-partition and --kafka-offset"
+    )
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is no JSON ({error})") from None
+
+
+def _of_file(file: str) -> list[OffsetEntry]:
+    text = read_text(file, "offsets as `offsets get -o json` prints them")
+    try:
+        return offsets_in(document_in(text, Path(file).suffix))
+    except ValueError as error:
+        raise InputRefused(f"{file} holds no offsets: {error}") from None
+
+
+async def _altered(
+    api: Api, name: str, wanted: list[OffsetEntry], *, stop: bool, dry_run: bool
+) -> ConnectorResult:
+    def ask() -> Awaitable[ApiAnswer]:
+        path = connector(name, "offsets")
+        return api.send("PATCH", path, {"offsets": wanted}, dry_run=dry_run)
+
+    return await _modified(api, name, ask, "altered", stop=stop, dry_run=dry_run)
+
+
+@changes("reset", name_argument, stop_option, yes_option, dry_run_option, output_option)
+async def reset(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, name: str, output: str, *, stop: bool, yes: bool, dry_run: bool
+) -> None:
+    """Take all offsets of a stopped connector away: it begins anew."""
+    if not dry_run:
+        number = len(await present(api, name))
+        confirm(f"take away {count(number, 'offset')} of {name}?", yes=yes or not number)
+
+    def ask() -> Awaitable[ApiAnswer]:
+        return api.send("DELETE", connector(name, "offsets"), dry_run=dry_run)
+
+    async def act(_: str) -> ConnectorResult:
+        return await _modified(api, name, ask, "reset", stop=stop, dry_run=dry_run)
+
+    await each([name], act, output)
+
+
+async def _modified(  # noqa: PLR0913 - options, by name only
+    api: Api,
+    name: str,
+    ask: Callable[[], Awaitable[ApiAnswer]],
+    did: str,
+    *,
+    stop: bool,
+    dry_run: bool,
+) -> ConnectorResult:
+    if dry_run:
+        with _advising(name, "a dry run stops nothing, so" if stop else _SAY_STOP):
+            return ConnectorResult(name, did, plan=(await ask()).body)
+    async with stopped(api, name, stop=stop):
+        with nullcontext() if stop else _advising(name):
+            body = (await ask()).body
+    message = body.get("message", "") if isinstance(body, dict) else ""
+    return ConnectorResult(name, did, message, {"message": message})
+
+
+_NOT_STOPPED = "must be in the STOPPED state"
+"""Words with which every release refuses to touch the offsets of a connector that may run."""
+
+_SAY_STOP = "say --stop, or"
+
+
+@contextmanager
+def _advising(name: str, advice: str = _SAY_STOP) -> Iterator[None]:
+    """Say how it is done from here where a connector is not stopped: Connect names its endpoint."""
+    try:
+        yield
+    except Declined as refused:
+        if _NOT_STOPPED not in refused.message:
+            raise
+        raise Declined(_to_be_stopped(name, "not stopped", advice)) from None
+
+
+def _to_be_stopped(name: str, state: str, advice: str) -> str:
+    return (
+        f"{name} is {state}, and only a stopped connector's offsets can be changed: {advice} "
+        f"`controlplane stop {quote(name)}` first"
+    )
+
+
+@asynccontextmanager
+async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
+    """Within this the connector is stopped, if that is asked for; then it is as it was before."""
+    found = await summary(api, name) if stop else None
+    before = STOPPED if found is None else await target_state(api, found)
+    if before == STOPPED:
+        yield
+        return
+    await api.send("PUT", connector(name, "stop"))
+    if not api.server.ours:  # whose offsets are safe as soon as the stop is written
+        await wait_for(api, name, STANDS, STOP_S)
+    try:
+        yield
+    except click.ClickException:
+        note(f"{name} is stopped still: `controlplane resume {quote(name)}` lets it run again")
+        raise
+    await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
+
+
+# --- editing ------------------------------------------------------------------------------------
+
+
+@changes("edit", name_argument, stop_option, yes_option, dry_run_option)
+async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> None:
+    """Change offsets in $EDITOR: what becomes of each is shown, and done once you agree."""
+    before = await present(api, name)
+    if not stop:
+        await _check_stopped(api, name, before)
+    wanted = await _edited(before)
+    altered = alteration(before, wanted)
+    if not altered:
+        say(f"{name}: unchanged")
+        return
+    table(("PARTITION", "BEFORE", "AFTER"), alteration_rows(before, altered))
+    if not dry_run:
+        confirm(f"alter {count(len(altered), 'offset')} of {name}?", yes=yes)
+        if alteration(before, await present(api, name)):
+            raise Declined(f"the offsets of {name} have changed meanwhile: edit them once more")
+    (await _altered(api, name, altered, stop=stop, dry_run=dry_run)).say()
+
+
+async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None:
+    """Before anybody edits in vain: whether these offsets could be altered.
+
+    Raises:
+        Declined: the connector is not stopped.
+    """
+    if api.server.ours and before:
+        with _advising(name):
+            await api.send("PATCH", connector(name, "offsets"), {"offsets": before}, dry_run=True)
+        return
+    found = await summary(api, name)
+    if not api.server.ours and found is not None and found.state != STOPPED:
+        raise Declined(_to_be_stopped(name, found.state, _SAY_STOP))
+
+
+async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
+    """Let the user edit offsets; the editor opens again while the text is no list of offsets."""
+    text = json.dumps({"offsets": before}, indent=2, ensure_ascii=False) + "\n"
+    while True:
+        given = await asyncio.to_thread(click.edit, text, extension=".json", require_save=False)
+        text = given or ""
+        try:
+            return offsets_in(document_in(text))
+        except ValueError as error:
+            note(f"these are no offsets: {error}")
+            confirm("edit them again?", yes=False)
+
+
+offsets = verb("offsets", "Where connectors are.", "get", (get, edit, alter, reset))

@@ -1,0 +1,115 @@
+"""`patch`: some settings of connectors, the level of a logger."""
+
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
+from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
+from controlplane.client.commands.documents import output_option
+from controlplane.client.commands.verbs import changes
+from controlplane.client.connectors.selection import Selection, selected
+from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
+from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Declined, Unsupported
+
+Patch = dict[str, str | None]
+
+
+@changes(
+    "connector",
+    selected,
+    click.option("-s", "--set", "put", multiple=True, metavar="KEY=VALUE", help="Set this."),
+    click.option("-r", "--remove", multiple=True, metavar="KEY", help="Take this away."),
+    wait_options,
+    dry_run_option,
+    output_option,
+)
+async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    api: Api,
+    selection: Selection,
+    put: tuple[str, ...],
+    remove: tuple[str, ...],
+    wait_s: float | None,
+    output: str,
+    *,
+    dry_run: bool,
+) -> None:
+    """Change some settings of connectors, leave the others (KIP-477).
+
+    A release before 3.8 is sent the whole config instead, as it was read just before.
+    """
+    patch = _patch(put, remove)
+
+    async def act(name: str) -> ConnectorResult:
+        told = await _patched(api, name, patch, dry_run=dry_run)
+        if told.did != UNCHANGED:
+            await wait_for(api, name, RUNS, wait_s)
+        return told
+
+    await each(await selection.of(api), act, output)
+
+
+def _patch(put: tuple[str, ...], remove: tuple[str, ...]) -> Patch:
+    pairs = [one.partition("=") for one in put]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise click.UsageError(f"--set: {key!r} is no setting: write it like tasks.max=2")
+    if not put and not remove:
+        raise click.UsageError("nothing to change: say --set KEY=VALUE or --remove KEY")
+    return {key: value for key, _, value in pairs} | dict.fromkeys(remove)
+
+
+async def _patched(api: Api, name: str, patch: Patch, *, dry_run: bool) -> ConnectorResult:
+    path = connector(name, "config")
+    present = await api.find(path)
+    if present is None:
+        raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
+    merged = {key: value for key, value in {**present, **patch}.items() if value is not None}
+    changed = changes_of(present, merged)
+    if not changed:
+        return ConnectorResult(name, UNCHANGED)
+    body = await _sent(api, path, patch, merged, dry_run=dry_run)
+    words = "; ".join(in_words(changed))
+    return ConnectorResult(name, "updated", words, {"changes": changed}, body if dry_run else None)
+
+
+async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bool) -> Any:
+    if dry_run:
+        api.need("dry run")
+    try:
+        return (await api.send("PATCH", path, patch, dry_run=dry_run)).body
+    except Unsupported:
+        return (await api.send("PUT", path, merged, dry_run=dry_run)).body
+
+
+@changes(
+    "logger",
+    click.argument("logger"),
+    click.argument("level"),
+    click.option(
+        "--scope",
+        type=click.Choice(["worker", "cluster"]),
+        default="cluster",
+        show_default=True,
+        help="Workers whose level is set (KIP-976).",
+    ),
+    dry_run_option,
+    output_option,
+)
+async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, logger: str, level: str, scope: str, output: str, *, dry_run: bool
+) -> None:
+    """Set the level of a logger and of those beneath it."""
+
+    async def act(name: str) -> ConnectorResult:
+        path = f"/admin/loggers/{quote(name, safe='')}"
+        given = await api.send(
+            "PUT", path, {"level": level}, query={"scope": scope}, dry_run=dry_run
+        )
+        return ConnectorResult(
+            name, f"set to {level.upper()}", plan=given.body if dry_run else None
+        )
+
+    await each([logger], act, output)

@@ -1,0 +1,50 @@
+"""The verbs whose resources lie in several files: `get`, `patch`, `delete`, `plugins`."""
+
+from controlplane.client.commands import (
+    harvest_command,
+    lifecycle_commands,
+    list_commands,
+    offset_commands,
+    patch_commands,
+    topic_commands,
+)
+from controlplane.client.commands.verbs import again, verb
+
+get = verb(
+    "get",
+    "List what a cluster has, one line each.",
+    "connectors",
+    (
+        list_commands.connectors,
+        list_commands.plugins,
+        list_commands.loggers,
+        list_commands.info,
+        again(offset_commands.get, "offsets"),
+        again(topic_commands.get, "topics"),
+    ),
+)
+
+patch = verb(
+    "patch",
+    "Change a part of something.",
+    "connector",
+    (
+        patch_commands.patch_connector,
+        again(offset_commands.alter, "offsets"),
+        patch_commands.patch_logger,
+    ),
+)
+
+delete = verb(
+    "delete",
+    "Take something away.",
+    "connector",
+    (lifecycle_commands.delete_connector, again(offset_commands.reset, "offsets")),
+)
+
+plugins = verb(
+    "plugins",
+    "List the plugins of a cluster, or write a catalogue of them.",
+    "list",
+    (again(list_commands.plugins, "list"), harvest_command.harvest),
+)

@@ -1,0 +1,36 @@
+"""`topics`: which topics a connector has used (KIP-558)."""
+
+from controlplane.client.commands.batch import ConnectorResult, change, dry_run_option, each
+from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.verbs import asks, changes, verb
+from controlplane.client.connectors.selection import Selection, name_argument, selected
+from controlplane.client.http.api import Api, connector
+from controlplane.terminal.output import say
+
+
+@asks("get", name_argument, output_option)
+async def get(api: Api, name: str, output: str) -> None:
+    """The topics that a connector has used since they were last reset."""
+    told = await api.get(connector(name, "topics"))
+    found = sorted(told[name]["topics"])
+    if output != "table":
+        print_document(found, output)
+        return
+    for topic in found:
+        say(topic)
+    if not found:
+        say(f"{name} has used no topics")
+
+
+@changes("reset", selected, dry_run_option, output_option)
+async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -> None:
+    """Begin anew to note which topics connectors use."""
+
+    async def act(name: str) -> ConnectorResult:
+        path = connector(name, "topics", "reset")
+        return await change(api, "PUT", path, ConnectorResult(name, "reset"), dry_run=dry_run)
+
+    await each(await selection.of(api), act, output)
+
+
+topics = verb("topics", "Which topics connectors use.", "get", (get, reset))

@@ -1,0 +1,133 @@
+"""`watch`: changes as they happen, until Ctrl-C. Ours only.
+
+A connection that breaks is made again, and what has happened meanwhile is told: the server counts.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+
+import click
+import httpx
+
+from controlplane.client.commands.documents import json_line
+from controlplane.client.commands.verbs import asks_now
+from controlplane.client.connectors.selection import complete
+from controlplane.client.http.api import Api, check_name
+from controlplane.client.http.cluster_address import ClusterAccess
+from controlplane.client.http.request_errors import Unavailable
+from controlplane.core.moments import is_vector, time_text
+from controlplane.core.text import value_text
+from controlplane.core.views.diff import Aspect
+from controlplane.terminal.command_errors import flush, write
+from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.option_names import named_option
+from controlplane.terminal.output import note, say
+
+PAUSE_S = 1.0
+"""Before a connection that broke is made again."""
+
+
+class ServerSentEvent(NamedTuple):
+    """A server-sent event: its kind, what it tells, and where to go on from."""
+
+    kind: str = "message"
+    told: str = ""
+    place: str | None = None
+
+
+@asks_now(
+    "watch",
+    click.argument("name", required=False, callback=not_empty, shell_complete=complete),
+    named_option(
+        "--after",
+        "since",
+        former=("--since",),
+        metavar="ID",
+        callback=not_empty,
+        help="Start after the event with this `id`, or after a record: config@57. [default: now]",
+    ),
+    named_option(
+        "--limit",
+        "number",
+        former=("--count",),
+        type=click.IntRange(1),
+        metavar="N",
+        help="End after N changes. [default: never]",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="Lines for people, or one JSON document per line. [default: table]",
+    ),
+    need=ClusterAccess.FOLLOW,
+)
+async def watch(
+    api: Api, name: str | None, since: str | None, number: int | None, output: str
+) -> None:
+    """Follow changes as they happen, of one connector or of all."""
+    api.need("watch")
+    if name is not None:
+        check_name(name)
+    seen = 0
+    async for change in _changes(api, name, since):
+        write(json_line(change) + "\n") if output == "json" else _say(change)
+        flush()
+        seen += 1
+        if seen == number:
+            return
+
+
+async def _changes(api: Api, name: str | None, since: str | None) -> AsyncIterator[Any]:
+    """Changes, over as many connections as it takes."""
+    while True:
+        try:
+            async for event in _events(api, name, since):
+                since = event.place or since
+                told = json.loads(event.told) if event.told else {}
+                if event.kind == "change":
+                    yield told | {"id": since}
+                elif event.kind != "message":
+                    raise Unavailable(f"{api.name} tells no more: {told.get('message')}")
+        except httpx.TransportError as failure:
+            note(f"{api.name} is gone ({type(failure).__name__}): trying again")
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterator[ServerSentEvent]:
+    """The events of one connection."""
+    headers = {"accept": "text/event-stream"}
+    query = {"connector": name} if name else {}
+    if since is not None and is_vector(since):
+        headers["last-event-id"] = since
+    elif since is not None:
+        query["since"] = since
+    never = httpx.Timeout(None, connect=5.0)
+    asked = api.client.stream("GET", "/watch", params=query, headers=headers, timeout=never)
+    async with asked as answer:
+        if not answer.is_success:
+            await answer.aread()
+            api.given(answer, "GET /watch")
+        event = ServerSentEvent()
+        async for line in answer.aiter_lines():
+            if not line:
+                yield event
+                event = ServerSentEvent()
+            field, _, value = line.partition(": ")
+            if field in _FIELDS:
+                event = event._replace(**{_FIELDS[field]: value})
+
+
+_FIELDS = {"event": "kind", "data": "told", "id": "place"}
+"""Lines of an event, and what they tell."""
+
+
+def _say(change: Mapping[str, Any]) -> None:
+    """A change on one line. The server has hidden what is secret."""
+    aspect, record = Aspect(change["aspect"]), change["record"]
+    what = " ".join(filter(None, (aspect.value, value_text.item(aspect, change["item"]))))
+    became = value_text.change(aspect, change["item"], change["before"], change["after"])
+    say(f"{time_text(record['timestamp'])}  {change['connector']}: {what}: {became}")

@@ -1,0 +1,133 @@
+"""Selection of connectors: by name, by regular expression, by state, or all of them."""
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from controlplane.client.connectors.connector_summary import UNKNOWN, summaries
+from controlplane.client.http.api import Api
+from controlplane.client.http.cluster_address import ClusterAddress
+from controlplane.client.http.connection import connected
+from controlplane.client.http.request_errors import Declined
+from controlplane.core.records import State
+from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.option_names import Decorated
+
+
+class Selection:
+    """Connectors that the arguments select."""
+
+    def __init__(
+        self, names: tuple[str, ...], states: tuple[str, ...], *, pattern: bool = False
+    ) -> None:
+        self.names = names
+        self.states = {state.upper() for state in states}
+        self._patterns = [_compiled(name) for name in names] if pattern else None
+
+    @property
+    def is_open(self) -> bool:
+        """True if the names are known only after asking the cluster."""
+        return self._patterns is not None or bool(self.states) or not self.names
+
+    async def of(self, api: Api) -> list[str]:
+        """The connectors that are meant, by name; none, if none is in the state that is named.
+
+        Raises:
+            Declined: no connector has such a name.
+        """
+        if not self.is_open:
+            return list(dict.fromkeys(self.names))
+        found = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
+        if not found and self.names:
+            raise Declined(f"no connector of {api.name} is meant by that: see `controlplane get`")
+        if not self.states:
+            return found
+        known = {one.name: one for one in await summaries(api)}
+        return [name for name in found if name in known and known[name].states & self.states]
+
+    def _matches(self, name: str) -> bool:
+        if self._patterns is None:
+            return not self.names or name in self.names
+        return any(pattern.fullmatch(name) for pattern in self._patterns)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"{text!r} is no regular expression ({error})") from None
+
+
+def chosen(command: Decorated) -> Decorated:
+    """Add names, `-e` and `--state`; the command gets `selection`: without any of them, all."""
+    return _selecting(command, _OPTIONS)
+
+
+def selected(command: Decorated) -> Decorated:
+    """The same where something is to be done to them: all are meant only where `--all` says so."""
+    return _selecting(command, (*_OPTIONS, _ALL))
+
+
+def _selecting(command: Decorated, options: tuple[Callable[[Any], Any], ...]) -> Decorated:
+    @functools.wraps(command)
+    def with_selection(
+        names: tuple[str, ...],
+        states: tuple[str, ...],
+        *,
+        pattern: bool,
+        everything: bool | None = None,
+        **arguments: Any,
+    ) -> Any:
+        if everything is False and not (names or states):
+            raise click.UsageError("name a connector, or say --all or --state")
+        if everything and names:
+            raise click.UsageError("either names or --all: leave out one of them")
+        return command(selection=Selection(names, states, pattern=pattern), **arguments)
+
+    for option in reversed(options):
+        with_selection = option(with_selection)
+    return with_selection  # type: ignore[return-value]  # click's decorators change the type
+
+
+def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of connectors that begin so, for the shell. Whatever goes wrong, there are none."""
+    told = {field: ctx.params.get(field) for field in ClusterAddress._fields}
+    cluster = ClusterAddress(**{field: value for field, value in told.items() if value is not None})
+    with suppress(Exception):  # a shell that completes has nowhere to say why it cannot
+        names = asyncio.run(_names(cluster))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return []
+
+
+async def _names(cluster: ClusterAddress) -> list[str]:
+    async with connected(cluster) as api:
+        return sorted(await api.get("/connectors"))
+
+
+def name_argument(command: Decorated) -> Decorated:
+    """Add the name of one connector; the command gets `name`."""
+    return click.argument("name", callback=not_empty, shell_complete=complete)(command)
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument(
+        "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
+    ),
+    click.option("-e", "--reg-exp", "pattern", is_flag=True, help="NAMEs are regular expressions."),
+    click.option(
+        "--state",
+        "states",
+        type=click.Choice([*(state.value for state in State), UNKNOWN], case_sensitive=False),
+        metavar="STATE",
+        multiple=True,
+        help="Select connectors in this state (FAILED), or with a task in it. May be repeated.",
+    ),
+)
+
+_ALL = click.option("--all", "everything", is_flag=True, help="Every connector there is.")

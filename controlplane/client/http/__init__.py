@@ -1,0 +1,1 @@
+"""HTTP requests to a worker, or to a log that this process serves."""

@@ -1,0 +1,126 @@
+"""Admission of commands: their limits, their order per connector, and what they may share.
+
+A flood of commands must not exhaust memory, the command topic or the log. Commands of one connector
+run one after the other; commands of different connectors run side by side.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+
+class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of a controller (`controller.`)."""
+
+    commands_waiting: int = 10_000
+    """Commands that run or wait, some 2 kB each. Further ones are refused with `TooMany`."""
+
+    write_patience_ms: int = 30_000
+    """Longest time for retries of one step while the log is unavailable: as long as a worker waits
+    for a write to its config topic (`KafkaConfigBackingStore#READ_WRITE_TOTAL_TIMEOUT_MS`)."""
+
+    retry_first_ms: int = 50
+    """Pause before the first retry; it doubles with each retry."""
+
+    retry_last_ms: int = 2_000
+    """Longest pause between two retries."""
+
+    request_timeout_ms: int = 90_000
+    """Longest time for which a caller waits; the command goes on (`RestServer`'s timeout)."""
+
+    refusal_max_bytes: int = 16_384
+    """Size of a refused command's record; a larger one is kept as an excerpt. With 600 a minute
+    that is 10 MB a minute at most."""
+
+    refusals_per_minute: int = 600
+    """Refused commands that the command topic records per minute; the others are only logged."""
+
+
+class TooMany(Exception):
+    """The number of waiting commands has reached its limit; the caller should try again later."""
+
+
+class ConnectorLocks:
+    """Fair locks by connector name; a lock exists only while a command holds or awaits it."""
+
+    def __init__(self, waiting: int) -> None:
+        self._room = waiting
+        """Number of further commands that may enter."""
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """Hold the lock of a connector; commands get it in the order of their arrival.
+
+        Raises:
+            TooMany: the number of waiting commands has reached its limit.
+        """
+        if not self._room:
+            waiting = self._users.total()
+            raise TooMany(f"{waiting} commands are waiting already: try again later")
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._room -= 1
+        self._users[name] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._room += 1
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name], self._locks[name]
+
+
+class RefusalQuota:
+    """Token bucket for records of refused commands: it holds the tokens of one minute."""
+
+    def __init__(self, per_minute: int, now_ms: int) -> None:
+        self._per_ms = per_minute / 60_000
+        self._most = float(per_minute)
+        self._left = self._most
+        self._at_ms = now_ms
+
+    def admits(self, now_ms: int) -> bool:
+        """Take a token; False if there is none, and the refusal is not recorded."""
+        gained = max(0, now_ms - self._at_ms) * self._per_ms
+        self._left, self._at_ms = min(self._most, self._left + gained), now_ms
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class SharedAction:
+    """An action that concurrent callers share: one run serves all who called before it began.
+
+    A run that began before a call is too old for that caller, who waits for the next run. A caller
+    that is cancelled does not cancel the run.
+    """
+
+    def __init__(self, act: Callable[[], Awaitable[None]]) -> None:
+        self._act = act
+        self._now: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def __call__(self) -> None:
+        """Wait for a run that begins after this call; raises what that run raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._now))
+            self._next.add_done_callback(_retrieve_exception)
+        await asyncio.shield(self._next)
+
+    async def _after(self, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            await asyncio.wait([previous])
+        self._now, self._next = self._next, None
+        await self._act()
+
+
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
+    """Mark the exception as retrieved: asyncio logs one that no caller is left to receive."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,117 @@
+"""Deciding with the world's help: what `decide` asks is answered here, until it has a plan."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import msgspec
+
+from controlplane.controller.external import ExternalActions
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    ResetOffsets,
+    RestoreConnector,
+    size_of,
+)
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.decide.assumptions import hook_assumption
+from controlplane.core.decide.outcome_details import answered
+from controlplane.core.plan import (
+    AskGroup,
+    AskHook,
+    HookOutcome,
+    HookSuccess,
+    Plan,
+    Reason,
+    Rejected,
+)
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.event_loop import apart
+
+
+def _parts(state: ClusterState, command: AnyCommand) -> int:
+    """Number of config keys and the like that a command brings or meets at its connector."""
+    present = state.config.connectors.get(getattr(command, "connector", ""), ())
+    return size_of(command) + len(present)
+
+
+def _offsets(state: ClusterState, command: AnyCommand) -> int:
+    """Number of offsets that a decision looks at, beside those that the command brings."""
+    if not isinstance(command, AlterOffsets | ResetOffsets | RestoreConnector):
+        return 0
+    return sum(len(topic.values) for topic in state.offsets.values())
+
+
+class Decider:
+    """Decides as one worker. Hooks that are code of others are called in threads of their own."""
+
+    def __init__(self, context: Context, outside: ExternalActions, hooks_at_once: int = 8) -> None:
+        self.context = context
+        self._outside = outside
+        # Not the event loop's own threads: a slow hook must not keep others from the log.
+        self._threads = ThreadPoolExecutor(hooks_at_once, thread_name_prefix="alter offsets")
+
+    def close(self) -> None:
+        """Ask no hook any more. One that is being asked is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def decided(
+        self, state: ClusterState, command: AnyCommand, *, believe_hooks: bool = False
+    ) -> Plan | Rejected:
+        """Decide a command for the state's release, and answer every question of the decision.
+
+        `believe_hooks`: one that runs somebody's code is not called; the plan says so. Cancelling
+        this has no consequence but what a hook may have done.
+        """
+        context = self._as(state.profile)
+        believed: list[AskHook] = []
+        while True:
+            deciding = partial(decide, state, command, context)
+            parts = _parts(state, command) + _offsets(state, command)
+            decision = await apart(deciding, parts)
+            match decision:
+                case Plan() if believed:
+                    assumed = dict.fromkeys((*decision.assumed, *map(hook_assumption, believed)))
+                    return msgspec.structs.replace(decision, assumed=tuple(assumed))
+                case Plan() | Rejected():
+                    return decision
+                case AskHook():
+                    if believe_hooks and context.plugins.may_block(decision.connector_class):
+                        believed.append(decision)
+                        outcome: HookOutcome = HookSuccess(definite=False)
+                    else:
+                        outcome = await self._hook(decision)
+                    hooks = (*context.hooks, outcome)
+                    context = msgspec.structs.replace(context, hooks=hooks)
+                case AskGroup():
+                    try:
+                        group = await self._outside.group_offsets(decision.group)
+                    except Exception as failure:  # noqa: BLE001 - it may fail in any way
+                        return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
+                    context = msgspec.structs.replace(context, group=group)
+
+    async def answered(self, state: ClusterState, command: AnyCommand, plan: Plan) -> Plan:
+        """The plan with an outcome that holds all of its answer."""
+        completing = partial(answered, state, command, plan, self.context.plugins)
+        return await apart(completing, _parts(state, command))
+
+    def _as(self, profile: Profile) -> Context:
+        """The context of the same worker in another release."""
+        context = self.context
+        if profile.release == context.profile.release:
+            return context
+        return msgspec.structs.replace(context, profile=profile)
+
+    async def _hook(self, question: AskHook) -> HookOutcome:
+        plugins, named = self.context.plugins, question.connector_class
+        hook = plugins.hook(named)
+        if hook is None:
+            return HookSuccess(definite=False)
+        if not plugins.may_block(named):
+            asking = partial(hook, question.config, question.offsets)
+            return await apart(asking, len(question.config) + len(question.offsets))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, hook, question.config, question.offsets)

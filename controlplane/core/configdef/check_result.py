@@ -1,0 +1,31 @@
+"""Results of checking a config, key by key. Values are shared between checks: never change them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from controlplane.core.configdef.value_parser import ConfigValue
+
+
+class KeyCheck(NamedTuple):
+    """Result for one key."""
+
+    name: str
+    value: ConfigValue = None
+    errors: tuple[str, ...] = ()
+    recommended: Sequence[str] = ()
+    visible: bool = True
+
+
+KeyChecks = dict[str, KeyCheck]
+"""Results by key. Most are shared: for an absent key the definition computes the result once."""
+
+
+def blame(findings: KeyChecks, name: str, *errors: str) -> None:
+    """Add errors to a key."""
+    found = findings.get(name) or KeyCheck(name)
+    findings[name] = found._replace(errors=found.errors + errors)
+
+
+def tell(findings: KeyChecks, name: str, **facts: Any) -> None:
+    """Replace fields in the result of a key that is present."""
+    findings[name] = findings[name]._replace(**facts)

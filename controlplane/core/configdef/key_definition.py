@@ -1,0 +1,115 @@
+"""Definition of one config key of a connector or another plugin (`ConfigDef`)."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from controlplane.core.configdef.release_spans import EarlierFields, ReleaseSpan, as_of
+from controlplane.core.releases.profiles import Profile
+
+Type = Literal["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
+Importance = Literal["HIGH", "MEDIUM", "LOW"]
+Width = Literal["NONE", "SHORT", "MEDIUM", "LONG"]
+
+
+class _EarlierKey(EarlierFields, frozen=True, kw_only=True):
+    """Earlier fields of a key, named as in `ConfigKey`."""
+
+    type: Type | msgspec.UnsetType = msgspec.UNSET
+    required: bool | msgspec.UnsetType = msgspec.UNSET
+    default: str | msgspec.UnsetType | None = msgspec.UNSET
+    valid: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    importance: Importance | msgspec.UnsetType = msgspec.UNSET
+    group: str | msgspec.UnsetType | None = msgspec.UNSET
+    order: int | msgspec.UnsetType = msgspec.UNSET
+    width: Width | msgspec.UnsetType = msgspec.UNSET
+    display_name: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class ConfigKey(ReleaseSpan, frozen=True, kw_only=True):
+    """Type, default, valid values and documentation of a config key.
+
+    A required key has no default; the default of another key may be null. `valid` lists the valid
+    values in the words of Kafka's documentation, see `validators`.
+    """
+
+    name: str
+    type: Type
+    required: bool = False
+    default: str | None = None
+    valid: tuple[str, ...] = ()
+    importance: Importance = "MEDIUM"
+    documentation: str = ""
+    group: str | None = None
+    order: int = -1
+    """Place within the group, from 1; -1: unknown."""
+    width: Width = "NONE"
+    display_name: str = ""
+    dependents: tuple[str, ...] = ()
+    """Keys that are checked after this one."""
+    before: tuple[_EarlierKey, ...] = ()
+    prefix: str = ""
+    """Prefix before its own name, if the key is embedded in another definition."""
+
+    @property
+    def all_valid(self) -> tuple[str, ...]:
+        """Words for valid values, including those of earlier releases."""
+        past = (change.valid for change in self.before)
+        told = (words for words in past if not isinstance(words, msgspec.UnsetType))
+        return (*self.valid, *(one for words in told for one in words))
+
+    @property
+    def own_name(self) -> str:
+        """Name of the key in its own definition."""
+        return self.name.removeprefix(self.prefix)
+
+    def embedded(self, prefix: str, group: str, order: int) -> "ConfigKey":
+        """This key as part of another definition."""
+        return msgspec.structs.replace(
+            self,
+            name=prefix + self.name,
+            prefix=prefix,
+            group=group if self.group is None else f"{group}: {self.group}",
+            order=order,
+            dependents=tuple(prefix + name for name in self.dependents),
+        )
+
+    def as_of(self, profile: Profile) -> "ConfigKey | None":
+        """This key in the profile's release; None if the release lacks it."""
+        return as_of(self, self.before, profile)
+
+
+def keys_as_of(rows: Iterable[ConfigKey], profile: Profile) -> tuple[ConfigKey, ...]:
+    """The definition in the profile's release."""
+    return tuple(key for row in rows if (key := row.as_of(profile)) is not None)
+
+
+class WrittenKey(ConfigKey, frozen=True, kw_only=True):
+    """A key as written in a catalogue file, also in the form of Connect's own REST API."""
+
+    default_value: str | None = None
+    order_in_group: int | None = None
+    at_least: float | None = None
+    """Shorthand for `valid: ["[N,...]"]`."""
+
+    def plain(self) -> ConfigKey:
+        """Return the key as a structure with one name per field."""
+        least = () if self.at_least is None else (f"[{self.at_least:g},...]",)
+        return ConfigKey(
+            since=self.since,
+            until=self.until,
+            name=self.name,
+            type=self.type,
+            required=self.required,
+            default=self.default if self.default is not None else self.default_value,
+            valid=least + self.valid,
+            importance=self.importance,
+            documentation=self.documentation,
+            group=self.group,
+            order=self.order if self.order_in_group is None else self.order_in_group,
+            width=self.width,
+            display_name=self.display_name or self.name,
+            dependents=self.dependents,
+            before=self.before,
+        )

@@ -1,0 +1,142 @@
+"""Errors in a regular expression, worded like `java.util.regex.Pattern` of Java 17.
+
+Detects only errors that Java surely reports: unclosed or unopened groups and character classes,
+quantifiers with nothing to repeat, a backslash at the end. Other invalid patterns are accepted. No
+pattern that Java accepts is refused.
+"""
+
+import math
+import re
+
+from controlplane.core.java import java_library
+
+
+def pattern_error(pattern: str) -> str | None:
+    """The text of the `PatternSyntaxException`; None if no error is found."""
+    scan = _Scan(pattern)
+    found = scan.error()
+    if found is None:
+        return None
+    what, at = found
+    lines = [what if at is None else f"{what} near index {at}", pattern]
+    # Java counts the index in code points and the length of the pattern in UTF-16 units.
+    if at is not None and at < java_library.length(pattern):
+        lines.append(" " * at + "^")
+    return "\n".join(lines)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """`Pattern.matches`, for patterns that mean the same in Python; others match nothing.
+
+    A pattern with too many possible matches never matches: clients choose both pattern and text.
+    """
+    if _ways(pattern, len(text)) > WAYS_MAX:
+        return False
+    try:
+        return re.fullmatch(pattern, text) is not None
+    except re.error:
+        return False
+
+
+WAYS_MAX = 1_000_000
+"""Limit of the ways to match a text: some 0.1 s."""
+
+_ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]|\(\?", re.DOTALL)
+"""Escapes, character classes and starts of special groups; they contain no quantifier."""
+_QUANTIFIER = re.compile(r"[*+?{]+")
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+
+
+def _ways(pattern: str, length: int) -> float:
+    """Upper bound of the ways in which a pattern can match a text of this length."""
+    bare = _ATOM.sub("x", pattern)
+    if _REPEATED_GROUP.search(bare):
+        return math.inf
+    quantifiers = min(len(_QUANTIFIER.findall(bare)), _QUANTIFIERS_MAX)
+    return math.pow(length + 1, quantifiers) * (bare.count("|") + 1)
+
+
+_QUANTIFIERS_MAX = 20
+"""More quantifiers exceed the limit for any text that is not empty."""
+
+
+class _Scan:
+    """Scanner of a pattern's structure."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._groups = 0
+        self._repeatable = False
+
+    def error(self) -> tuple[str, int | None] | None:
+        """The error and the index that Java reports; None: no error."""
+        while self._at < len(self._pattern):
+            found = self._step(self._pattern[self._at])
+            if found is not None:
+                return found
+        return ("Unclosed group", len(self._pattern)) if self._groups else None
+
+    def _step(self, unit: str) -> tuple[str, int | None] | None:
+        start = self._at
+        self._at += 1
+        match unit:
+            case "\\":
+                return self._escape(start)
+            case "[":
+                return self._class()
+            case "(":
+                self._groups += 1
+                self._skip_group_kind()
+                self._repeatable = False
+            case ")":
+                if not self._groups:
+                    return "Unmatched closing ')'", start - 1 if start else None
+                self._groups -= 1
+                self._repeatable = True
+            case "|":
+                self._repeatable = False
+            case "*" | "+" | "?":
+                if not self._repeatable:
+                    return f"Dangling meta character '{unit}'", start
+                # A further one makes it lazy or possessive; after that nothing is left to repeat.
+                self._at += self._pattern[self._at : self._at + 1] in {"?", "+"}
+                self._repeatable = False
+            case _:
+                self._repeatable = True
+        return None
+
+    def _escape(self, start: int) -> tuple[str, int | None] | None:
+        if self._at == len(self._pattern):
+            return "Unexpected internal error", start + 1
+        quoted = self._pattern[self._at] == "Q"
+        end = self._pattern.find("\\E", self._at) if quoted else self._at - 1
+        self._at = len(self._pattern) if end < 0 else end + 2
+        self._repeatable = True
+        return None
+
+    def _skip_group_kind(self) -> None:
+        """Skip the characters between `(?` and the group's own pattern: they are no quantifier."""
+        kind = re.compile(r"\?(?:<[=!]|<\w+>|[=!>:]|[-a-zA-Z]*[:)]?)").match(
+            self._pattern, self._at
+        )
+        if kind is not None:
+            self._groups -= kind[0].endswith(")")
+            self._at = kind.end()
+
+    def _class(self) -> tuple[str, int | None] | None:
+        """Skip to the bracket that closes a character class; classes nest."""
+        depth, first = 1, True
+        while depth and self._at < len(self._pattern):
+            unit = self._pattern[self._at]
+            self._at += 2 if unit == "\\" else 1
+            if unit == "[":
+                depth, first = depth + 1, True
+                continue
+            if unit == "]" and not first:
+                depth -= 1
+            first = unit == "^" and first
+        if depth:
+            return "Unclosed character class", len(self._pattern) - 1
+        self._repeatable = True
+        return None

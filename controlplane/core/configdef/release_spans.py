@@ -1,0 +1,48 @@
+"""Rows of a catalogue that hold for some releases, with their earlier contents.
+
+A row describes the newest release that it holds for. `before` goes back in time from there: each
+entry gives the fields until a release, on top of the entries before it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from controlplane.core.releases.profiles import Profile
+
+
+class ReleaseSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that holds from `since` on and before `until`."""
+
+    since: str | None = None
+    until: str | None = None
+
+
+class EarlierFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields that a row had in all releases older than `until`."""
+
+    until: str
+
+
+_Row = TypeVar("_Row", bound=ReleaseSpan)
+
+
+def as_of(row: _Row, before: Sequence[EarlierFields], profile: Profile) -> _Row | None:
+    """The row in the profile's release; None if the release lacks it."""
+    if not profile.within(row.since, row.until):
+        return None
+    fields: dict[str, Any] = {}
+    for change in before:
+        if profile.within(None, change.until):
+            fields |= _fields(change)
+    return msgspec.structs.replace(row, **fields) if fields else row
+
+
+def _fields(change: EarlierFields) -> dict[str, Any]:
+    told = msgspec.structs.asdict(change)
+    return {
+        name: value
+        for name, value in told.items()
+        if name != "until" and not isinstance(value, msgspec.UnsetType)
+    }

@@ -1,0 +1,333 @@
+"""Kafka's validators of config values, found by the words that they print.
+
+A definition lists its validators in the words of "Valid Values" in Kafka's documentation:
+`[1,...]`, `[none, all]`, `non-empty string`. All of them must accept a value. `_WORDS` maps every
+such text to its Java class. Where a class does not print enough to be recognised, the words are
+ours.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from controlplane.core.configdef.regex_errors import pattern_error
+from controlplane.core.configdef.value_parser import ConfigValue, Defect, InvalidValue, JavaClass
+from controlplane.core.java.json_values import value_text
+
+_FindFault = Callable[[Any], str | None]
+"""Returns the error of a value; None: valid."""
+_Validator = Callable[[str, Any], None]
+"""Takes a key's name and its value. Raises `InvalidValue`."""
+
+
+class UnknownWords(ValueError):
+    """No validator prints these words; the message repeats them."""
+
+
+def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
+    """Run the validators in order; the first error counts.
+
+    Raises:
+        InvalidValue: a validator refuses the value.
+        UnknownWords: there is no such validator.
+    """
+    for one in words:
+        validator(one)(name, value)
+
+
+@cache
+def validator(words: str) -> _Validator:
+    """The validator that prints these words.
+
+    Raises:
+        UnknownWords: there is none.
+    """
+    for pattern, make in _WORDS.items():
+        match = re.fullmatch(pattern, words, re.DOTALL)
+        if match is not None:
+            return make(*match.groups())
+    raise UnknownWords(words)
+
+
+def _saying(why: _FindFault) -> _Validator:
+    """Validator whose message has the value and the error, as most of Kafka's."""
+
+    def check(name: str, value: Any) -> None:
+        wrong = why(value)
+        if wrong is not None:
+            raise InvalidValue.value(name, value, wrong)
+
+    return check
+
+
+# --- numbers and texts --------------------------------------------------------------------------
+
+
+def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
+    def why(value: Any) -> str | None:
+        if value is None:
+            return None if or_null else "Value must be non-null"
+        if value < float(least):
+            return f"Value must be at least {least}"
+        if most is not None and value > float(most):
+            return f"Value must be no more than {most}"
+        return None
+
+    return _saying(why)
+
+
+def _one_of(options: str) -> _Validator:
+    allowed = options.split(", ")
+
+    def check(name: str, value: Any) -> None:
+        for one in value if isinstance(value, list) else [value]:
+            if one not in allowed:
+                raise InvalidValue.value(name, one, f"String must be one of: {options}")
+
+    return check
+
+
+def _one_of_any_case(options: str) -> _Validator:
+    allowed = options.split(", ")
+    wrong = f"String must be one of (case insensitive): {options}"
+    return _saying(lambda text: None if text and text.upper() in allowed else wrong)
+
+
+def _non_null() -> _Validator:
+    return _saying(lambda value: "entry must be non null" if value is None else None)
+
+
+def _non_empty() -> _Validator:
+    return _saying(lambda text: "String must be non-empty" if text == "" else None)
+
+
+def _without_controls() -> _Validator:
+    def why(text: str | None) -> str | None:
+        if text is None:
+            return None
+        if not text:
+            return "String may not be empty"
+        codes = [str(ord(char)) for char in text if ord(char) in _CONTROLS]
+        told = "String may not contain control sequences but had the following ASCII chars: "
+        return told + ", ".join(codes) if codes else None
+
+    return _saying(why)
+
+
+_CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
+"""Characters for which Character.isISOControl is true."""
+
+
+def _regex() -> _Validator:
+    def why(pattern: str | None) -> str | None:
+        wrong = _NO_PATTERN if pattern is None else pattern_error(pattern)
+        return None if wrong is None else f"Invalid regex: {wrong}"
+
+    return _saying(why)
+
+
+_NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
+"""Java 17's message for null, which Kafka passes on."""
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _unique(_what: str) -> _Validator:
+    def why(values: list[str]) -> str | None:
+        return "Duplicate alias provided." if len(values) > len(set(values)) else None
+
+    return _saying(why)
+
+
+def _non_empty_list() -> _Validator:
+    return _saying(lambda values: None if values else "Empty list")
+
+
+def _distinct(options: str | None, at_least_one: str | None, or_null: str | None) -> _Validator:
+    one_of = None if options is None else _one_of(options)
+
+    def check(name: str, values: list[str] | None) -> None:
+        if values is None:
+            if or_null:
+                return
+            raise InvalidValue(f"Configuration '{name}' values must not be null.")
+        if at_least_one and not values:
+            include = "any non-empty value" if options is None else f"[{options}]"
+            raise InvalidValue(
+                f"Configuration '{name}' must not be empty. Valid values include: {include}"
+            )
+        if len(values) > len(set(values)):
+            raise InvalidValue(f"Configuration '{name}' values must not be duplicated.")
+        if "" in values:
+            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        if one_of is not None:
+            one_of(name, values)
+
+    return check
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+
+def _subclass(kind: str) -> _Validator:
+    def check(_name: str, value: JavaClass | None) -> None:
+        if value is not None:
+            check_class(value, kind)
+
+    return check
+
+
+def check_class(value: JavaClass, interface: str) -> None:
+    """Check that a class can be used as an interface (`Utils.ensureConcreteSubclass`).
+
+    Raises:
+        InvalidValue: it surely cannot.
+    """
+    if value.kinds and KINDS[interface] not in value.kinds:
+        raise InvalidValue(f"Class {value} does not implement the {interface} interface")
+    if is_abstract(value):
+        raise InvalidValue(f"This class {abstract(value)}")
+
+
+def is_abstract(value: JavaClass) -> bool:
+    """True for an abstract class, or a class whose plugins are nested in it."""
+    return value.defect == "abstract" or bool(value.nested)
+
+
+def abstract(value: JavaClass) -> str:
+    """Error for an abstract class; names the nested classes that can be used."""
+    told = "is abstract and cannot be created."
+    return f"{told} Did you mean {', '.join(value.nested)}?" if value.nested else told
+
+
+KINDS = {
+    "Converter": "converter",
+    "HeaderConverter": "header_converter",
+    "Transformation": "transformation",
+    "Predicate": "predicate",
+}
+"""Kind of plugin by the Java interface that a config key requires."""
+
+
+def _instantiable() -> _Validator:
+    def check(name: str, value: JavaClass | None) -> None:
+        told = None if value is None else _UNMADE.get(value.defect)
+        if value is not None and told is not None:
+            raise InvalidValue.value(name, value.name, told.format(value.name))
+
+    return check
+
+
+_UNMADE: Mapping[Defect | None, str] = {
+    "no suitable constructor": (
+        "Could not find a public no-argument constructor for class: {}.<init>()"
+    ),
+    "private constructor": (
+        "Could not find a public no-argument constructor for class: class "
+        "org.apache.kafka.connect.util.InstantiableClassValidator cannot access a member of class "
+        '{} with modifiers "private"'
+    ),
+    "constructor throws": "Could not instantiate class",
+}
+
+
+def _anything() -> _Validator:
+    return lambda _name, _value: None
+
+
+# --- of single transformations ------------------------------------------------------------------
+
+
+def _renames() -> _Validator:
+    def check(_name: str, mappings: list[str] | None) -> None:
+        if mappings is None:  # Kafka fails with a NullPointerException
+            raise InvalidValue.value("renames", mappings, "Invalid rename mapping: null")
+        for mapping in mappings:
+            if len(_parts(mapping)) != 2:
+                raise InvalidValue.value("renames", mappings, f"Invalid rename mapping: {mapping}")
+
+    return check
+
+
+def _casting_spec() -> _Validator:
+    def check(_name: str, mappings: list[str] | None) -> None:
+        if not mappings:
+            raise InvalidValue("Must specify at least one field to cast.")
+        for mapping in mappings:
+            parts = _parts(mapping)
+            if len(parts) > 2:
+                raise InvalidValue.value("renames", mappings, f"Invalid rename mapping: {mapping}")
+            _check_cast(parts[-1].strip())
+        if len(mappings) > 1 and any(len(_parts(mapping)) == 1 for mapping in mappings):
+            raise InvalidValue(
+                "Cast transformations that specify a type to cast the entire value to may only "
+                "specify a single cast in their spec"
+            )
+
+    return check
+
+
+def _check_cast(target: str) -> None:
+    name = target.upper()
+    if name not in {*_CAST_TO, *_NOT_CAST_TO}:
+        missing = f"No enum constant org.apache.kafka.connect.data.Schema.Type.{name}"
+        raise InvalidValue(
+            f"Invalid value java.lang.IllegalArgumentException: {missing} for configuration "
+            f"Invalid type found in casting spec: {target}"
+        )
+    if name in _NOT_CAST_TO:
+        raise InvalidValue(
+            f"Cast transformation does not support casting to {name}; "
+            f"supported types are {value_text(list(_CAST_TO))}"
+        )
+
+
+_CAST_TO = ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "BOOLEAN", "STRING")
+_NOT_CAST_TO = ("BYTES", "ARRAY", "MAP", "STRUCT")
+
+
+def _parts(mapping: str) -> list[str]:
+    """`String.split(":")`, which drops empty parts at the end."""
+    parts = mapping.split(":")
+    while len(parts) > 1 and not parts[-1]:
+        del parts[-1]
+    return parts
+
+
+_NUMBER = r"(-?[\d.]+)"
+
+_WORDS: Mapping[str, Callable[..., _Validator]] = {
+    # ConfigDef.Range; with `or null` a lambda around it
+    rf"\[{_NUMBER},\.\.\.(?:,{_NUMBER})?\]( or null)?": _range,
+    # ConfigDef.CaseInsensitiveValidString
+    r"\(case insensitive\) \[(.*)\]": _one_of_any_case,
+    # ConfigDef.ValidString; of a list, ConfigDef.ValidList up to 4.1
+    r"\[(.*)\]": _one_of,
+    # ConfigDef.ValidList from 4.2 on
+    r"distinct values(?: of \[(.*)\])?(, at least one)?(, or null)?": _distinct,
+    # ConfigDef.NonNullValidator
+    r"non-null string": _non_null,
+    # ConfigDef.NonEmptyString
+    r"non-empty string": _non_empty,
+    # ConfigDef.NonEmptyStringWithoutControlChars
+    r"non-empty string without ISO control characters": _without_controls,
+    # transforms.util.RegexValidator
+    r"valid regex": _regex,
+    # transforms.util.NonEmptyListValidator
+    r"non-empty list": _non_empty_list,
+    # ConnectorConfig, SourceConnectorConfig
+    r"unique (transformation aliases|predicate aliases|topic creation groups)": _unique,
+    # util.ConcreteSubClassValidator
+    r"A concrete subclass of org\.apache\.kafka\.connect\.storage\.(Converter|HeaderConverter)": (
+        _subclass
+    ),
+    # util.InstantiableClassValidator
+    r"A class with a public, no-argument constructor": _instantiable,
+    # ConnectorConfig.PluginVersionValidator
+    r"plugin version": _anything,
+    # transforms.ReplaceField and transforms.Cast print the same words
+    r"rename mappings": _renames,
+    r"casting spec": _casting_spec,
+}

@@ -1,0 +1,118 @@
+"""Decides the creation of a connector with initial offsets (KIP-995).
+
+An earlier connector of that name may have left offsets: deleting a connector keeps them. So the
+plan removes those first, then writes the requested ones, and writes the connector config last. No
+task starts before the config is there.
+
+A crash in between may lose the earlier connector's offsets. It never leaves a mixture of both
+positions, neither to this connector nor to the next of that name. A creation that is taken back
+leaves the old offsets or none.
+"""
+
+import msgspec
+
+from controlplane.core.commands import CreateConnector
+from controlplane.core.context import Context
+from controlplane.core.decide import connectors
+from controlplane.core.decide.offsets import NOTHING_GIVEN, hooked, requested_of, store_of
+from controlplane.core.plan import (
+    AskGroup,
+    AskHook,
+    Decision,
+    HookSuccess,
+    Offsets,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+    Step,
+)
+from controlplane.core.records import Properties
+from controlplane.core.state import ClusterState
+
+COMMIT_POINT = "create"
+
+
+def create(state: ClusterState, command: CreateConnector, context: Context) -> Decision:
+    """Create a connector; without initial offsets as `connectors.create` does."""
+    if command.initial_offsets is None:
+        return connectors.create(state, command, context)
+    config = connectors.config_to_create(state, command, context)
+    if isinstance(config, Rejected):
+        return config
+    if not command.initial_offsets:
+        return Rejected(Reason.INVALID, NOTHING_GIVEN)
+    store = store_of(state, command.connector, config, context)
+    if isinstance(store, Rejected):
+        return store
+    requested = requested_of(store, command.connector, command.initial_offsets)
+    if isinstance(requested, Rejected):
+        return _failed(_VALIDATE, command, requested)
+    known = store.known()
+    if isinstance(known, Rejected | AskGroup):
+        return known
+    done = _hooked_twice(command, config, (known, requested), context)
+    if not isinstance(done, HookSuccess):
+        return done
+    steps = (
+        *store.fence(),
+        *_described(_WIPE, command, store.start_over(known)),
+        *_described(_SET, command, store.start_at(requested)),
+        *_creation(state, command, config, context),
+    )
+    return Plan(steps, _outcome(done), COMMIT_POINT)
+
+
+def _hooked_twice(
+    command: CreateConnector,
+    config: Properties,
+    offsets: tuple[Offsets, Offsets],
+    context: Context,
+) -> HookSuccess | AskHook | Rejected:
+    """Call the hook twice: for the offsets to remove, then for those to set."""
+    name, (known, requested) = command.connector, offsets
+    wiped = hooked(context, 0, AskHook(name, config, known))
+    if isinstance(wiped, Rejected):
+        return _failed(_WIPE, command, wiped)
+    if isinstance(wiped, AskHook):
+        return wiped
+    written = hooked(context, 1, AskHook(name, config, requested))
+    if isinstance(written, Rejected):
+        return _failed(_SET, command, written)
+    return written
+
+
+_VALIDATE = "validate the initial offsets of connector {}"
+_WIPE = "wipe the existing offsets of connector {}"
+_SET = "set the initial offsets of connector {}"
+"""Descriptions of the steps, for the error that names the step that failed."""
+
+
+def _failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
+    text = f"Failed to {doing.format(command.connector)}: {rejected.text}"
+    return Rejected(rejected.reason, text)
+
+
+def _described(doing: str, command: CreateConnector, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    description = doing.format(command.connector)
+    return tuple(msgspec.structs.replace(step, doing=description) for step in steps)
+
+
+def _creation(
+    state: ClusterState, command: CreateConnector, config: Properties, context: Context
+) -> tuple[Step, ...]:
+    name, requested = command.connector, command.initial_state
+    *others, last = connectors.creation(state, name, config, requested, context)
+    first, *rest = (*others, msgspec.structs.replace(last, name=COMMIT_POINT))
+    return (msgspec.structs.replace(first, absent=name), *rest)
+
+
+def _outcome(done: HookSuccess) -> Outcome:
+    text = "The offsets for this connector have been set successfully"
+    if not done.definite:
+        text = (
+            "The framework-managed offsets for this connector have been set successfully. However, "
+            "if this connector manages offsets externally, they will need to be manually set in "
+            "the system that the connector uses."
+        )
+    return Outcome(created=True, facts={"initial_offsets_response": text})

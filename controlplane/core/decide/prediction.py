@@ -1,0 +1,69 @@
+"""Predicts the state after a plan, provided that no other writer intervenes."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold, TopicSnapshot
+from controlplane.core.plan import Draft, Plan
+from controlplane.core.state import ClusterState, OffsetState
+from controlplane.core.topics.partitioner import partition_of
+
+
+def predicted_state(state: ClusterState, plan: Plan) -> ClusterState:
+    """The state after a plan. Only topics that the plan writes to are folded further."""
+    drafts = [draft for step in plan.steps for draft in step.records]
+    topics = {draft.topic for draft in drafts}
+    if not topics:
+        return state
+    fold = _fold(state, topics)
+    fold.apply_all(_entries(state, drafts))
+    after = fold.snapshot()
+    names = state.topics
+    return msgspec.structs.replace(
+        state,
+        config=after.config if names.config in topics else state.config,
+        status=after.status if names.status in topics else state.status,
+        offsets={**state.offsets, **{one: after.offsets[one] for one in topics & {*after.offsets}}},
+        ends={**state.ends, **after.ends},
+        causes=after.causes,
+        changed=after.changed,
+        unreadable=after.unreadable,
+        unreadable_counts={**state.unreadable_counts, **after.unreadable_counts},
+    )
+
+
+def _fold(state: ClusterState, topics: Iterable[str]) -> Fold:
+    """A fold of these topics that continues from the state."""
+    fold = Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
+    names = state.topics
+    for topic in topics:
+        # The causes cover all topics, so adopting them with any snapshot is enough.
+        known = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
+        match topic:
+            case names.config:
+                part = TopicSnapshot(state.config, *known)
+            case names.status:
+                part = TopicSnapshot(state.status, *known)
+            case _:
+                part = TopicSnapshot(state.offsets.get(topic, OffsetState()), *known)
+        fold.adopt(topic, part, ())
+    return fold
+
+
+def _entries(state: ClusterState, drafts: Iterable[Draft]) -> Iterator[Entry]:
+    """The records of the plan as entries, each at the end of its partition."""
+    ends = dict(state.ends)
+    for draft in drafts:
+        place = draft.topic, place_of(draft, state)
+        end = ends.get(place, 0)
+        ends[place] = end + 1
+        yield Entry(*place, end, -1, draft.key, draft.value)
+
+
+def place_of(draft: Draft, state: ClusterState) -> int:
+    """Partition that a draft is written to."""
+    if draft.partition is not None:
+        return draft.partition
+    return partition_of(draft.key, sum(topic == draft.topic for topic, _ in state.ends))

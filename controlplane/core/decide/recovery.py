@@ -1,0 +1,170 @@
+"""Decides the fate of a command that was accepted but never finished, as when a leader died.
+
+Every step of a plan may be repeated, so most commands simply run again from their first step. There
+are five exceptions:
+
+1. A command whose commit point is in the log is only finished: the steps after that point run.
+2. A command that would be refused now, because the connector has changed since, is given up.
+3. An undo is decided anew. It describes a goal, so the present state determines what is left to do.
+   Its offsets must not be written if the connector has been started since.
+4. A restart is never repeated. It is an event, and its client has seen whether it took place.
+5. A creation with initial offsets is decided anew, because it removes all other offsets, including
+   later ones. It is taken back (KIP-995) in two cases. Either it would be refused now and no such
+   connector exists, for example because its class is gone. Or no leader died: the log was
+   unavailable for so long that the client got an error.
+
+A command that the present leader's release lacks is still completed, under the `kip` profile.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+import msgspec
+
+from controlplane.core import commands
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.plan import (
+    AskGroup,
+    Decision,
+    HookSuccess,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+    Step,
+)
+from controlplane.core.records import CommandAccepted
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.state import ClusterState
+
+INTERRUPTED = "interrupted: the worker ended before the command did"
+"""Message of a command that is not run again."""
+
+
+class RecoveryKind(Enum):
+    """Ways in which an unfinished command ends."""
+
+    REPEATED = "repeated"
+    FINISHED = "finished"
+    GIVEN_UP = "given up"
+    TAKEN_BACK = "taken back"
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """Decision on an unfinished command. A plan without steps ends it at once."""
+
+    ending: RecoveryKind
+    plan: Plan
+    """Steps to run, or to take back."""
+    rejected: Rejected | None = None
+    """Reason for giving up or taking back."""
+
+
+class ReportedFailure(msgspec.Struct, frozen=True):
+    """Error that the client of an unfinished command got, and the last step that was tried."""
+
+    text: str
+    step: str | None
+
+
+def recover(
+    state: ClusterState,
+    accepted: CommandAccepted,
+    context: Context,
+    failed: ReportedFailure | None = None,
+) -> Recovery:
+    """Repeat, finish, give up or take back a command; `state` is the log's present state.
+
+    `failed` is the error that its client got; None: the leader died before it could answer.
+    """
+    command = msgspec.convert(accepted.command, AnyCommand)
+    plan = msgspec.convert(accepted.plan, Plan)
+    happened = _HAPPENED.get(type(command), _never)
+    if isinstance(command, _EVENTS):
+        return Recovery(RecoveryKind.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
+    if happened(state, command):
+        return Recovery(RecoveryKind.FINISHED, Plan(_behind_commit_point(plan), plan.outcome))
+    now, undoable = _decided(state, command, context), any(step.undo for step in plan.steps)
+    if isinstance(now, Rejected):
+        now = _reported(failed) or now
+        if (
+            undoable and command.connector not in state.config.connectors
+        ):  # so the offsets are its own
+            return Recovery(RecoveryKind.TAKEN_BACK, plan, now)
+        return Recovery(RecoveryKind.GIVEN_UP, Plan((), plan.outcome), now)
+    if failed is not None and undoable:
+        return Recovery(RecoveryKind.TAKEN_BACK, Plan(_up_to(plan, failed.step)), _reported(failed))
+    if isinstance(command, commands.RestoreConnector) or undoable:
+        return Recovery(RecoveryKind.REPEATED, Plan(now.steps, plan.outcome, now.commit_point))
+    return Recovery(RecoveryKind.REPEATED, plan)
+
+
+def _reported(failed: ReportedFailure | None) -> Rejected | None:
+    return None if failed is None else Rejected(Reason.FAILED, failed.text)
+
+
+_EVENTS = (commands.RestartConnector, commands.RestartTask)
+
+HasHappened = Callable[[ClusterState, AnyCommand], bool]
+
+
+def _never(_state: ClusterState, _command: AnyCommand) -> bool:
+    return False
+
+
+def _created(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.CreateConnector)
+    present = state.config.connectors.get(command.connector)
+    return present is not None and dict(present) == {**command.config, "name": command.connector}
+
+
+def _deleted(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.DeleteConnector)
+    return command.connector not in state.config.connectors
+
+
+def _taken_away(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.RestoreConnector)
+    return command.config is None and command.connector not in state.config.connectors
+
+
+def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
+    names = [step.name for step in plan.steps]
+    return plan.steps[names.index(plan.commit_point) + 1 :] if plan.commit_point in names else ()
+
+
+def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
+    names = [one.name for one in plan.steps]
+    return plan.steps[: names.index(step) + 1] if step in names else plan.steps
+
+
+_HAPPENED: Mapping[type, HasHappened] = {
+    commands.CreateConnector: _created,
+    commands.DeleteConnector: _deleted,
+    commands.RestoreConnector: _taken_away,
+}
+"""Tests whether a command has taken effect; such a command must not run again."""
+
+
+def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+    """Decision on the present state; under `kip` if the context's release lacks the command."""
+    now = _answered(state, command, context)
+    if isinstance(now, Rejected) and now.reason is Reason.NOT_OFFERED:
+        ours = msgspec.structs.replace(context, profile=Profile.of(KIP))
+        return _answered(state, command, ours)
+    return now
+
+
+def _answered(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+    """Decision on the present state. The hook was called before, and is not called again."""
+    decision: Decision = decide(state, command, context)
+    while not isinstance(decision, Plan | Rejected):
+        if isinstance(decision, AskGroup):
+            context = msgspec.structs.replace(context, group=())
+        else:
+            hooks = (*context.hooks, HookSuccess(definite=False))
+            context = msgspec.structs.replace(context, hooks=hooks)
+        decision = decide(state, command, context)
+    return decision

@@ -1,0 +1,251 @@
+"""Decides an undo: a sequence of the commands that put a connector back as it was.
+
+The order keeps one invariant: a connector never runs while it is only half restored. So the
+commands that make it do less come first, and those that make it do more come last. In between comes
+the config, and then the offsets, because the config determines where they are stored. The gaps are
+the crash points, named after the command and its step:
+
+    stop-tasks, stop-state | pause-state   it does less; nothing at all if offsets are restored
+    put-config | create-config             its config is restored; it does no more than before
+    offsets-write, …                       its offsets are restored; it still does not run
+    pause-state | resume-state             it is as it was
+
+A connector that did not exist is deleted last, because only an existing one can change offsets.
+
+Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
+connector first. The log cannot tell more than that: tasks learn of it later, and commit their
+offsets once more when they shut down. Exactly-once support fences them. Without it, a client that
+must be sure stops the connector and waits for its tasks to end before the undo.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.commands import (
+    AlterOffsets,
+    ConnectorCommand,
+    CreateConnector,
+    DeleteConnector,
+    OffsetChange,
+    PauseConnector,
+    PutConfig,
+    RestoreConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.context import Context
+from controlplane.core.decide import connectors, offsets, target_states
+from controlplane.core.decide.prediction import predicted_state
+from controlplane.core.plan import Decision, Outcome, Plan, Reason, Rejected, Step
+from controlplane.core.records import Properties, Target
+from controlplane.core.state import ClusterState
+
+DecideCommand = Callable[[ClusterState, Any, Context], Decision]
+
+
+class _UndoCommand(NamedTuple):
+    """Command that an undo consists of: the prefix of its step names, and its decision."""
+
+    word: str
+    decide: DecideCommand
+
+
+_PARTS: Mapping[type, _UndoCommand] = {
+    StopConnector: _UndoCommand("stop", target_states.stop),
+    PauseConnector: _UndoCommand("pause", target_states.pause),
+    ResumeConnector: _UndoCommand("resume", target_states.resume),
+    CreateConnector: _UndoCommand("create", connectors.create),
+    PutConfig: _UndoCommand("put", connectors.put),
+    DeleteConnector: _UndoCommand("delete", connectors.delete),
+    AlterOffsets: _UndoCommand("offsets", offsets.alter),
+}
+
+_TARGETING: Mapping[Target, type[StopConnector | PauseConnector | ResumeConnector]] = {
+    Target.STOPPED: StopConnector,
+    Target.PAUSED: PauseConnector,
+    Target.STARTED: ResumeConnector,
+}
+"""Command for each target state; states in which a connector does less come first."""
+
+
+class _Undo(NamedTuple):
+    """An undo and the context it is decided in."""
+
+    command: RestoreConnector
+    context: Context
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        return self.command.connector
+
+
+NextCommand = Callable[[ClusterState, _Undo], ConnectorCommand | Rejected | None]
+"""Next command of an undo, given the state after those before it; None: nothing to do."""
+
+
+def restore(state: ClusterState, command: RestoreConnector, context: Context) -> Decision:
+    """Plan to restore everything that differs; empty if nothing does."""
+    undo = _Undo(command, context)
+    steps: list[Step] = []
+    now = state
+    for part in _order(command):
+        wanted = part(now, undo)
+        if wanted is None:
+            continue
+        found = wanted if isinstance(wanted, Rejected) else _decided(now, wanted, context)
+        if not isinstance(found, Plan):
+            return found
+        steps += found.steps
+        now = predicted_state(now, found)
+    present = command.connector in state.config.connectors
+    created = command.config is not None and not present
+    return Plan(
+        tuple(steps), Outcome(created=created), _commit_point(steps), tuple(_assumed(steps, undo))
+    )
+
+
+def _order(command: RestoreConnector) -> tuple[NextCommand, ...]:
+    if command.config is None:
+        return _less, _offsets, _config
+    return _less, _config, _offsets, _target
+
+
+def _decided(state: ClusterState, command: ConnectorCommand, context: Context) -> Decision:
+    """Plan of one command, its steps prefixed with the command's word."""
+    word, decide = _PARTS[type(command)]
+    found = decide(state, command, context)
+    if not isinstance(found, Plan):
+        return found
+    named = (msgspec.structs.replace(step, name=f"{word}-{step.name}") for step in found.steps)
+    return msgspec.structs.replace(found, steps=tuple(named))
+
+
+def _commit_point(steps: list[Step]) -> str | None:
+    """The last step; for a deletion the step that removes the config."""
+    names = [step.name for step in steps]
+    deletion = f"{_PARTS[DeleteConnector].word}-{connectors.COMMIT_POINT}"
+    return deletion if deletion in names else next(reversed(names), None)
+
+
+# --- the parts --------------------------------------------------------------------------------
+
+
+def _less(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+    """Command that makes the connector do less, if only while its offsets are restored."""
+    if undo.connector not in state.config.connectors:
+        return None
+    if _must_rest(state, undo.command):
+        return StopConnector(undo.connector)
+    now, wanted = state.config.targets.get(undo.connector), undo.command.target
+    if now is None or wanted is None:
+        return None
+    activity = list(_TARGETING)
+    less = activity.index(wanted) < activity.index(now)
+    return _TARGETING[wanted](undo.connector) if less else None
+
+
+def _config(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+    name = undo.connector
+    present = state.config.connectors.get(name)
+    if undo.command.config is None:
+        return DeleteConnector(name) if present is not None else None
+    config = _named(name, undo.command.config)
+    if present is None:
+        return CreateConnector(name, config, _initial_state(undo))
+    # Foreign writers omit the name; a missing name alone is no reason to write the config.
+    is_back = dict(present) in (dict(undo.command.config), config)
+    return None if is_back else PutConfig(name, config)
+
+
+def _initial_state(undo: _Undo) -> Target | None:
+    """STOPPED until its offsets are restored; None for STARTED, the default."""
+    if not undo.context.profile.creates_in_state:
+        return None
+    wanted = undo.command.target if undo.command.offsets is None else Target.STOPPED
+    return None if wanted is Target.STARTED else wanted
+
+
+def _target(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+    """Command for the final target state."""
+    wanted = undo.command.target
+    if wanted is None or wanted is state.config.targets.get(undo.connector):
+        return None
+    return _TARGETING[wanted](undo.connector)
+
+
+def _named(name: str, config: Properties) -> dict[str, Any]:
+    return {**config, "name": name} if config.get("name") is None else dict(config)
+
+
+# --- offsets ----------------------------------------------------------------------------------
+
+
+def _offsets(state: ClusterState, undo: _Undo) -> ConnectorCommand | Rejected | None:
+    """Command that restores offsets: sets those that differ, removes those that were absent."""
+    name, config = undo.connector, state.config.connectors.get(undo.connector, {})
+    if undo.command.offsets is None:
+        return None
+    if undo.context.plugins.type_of(config.get("connector.class")) == "sink":
+        return Rejected(Reason.INVALID, _SINK.format(name))
+    changes = tuple(_changes(state, undo.command))
+    return AlterOffsets(name, changes) if changes else None
+
+
+def _assumed(steps: list[Step], undo: _Undo) -> Iterator[str]:
+    """Assumptions: log records do not show when a stopping task commits for the last time."""
+    names = [step.name.partition("-")[0] for step in steps]
+    stops_for_them = {"stop", "offsets"} <= {*names}
+    if stops_for_them and not undo.context.worker.exactly_once_source:
+        yield _WOUND_DOWN.format(undo.connector)
+    behind_creation = names[names.index("create") :] if "create" in names else []
+    for word in ("pause", "stop"):
+        if word in behind_creation:
+            yield _RUNS_FIRST.format(undo.connector, word, undo.context.profile.release)
+
+
+def _must_rest(state: ClusterState, command: RestoreConnector) -> bool:
+    """True if it must be stopped to change its offsets, and its later state is known."""
+    name, config = command.connector, command.config
+    stopped = state.config.targets.get(name) is Target.STOPPED
+    if stopped and state.config.task_counts.get(name, 0) == 0:
+        return False
+    if config is None:
+        return any(_changes(state, command))
+    # The restored config determines where the offsets are stored.
+    connectors = {**state.config.connectors, name: _named(name, config)}
+    put = msgspec.structs.replace(state.config, connectors=connectors)
+    back = msgspec.structs.replace(state, config=put)
+    return command.target is not None and any(_changes(back, command))
+
+
+def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetChange]:
+    if command.offsets is None:
+        return
+    now = {
+        frozen(found.partition): found
+        for found in views.source_offsets(state, command.connector)
+        if found.offset is not None
+    }
+    for wanted in command.offsets:
+        found = now.pop(frozen(wanted.partition), None)
+        if found is None or frozen(found.offset) != frozen(wanted.offset):
+            yield wanted
+    yield from (OffsetChange(found.partition) for found in now.values())
+
+
+_SINK = (
+    "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
+    "Connect: undo without them"
+)
+_RUNS_FIRST = (
+    "it does no harm that {0} may run before it is told to {1}: {2} cannot create a connector in "
+    "another state than RUNNING (initial_state, KIP-980)"
+)
+_WOUND_DOWN = (
+    "no task of {0} commits offsets once it is stopped; to be sure, stop it and see them gone first"
+)

@@ -1,0 +1,166 @@
+"""Offsets of sink connectors: the committed offsets of a consumer group."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from controlplane.core.commands import OffsetChange
+from controlplane.core.context import Context
+from controlplane.core.decide.requested_offsets import as_map
+from controlplane.core.entry import TopicPartition
+from controlplane.core.java.java_library import parse_int, parse_long
+from controlplane.core.java.json_values import value_text
+from controlplane.core.plan import (
+    AlterGroup,
+    AskGroup,
+    DeleteGroup,
+    Offsets,
+    PlannedOffset,
+    Reason,
+    Rejected,
+    Step,
+)
+from controlplane.core.records import Properties
+from controlplane.core.state import ClusterState
+
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+
+
+class SinkOffsets:
+    """Offsets of one sink connector with this config (Kafka: `Worker`, `SinkUtils`)."""
+
+    kind = "sink"
+
+    def __init__(
+        self, _state: ClusterState, name: str, config: Properties, context: Context
+    ) -> None:
+        self._name = name
+        self._group = group_of(name, config, context)
+        self._context = context
+        self._profile = context.profile
+
+    def requested(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
+        """The requested offsets as numbers, or a refusal of their format.
+
+        `"0"` and `0` are one partition; the later one in the worker's order wins.
+        """
+        pairs = ((change.partition, change.offset) for change in changes)
+        parsed: dict[TopicPartition, int | None] = {}
+        try:
+            for partition, offset in as_map(pairs, self._profile, as_longs=False):
+                where = _partition(partition)
+                parsed[where] = _offset(offset)
+        except _SinkOffsetError as fault:
+            return Rejected(Reason.INVALID, str(fault))
+        return self._negative(parsed) or tuple(_shown(*where, to) for where, to in parsed.items())
+
+    def known(self) -> Offsets | AskGroup:
+        """Every partition with a committed offset, to be removed; a question if not yet read."""
+        if self._context.group is None:
+            return AskGroup(self._name, self._group)
+        return tuple(_shown(topic, partition, None) for topic, partition, _ in self._context.group)
+
+    def fence(self) -> tuple[Step, ...]:
+        """No steps: Kafka refuses to change the offsets of a group with members."""
+        return ()
+
+    def wipe(self, _known: Offsets) -> tuple[Step, ...]:
+        """Delete the group, even one without committed offsets (KIP-875)."""
+        return (Step("wipe", action=DeleteGroup(self._name, self._group)),)
+
+    def write(self, requested: Offsets) -> tuple[Step, ...]:
+        """Set and remove offsets of the group."""
+        put = tuple(
+            (partition[TOPIC], partition[PARTITION], offset[OFFSET])
+            for partition, offset in requested
+            if partition is not None and offset is not None
+        )
+        removed = tuple(
+            (partition[TOPIC], partition[PARTITION])
+            for partition, offset in requested
+            if partition is not None and offset is None
+        )
+        return (Step("write", action=AlterGroup(self._name, self._group, put, removed)),)
+
+    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+        """Delete the group; a single action, so it never happens by halves."""
+        return self.wipe(known)
+
+    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+        """Set offsets of the group that `start_over` deleted; undone by deleting it again."""
+        requested = tuple(pair for pair in requested if pair[1] is not None)
+        if not requested:
+            return ()
+        (undo,) = self.wipe(requested)
+        (step,) = self.write(requested)
+        return (msgspec.structs.replace(step, undo=undo),)
+
+    def _negative(self, parsed: Mapping[TopicPartition, int | None]) -> Rejected | None:
+        """Refuse negative partitions and offsets. Releases detect them too late."""
+        for (topic, partition), offset in parsed.items():
+            if self._profile.rest_bad_body_is_askers and min(partition, offset or 0) < 0:
+                where = f"partition {partition} of topic {topic}"
+                text = f"Neither partitions nor offsets can be negative: {where}, offset {offset}"
+                return Rejected(Reason.INVALID, text)
+            if offset is not None and offset < 0:
+                text = f"Failed to modify offsets for sink connector {self._name}"
+                return Rejected(Reason.FAILED, text)
+        return None
+
+
+def group_of(name: str, config: Properties, context: Context) -> str:
+    """Consumer group of a sink connector (`Worker#baseConsumerConfigs`)."""
+    override = config.get("consumer.override.group.id")
+    if isinstance(override, str):
+        return override
+    return context.worker.consumer_group_id or f"connect-{name}"
+
+
+class _SinkOffsetError(Exception):
+    """A partition or offset without a sink's format. The message is the worker's."""
+
+
+def _partition(fields: Mapping[str, Any] | None) -> TopicPartition:
+    if fields is None:
+        raise _SinkOffsetError(
+            "The partition for a sink connector offset cannot be null or missing"
+        )
+    if TOPIC not in fields or PARTITION not in fields:
+        raise _SinkOffsetError(
+            "The partition for a sink connector offset must contain the keys "
+            f"'{TOPIC}' and '{PARTITION}'"
+        )
+    if fields[TOPIC] is None:
+        raise _SinkOffsetError("Kafka topic names must be valid strings and may not be null")
+    if fields[PARTITION] is None:
+        raise _SinkOffsetError("Kafka partitions must be valid numbers and may not be null")
+    number = parse_int(value_text(fields[PARTITION]))
+    if number is None:
+        raise _SinkOffsetError(_unparsed("Kafka partition", "Partition", fields[PARTITION]))
+    return value_text(fields[TOPIC]), number
+
+
+def _offset(fields: Mapping[str, Any] | None) -> int | None:
+    if fields is None:
+        return None
+    if OFFSET not in fields:
+        raise _SinkOffsetError(
+            f"The offset for a sink connector should either be null or contain the key '{OFFSET}'"
+        )
+    number = parse_long(value_text(fields[OFFSET]))
+    if number is None:
+        raise _SinkOffsetError(_unparsed("Kafka offset", "Offset", fields[OFFSET]))
+    return number
+
+
+def _unparsed(what: str, whose: str, value: Any) -> str:
+    return (
+        f"Failed to parse the following {what} value in the provided offsets: "
+        f"'{value_text(value)}'. {whose} values for sink connectors need to be integers."
+    )
+
+
+def _shown(topic: str, partition: int, offset: int | None) -> PlannedOffset:
+    """A sink's offset as hooks receive it and answers show it."""
+    return {TOPIC: topic, PARTITION: partition}, None if offset is None else {OFFSET: offset}

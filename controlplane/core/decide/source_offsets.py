@@ -1,0 +1,193 @@
+"""Offsets of source connectors: records in the worker's offsets topic or the connector's own.
+
+A connector with an offsets topic of its own stores its offsets there, and the worker's topic holds
+a copy in case that setting is removed. Readers fall back to the copy for a missing partition, so
+the order matters (KAFKA-15018). Removals go to the copy first, or else a crash would revive an old
+offset. Values go there last, as best effort.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from controlplane.core.commands import OffsetChange
+from controlplane.core.context import Context
+from controlplane.core.decide.requested_offsets import as_map, selected, serialised
+from controlplane.core.decide.source_keys import JavaKeys, LoggedKeys
+from controlplane.core.decide.task_configs import fencing
+from controlplane.core.java import json_converter
+from controlplane.core.java.json_values import fits_long
+from controlplane.core.plan import Draft, Offsets, PlannedOffset, Reason, Rejected, Step
+from controlplane.core.records import JsonObject, Properties
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, topics_of
+
+
+class SourceOffsets:
+    """Offsets of one source connector with this config (Kafka: `Worker`)."""
+
+    kind = "source"
+
+    def __init__(
+        self, state: ClusterState, name: str, config: Properties, context: Context
+    ) -> None:
+        self._state = state
+        self._name = name
+        self._context = context
+        self._profile = context.profile
+        self._topics = topics_of(state, config)
+        keys = LoggedKeys if self._profile.writes_log_key else JavaKeys
+        self._keys = keys(state, name, self._topics)
+
+    def requested(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
+        """The requested offsets as Connect's converter reads them, or a refusal of their format."""
+        pairs = ((change.partition, change.offset) for change in changes)
+        return self._normal(as_map(pairs, self._profile, as_longs=False))
+
+    def known(self) -> Offsets | Rejected:
+        """Every partition with an offset, to be removed."""
+        pairs = tuple((partition, None) for partition in self._keys.partitions())
+        if self._profile.writes_log_key:
+            return pairs
+        return self._normal(as_map(pairs, self._profile, as_longs=True))
+
+    def fence(self) -> tuple[Step, ...]:
+        """Fence leftover tasks before any write, with exactly-once support."""
+        return fencing(self._state, self._name, self._context) if self._state.exactly_once else ()
+
+    def wipe(self, known: Offsets) -> tuple[Step, ...]:
+        """Remove these offsets."""
+        return self._steps("wipe", known)
+
+    def write(self, requested: Offsets) -> tuple[Step, ...]:
+        """Set and remove offsets."""
+        return self._steps("write", requested)
+
+    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+        """Remove all offsets, perhaps from two topics; the undo removes them once more.
+
+        A crash may leave half of them, which would be a position that never existed. Its extent is
+        unknown, so undoing completes the removal.
+        """
+        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))
+
+    def start_at(self, requested: Offsets) -> tuple[Step, ...]:
+        """Set offsets of partitions that have none; each step can be undone."""
+        set_ = tuple(pair for pair in requested if pair[1] is not None)
+        return tuple(_with_undo(step) for step in self._steps("write", set_))
+
+    # --- what may be asked ------------------------------------------------------------------
+
+    def _normal(self, pairs: Offsets) -> Offsets | Rejected:
+        """Validated offsets, written and read back by Connect's converter (`Worker#normalize…`)."""
+        faults = (_fault(fields or {}) for pair in pairs for fields in pair)
+        fault = next(filter(None, faults), None)
+        if fault is not None:
+            return self._malformed(fault)
+        try:
+            read = [(self._read_back(partition), self._read_back(to)) for partition, to in pairs]
+        except json_converter.Undecodable:
+            return self._malformed(_UNREADABLE)
+        return as_map(read, self._profile, as_longs=True)
+
+    def _malformed(self, fault: str) -> Rejected:
+        """Refusal of malformed offsets: the client's fault; releases report a failure."""
+        askers = self._profile.rest_bad_body_is_askers
+        return Rejected(Reason.INVALID if askers else Reason.FAILED, fault)
+
+    def _read_back(self, fields: JsonObject | None) -> JsonObject | None:
+        if fields is None:
+            return None
+        return cast(
+            "JsonObject",
+            json_converter.decode(json_converter.encode_hash_order(fields), self._profile),
+        )
+
+    # --- what is written --------------------------------------------------------------------
+
+    def _steps(self, name: str, offsets: Offsets) -> tuple[Step, ...]:
+        """Steps for one topic after the other; topics with nothing to write are left out."""
+        ordered = serialised(self._name, offsets, self._profile)
+        primary, *copies = self._topics
+        steps = []
+        for copy in copies if self._profile.writes_removals_first else ():
+            removed = (pair for pair in ordered if pair[1] is None)
+            steps.append(self._step("wipe-copy", copy, self._selected(removed)))
+        steps.append(self._step(name, primary, ordered))
+        for copy in copies:
+            rest = ordered
+            if self._profile.writes_removals_first:
+                rest = self._selected(pair for pair in ordered if pair[1] is not None)
+            steps.append(self._step(f"{name}-copy", copy, rest, best_effort=True))
+        return tuple(step for step in steps if step.records)
+
+    def _selected(self, offsets: Iterable[PlannedOffset]) -> Offsets:
+        return selected(self._name, offsets, self._profile)
+
+    def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
+        """Step for one topic: with exactly-once support a transaction of its own."""
+        drafts = tuple(self._draft(topic, *pair) for pair in self._keyed(topic, offsets))
+        read_back = (topic,) if self._profile.reads_back_offsets else ()
+        return Step(name, drafts, read_back=read_back, best_effort=best_effort)
+
+    def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, JsonObject | None]]:
+        """Keys and values to write: a value under the best key, a removal under every key."""
+        for partition, offset in offsets:
+            keys = self._keys.of(topic, partition)
+            yield from ((key, offset) for key in (keys if offset is None else keys[:1]))
+
+    def _draft(self, topic: str, key: bytes, offset: JsonObject | None) -> Draft:
+        value = None if offset is None else json_converter.encode_hash_order(offset)
+        return Draft(topic, key, value, self._keys.place(topic, key))
+
+
+def unreachable(
+    state: ClusterState, name: str, config: Properties, context: Context
+) -> Rejected | None:
+    """Refuse to write offsets of a source connector that are stored on another cluster.
+
+    A connector's own topic is on the cluster of its producer. With exactly-once support every
+    connector writes offsets with its producer (`Worker#sameOffsetTopicAsWorker`).
+    """
+    servers = config.get("producer.override.bootstrap.servers")
+    ours = context.worker.bootstrap_servers
+    with_producer = state.exactly_once or config.get(OFFSETS_TOPIC) is not None
+    if not with_producer or not isinstance(servers, str) or not ours:
+        return None
+    if _servers(servers) == _servers(ours):
+        return None
+    text = (
+        f"The offsets of connector {name} lie on the Kafka cluster {servers}, where this control "
+        "plane does not write: ask a control plane of that cluster, or take away "
+        "producer.override.bootstrap.servers"
+    )
+    return Rejected(Reason.FAILED, text)
+
+
+def _servers(listed_: str) -> set[str]:
+    return {server.strip() for server in listed_.split(",")}
+
+
+def _with_undo(step: Step) -> Step:
+    removals = tuple(msgspec.structs.replace(draft, value=None) for draft in step.records)
+    undo = Step(f"undo-{step.name}", removals, read_back=step.read_back)
+    return msgspec.structs.replace(step, undo=undo)
+
+
+_NO_PRIMITIVES: Mapping[type, str] = {dict: "MAP", list: "ARRAY"}
+_UNREADABLE = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+
+
+def _fault(fields: JsonObject) -> str | None:
+    """Fault of a partition or offset; None: valid (`OffsetUtils#validateFormat`)."""
+    for name, value in fields.items():
+        found = _NO_PRIMITIVES.get(type(value))
+        if isinstance(value, int) and not fits_long(value):
+            found = "class java.math.BigInteger"
+        if found is not None:
+            return (
+                "Offsets may only contain primitive types as values, "
+                f"but field {name} contains {found}"
+            )
+    return None

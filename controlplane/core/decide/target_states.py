@@ -1,0 +1,60 @@
+"""Decides pause, resume and stop: changes of the target state (KIP-52, KIP-875).
+
+Pause and resume write one record. Stop writes two, and their order matters. The empty task set
+comes first: a STARTED connector without tasks is harmless, but a STOPPED one with tasks is not. So
+a crash between the two is harmless.
+"""
+
+from controlplane.core.commands import (
+    ConnectorCommand,
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.context import Context
+from controlplane.core.decide.drafts import config_step
+from controlplane.core.plan import Plan, Reason, Rejected
+from controlplane.core.records import Target, TargetState, TaskCommit
+from controlplane.core.state import ClusterState
+
+
+def pause(state: ClusterState, command: PauseConnector, context: Context) -> Plan | Rejected:
+    """Any state → PAUSED. A stopped connector is not started by this."""
+    return _target(state, command, Target.PAUSED, context)
+
+
+def resume(state: ClusterState, command: ResumeConnector, context: Context) -> Plan | Rejected:
+    """Any state → STARTED."""
+    return _target(state, command, Target.STARTED, context)
+
+
+def stop(state: ClusterState, command: StopConnector, context: Context) -> Plan | Rejected:
+    """Any state → STOPPED, without tasks (`DistributedHerder#stopConnector`)."""
+    name = command.connector
+    if not context.profile.stops:
+        return Rejected(Reason.NOT_OFFERED, None)
+    if name not in state.config.connectors:
+        return unknown(command)
+    return Plan(
+        (
+            config_step(state, "tasks", [TaskCommit(name, 0)], context),
+            config_step(state, "state", [TargetState(name, Target.STOPPED)], context),
+        ),
+        commit_point="state",
+    )
+
+
+def _target(
+    state: ClusterState, command: ConnectorCommand, target: Target, context: Context
+) -> Plan | Rejected:
+    if not context.profile.target_states:
+        return Rejected(Reason.NOT_OFFERED, None)
+    if command.connector not in state.config.connectors:
+        return unknown(command)
+    record = TargetState(command.connector, target)
+    return Plan((config_step(state, "state", [record], context),), commit_point="state")
+
+
+def unknown(command: ConnectorCommand) -> Rejected:
+    """Refusal of an unknown connector, in the words of the herder."""
+    return Rejected(Reason.NO_SUCH_CONNECTOR, f"Unknown connector {command.connector}")

@@ -1,0 +1,101 @@
+"""Publishes the tasks of a connector, and fences those of earlier generations (KIP-618).
+
+A task set is one record per task and a commit with their number. Readers keep the task records
+aside until the commit arrives, so no reader sees the effect of a crash between them.
+"""
+
+from collections.abc import Sequence
+
+from controlplane.core import views
+from controlplane.core.commands import FenceTasks, PublishTasks
+from controlplane.core.context import Context
+from controlplane.core.decide.drafts import privileged
+from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected, Step
+from controlplane.core.plugins import UNKNOWN_TYPE
+from controlplane.core.records import (
+    ConfigRecord,
+    Properties,
+    Target,
+    TaskCommit,
+    TaskConfig,
+    TaskCount,
+)
+from controlplane.core.state import ClusterState
+
+
+def publish(state: ClusterState, command: PublishTasks, context: Context) -> Plan | Rejected:
+    """Write task configs that a connector generated (`KafkaConfigBackingStore#putTaskConfigs`)."""
+    name, profile = command.connector, context.profile
+    if name not in state.config.connectors:
+        return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {name} not found")
+    if command.configs and state.config.targets.get(name) is Target.STOPPED:
+        text = f"Cannot submit non-empty set of task configs for stopped connector {name}"
+        return Rejected(Reason.INVALID, text)
+    if not command.configs and not profile.writes_empty_commit:
+        return Plan(())
+    records = task_set(name, command.configs)
+    if profile.writes_atomically:
+        return Plan(privileged(state, records, "commit", context), commit_point="commit")
+    # Releases use two transactions: the tasks must have been read before the commit is written.
+    commit = {"commit": records.pop("commit")}
+    tasks = privileged(state, records, "tasks", context)
+    return Plan((*tasks, *privileged(state, commit, "commit", context)), commit_point="commit")
+
+
+def task_set(name: str, configs: Sequence[Properties]) -> dict[str, ConfigRecord]:
+    """Records of a whole task set, by step name."""
+    records: dict[str, ConfigRecord] = {
+        f"task-{task}": TaskConfig(name, task, config) for task, config in enumerate(configs)
+    }
+    return records | {"commit": TaskCommit(name, len(configs))}
+
+
+def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | Rejected:
+    """Fence zombie tasks; the worker of a task requests it before the task starts."""
+    name = command.connector
+    if not context.profile.fencing:
+        return Rejected(Reason.NOT_OFFERED, None)
+    if name not in state.config.connectors:
+        return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {name} not found")
+    kind = views.connector_type(state, name, context.plugins)
+    if kind == UNKNOWN_TYPE and context.plugins.trusting:
+        return Rejected(Reason.FAILED, _UNKNOWN_KIND.format(name))
+    if kind != "source":
+        return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")
+    return Plan(fencing(state, name, context), commit_point="count")
+
+
+_UNKNOWN_KIND = (
+    "Whether connector {} is a source or a sink is not known, and only sources are fenced: list "
+    "its class with its type in the plugin catalogue"
+)
+
+
+def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...]:
+    """Steps that ensure no producer of an older task generation can write.
+
+    The count is the number of producers to fence the next time. So it is written after all of the
+    old generation are fenced and before any task of the new one starts. It outlives its connector.
+    Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
+    """
+    gone = name not in state.config.connectors and name in state.config.fenced_counts
+    if name not in state.config.pending_fencing and not gone:
+        return ()  # no commit since the last count: done before
+    count = state.config.task_counts.get(name, 0)
+    record = TaskCount(name, count)
+    return (
+        *_fence_producers(state, name, count, context),
+        *privileged(state, {"count": record}, "count", context),
+    )
+
+
+def _fence_producers(
+    state: ClusterState, name: str, count: int, context: Context
+) -> tuple[Step, ...]:
+    """Action that fences producers; none if none had started or one new task replaces one old."""
+    before = state.config.fenced_counts.get(name, 0)
+    if before <= 0 or before == count == 1:
+        return ()
+    group = context.worker.group_id
+    action = FenceProducers(name, tuple(f"{group}-{name}-{task}" for task in range(before)))
+    return (Step("fence", action=action, read_back=(state.topics.config,)),)

@@ -1,0 +1,192 @@
+"""The fold: the only place where state changes, one entry at a time, per release profile.
+
+A `Fold` is the state of one worker while it reads its topics. It changes in place and publishes
+immutable snapshots (`ClusterState`). Live service, start-up, scenarios and replay all use it. It
+has one part per topic (`config`, `status`, `offsets`, `commands`), and no part reads another.
+`bulk` loads a whole log faster, with the same result.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from controlplane.core.copy_on_write import CopyOnWrite
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold.commands import CommandFold
+from controlplane.core.fold.config import ConfigFold
+from controlplane.core.fold.offsets import OffsetFold
+from controlplane.core.fold.record_fate import ACCEPTED, UNSEEN, FateKind, ListenerCall, RecordFate
+from controlplane.core.fold.status import StatusFold
+from controlplane.core.fold.topic_state import CommandState, TopicSnapshot
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import (
+    ChangePositions,
+    ClusterState,
+    ConfigState,
+    OffsetState,
+    StatusState,
+    Topics,
+)
+
+__all__ = ["ACCEPTED", "FateKind", "Fold", "ListenerCall", "RecordFate", "TopicSnapshot", "fold"]
+
+UNREADABLE_KEPT = 1_000
+"""Unreadable records per topic that a state lists with their reason; more are only counted."""
+
+
+class Fold:
+    """State of one worker while it reads: `apply` entries, then `snapshot()`.
+
+    `exactly_once`: the worker runs with exactly-once support enabled, so it does not see records of
+    aborted transactions (KIP-618). `live`: start-up is over, so fates carry the listener calls that
+    make a worker act. `trace`: the fold also keeps the position of the last record of each offset.
+
+    Apply entries in fold order (`order.in_order`); within a partition that is the order of offsets.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+        live: bool = False,
+        trace: bool = False,
+    ) -> None:
+        self.profile = profile
+        self.topics = topics or Topics()
+        self.exactly_once = exactly_once
+        self.trace = trace
+        self._changed: ChangePositions = CopyOnWrite()
+        self.config = ConfigFold(profile, self._changed)
+        self.config.live = live
+        self.status = StatusFold(profile, self._changed)
+        self.commands = CommandFold()
+        self.offsets: dict[str, OffsetFold] = {self.topics.offsets: OffsetFold(profile)}
+        self._unreadable_counts: Counter[str] = Counter()
+        self._ends: dict[tuple[str, int], int] = {}
+        self._causes: CopyOnWrite[tuple[str, bytes | None], Position] = CopyOnWrite()
+        self._unreadable: CopyOnWrite[Position, str] = CopyOnWrite()
+        self._parts: dict[str, ConfigFold | StatusFold | CommandFold] = {
+            self.topics.config: self.config,
+            self.topics.status: self.status,
+            self.topics.commands: self.commands,
+        }
+
+    @property
+    def live(self) -> bool:
+        """True once start-up is over."""
+        return self.config.live
+
+    @live.setter
+    def live(self, live: bool) -> None:
+        """End start-up, or return to it."""
+        self.config.live = live
+
+    @property
+    def unreadable_count(self) -> int:
+        """Number of records that could not be used."""
+        return self._unreadable_counts.total()
+
+    def apply(self, entry: Entry) -> RecordFate:
+        """Fold one entry and return its fate."""
+        self.advance(entry.topic, entry.partition, entry.offset + 1)
+        part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
+        if entry.aborted and not self.sees_aborted(entry.topic):
+            return UNSEEN
+        outcome = part.apply(entry)
+        if self.trace or isinstance(part, ConfigFold | StatusFold):
+            self._causes.writable()[entry.topic, entry.key] = entry.position
+        if outcome.kind is not FateKind.ACCEPTED:
+            self._note(entry.position, outcome)
+        return outcome
+
+    def apply_all(self, entries: Iterable[Entry]) -> None:
+        """Fold entries one after the other."""
+        for entry in entries:
+            self.apply(entry)
+
+    def snapshot(self) -> ClusterState:
+        """An immutable copy of the state. Cheap: nothing is copied until the next write."""
+        return ClusterState(
+            self.profile,
+            self.topics,
+            self.exactly_once,
+            self.config.publish(),
+            self.status.publish(),
+            MappingProxyType({topic: part.publish() for topic, part in self.offsets.items()}),
+            self.commands.publish(),
+            MappingProxyType(dict(self._ends)),
+            self._causes.publish(),
+            self._changed.publish(),
+            self._unreadable.publish(),
+            MappingProxyType(dict(self._unreadable_counts)),
+        )
+
+    def part(self, topic: str) -> TopicSnapshot:
+        """An immutable snapshot of one topic; no topic depends on another."""
+        fold = self._parts.get(topic) or self.offsets_of(topic)
+        published = fold.publish()
+        return TopicSnapshot(
+            CommandState(published) if isinstance(published, Mapping) else published,
+            {fact: at for fact, at in self._changed.items.items() if at.topic == topic},
+            {key: at for key, at in self._causes.items.items() if at.topic == topic},
+            {at: why for at, why in self._unreadable.items.items() if at.topic == topic},
+            self._unreadable_counts[topic],
+        )
+
+    def adopt(self, topic: str, part: TopicSnapshot, ends: Sequence[int]) -> None:
+        """Take over another fold's snapshot of a topic, read up to `ends`.
+
+        Both folds must read the topic alike (`snapshot_codec.kind_of`). This fold must not know the
+        topic yet.
+        """
+        match part.state:
+            case ConfigState():
+                self.config.adopt(part.state)
+            case StatusState():
+                self.status.adopt(part.state)
+            case OffsetState():
+                self.offsets_of(topic).adopt(part.state)
+            case CommandState():
+                self.commands.adopt(part.state.traces)
+        self._changed.writable().update(part.changed)
+        self._causes.writable().update(part.causes)
+        self._unreadable.writable().update(part.unreadable)
+        self._unreadable_counts += Counter({topic: part.unreadable_count})
+        for partition, end in enumerate(ends):
+            self.advance(topic, partition, end)
+
+    def advance(self, topic: str, partition: int, end: int) -> None:
+        """Note that everything before `end` has been read."""
+        self._ends[topic, partition] = end
+
+    def offsets_of(self, topic: str) -> OffsetFold:
+        """Fold of an offsets topic; any topic but the four holds offsets of a connector."""
+        if topic not in self.offsets:
+            self.offsets[topic] = OffsetFold(self.profile)
+        return self.offsets[topic]
+
+    def sees_aborted(self, topic: str) -> bool:
+        """True if the worker sees aborted records: not in a connector's own offsets topic."""
+        known = topic in self._parts or topic == self.topics.offsets
+        return known and not self.exactly_once
+
+    def _note(self, position: Position, outcome: RecordFate) -> None:
+        if self._unreadable_counts[position.topic] < UNREADABLE_KEPT:
+            self._unreadable.writable()[position] = outcome.reason
+        self._unreadable_counts[position.topic] += 1
+
+
+def fold(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+    trace: bool = False,
+) -> ClusterState:
+    """State of a worker of this release after reading these entries in this order."""
+    worker = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
+    worker.apply_all(entries)
+    return worker.snapshot()

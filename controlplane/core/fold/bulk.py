@@ -1,0 +1,109 @@
+"""Loads a whole log fast, to the same state as folding its entries in order.
+
+Most records of a log are offsets, and only the last value of an offset counts. So each partition of
+an offsets topic is reduced to a dict at the speed of `dict.update`, and only the remaining records
+are folded. The status topic is reduced likewise (`live_records`). The config topic is folded record
+by record, as every record may count.
+
+The order between partitions can decide about an offset: one key in two partitions, or two spellings
+of one key. Such keys are *contested*. The caller reads the log once more and settles them.
+
+Skipped records are not checked, so unreadable ones among them are not reported. A fold with `trace`
+reports all of them and traces offsets: it folds every record.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
+from typing import Any
+
+from controlplane.core.entry import Batch, Entry, TopicPartition
+from controlplane.core.fold import Fold
+from controlplane.core.fold.live_statuses import live_records
+from controlplane.core.order import RankedEntry, entries_of, in_order, rank_entries, running_max
+
+ContestedKeys = Mapping[str, frozenset[bytes | None]]
+"""Keys per offsets topic whose records must be folded in order."""
+
+
+class BulkLoader:
+    """Loads a `Fold`: `add` all batches, `finish`, then `settle` the contested keys.
+
+    Batches of one partition come in offset order; partitions may interleave. Records that the fold
+    has read before precede all of them in the one order.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._kept: list[Batch] = []
+        self._statuses: dict[TopicPartition, list[Batch]] = defaultdict(list)
+        self._last: dict[str, dict[int, dict[bytes | None, bytes | None]]] = defaultdict(dict)
+
+    def add(self, batch: Batch) -> None:
+        """Add the records of a batch."""
+        topics = self._fold.topics
+        if batch.topic in (topics.config, topics.commands) or self._fold.trace:
+            self._kept.append(batch)
+        elif batch.topic == topics.status:
+            self._statuses[batch.topic, batch.partition].append(batch)
+        else:
+            self._fold.advance(batch.topic, batch.partition, batch.end)
+            last = self._last[batch.topic].setdefault(batch.partition, {})
+            batch.keep_last(last, aborted=self._fold.sees_aborted(batch.topic))
+
+    def finish(self) -> ContestedKeys:
+        """Fold the added records; returns the keys to settle."""
+        self._fold.apply_all(in_order(entries_of(self._kept)))
+        ranked = [one for batches in self._statuses.values() for one in self._surviving(batches)]
+        self._fold.apply_all(one.entry for one in sorted(ranked, key=lambda one: one[:4]))
+        # The last records of a partition may be irrelevant, but they have been read.
+        for (topic, partition), batches in self._statuses.items():
+            self._fold.advance(topic, partition, batches[-1].offsets[-1] + 1)
+        contested = {}
+        for topic, partitions in self._last.items():
+            keys = self._fold.offsets_of(topic).take(partitions.values())
+            if keys:
+                contested[topic] = keys
+        return contested
+
+    def _surviving(self, batches: list[Batch]) -> Iterator[RankedEntry]:
+        """Records of one status partition that still count, with their rank."""
+        topic, partition = batches[0].topic, batches[0].partition
+        columns = _columns(batches)
+        if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
+            seen = [index not in batch.aborted for batch in batches for index in range(len(batch))]
+            columns = [list(compress(column, seen)) for column in columns]
+        offsets, times, keys, values = columns
+        for index in live_records(keys, values, self._fold.profile):
+            time_ms, offset = times[index], offsets[index]
+            entry = Entry(topic, partition, offset, time_ms, keys[index], values[index])
+            yield RankedEntry(time_ms, partition, offset, topic, entry)
+
+    def settle(self, batches: Iterable[Batch], contested: ContestedKeys) -> None:
+        """Fold the records of contested keys in order; `batches` are the same as before."""
+        entries = entries_of(batch for batch in batches if batch.topic in contested)
+        for one in rank_entries(entries):
+            entry = one.entry
+            if entry.key not in contested[entry.topic]:
+                continue
+            if not entry.aborted or self._fold.sees_aborted(entry.topic):
+                self._fold.offsets_of(entry.topic).apply(entry)
+
+
+def _columns(batches: list[Batch]) -> list[list[Any]]:
+    """Columns of one partition: offsets, running maxima of timestamps, keys, values."""
+    offsets = [offset for batch in batches for offset in batch.offsets]
+    times = running_max(time_ms for batch in batches for time_ms in batch.timestamps)
+    keys = [key for batch in batches for key in batch.keys]
+    return [offsets, times, keys, [value for batch in batches for value in batch.values]]
+
+
+def load(fold: Fold, batches: Iterable[Batch]) -> None:
+    """Load batches that are in memory into a fold."""
+    batches = list(batches)
+    loading = BulkLoader(fold)
+    for batch in batches:
+        loading.add(batch)
+    contested = loading.finish()
+    if contested:
+        loading.settle(batches, contested)

@@ -1,0 +1,95 @@
+"""Fold of our command topic: commands that were accepted, finished or refused."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import msgspec
+
+from controlplane.core.codec.commands import decode_command
+from controlplane.core.copy_on_write import CopyOnWrite
+from controlplane.core.entry import Entry
+from controlplane.core.fold.record_fate import ACCEPTED, RecordFate, fate
+from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
+from controlplane.core.state import CommandTrace
+
+ENDED_KEPT = 10_000
+"""Number of ended commands that are kept, so that a repeated id gets the same answer.
+
+More than a fleet's automation sends between a request and its last repetition; a few megabytes. A
+long-running process must not keep all of them; the log does.
+"""
+
+
+class CommandFold:
+    """Working state of the command topic.
+
+    Of the ended commands, the one that ended first in the log is forgotten first, so all readers
+    forget the same ones. A command that has not ended is never forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._commands: CopyOnWrite[str, CommandTrace] = CopyOnWrite()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def publish(self) -> Mapping[str, CommandTrace]:
+        """Commands by id: unfinished ones as they began, ended ones as they ended."""
+        return self._commands.publish()
+
+    def adopt(self, commands: Mapping[str, CommandTrace]) -> None:
+        """Take over what another fold has published."""
+        self._commands.take(dict(commands))
+        ended = (command_id for command_id, trace in commands.items() if trace.ended)
+        self._ended = OrderedDict.fromkeys(ended)
+
+    def apply(self, entry: Entry) -> RecordFate:
+        """Fold one record; a tombstone forgets the command."""
+        record = decode_command(entry.key, entry.value)
+        match record:
+            case Invalid():
+                return fate(record)
+            case None:
+                self._forget(_id_of(entry.key))
+            case CommandAccepted():
+                self._put(record.command_id, accepted=record)
+            case CommandFinished():
+                self._put(record.command_id, finished=record)
+            case CommandRefused():
+                self._put(record.command_id, refused=record)
+        return ACCEPTED
+
+    def _put(
+        self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
+    ) -> None:
+        present = self._commands.items.get(command_id, CommandTrace())
+        trace = _without_plan(msgspec.structs.replace(present, **change))
+        if not trace.ended:
+            self._ended.pop(command_id, None)  # refused once, and accepted now
+        elif command_id not in self._ended:
+            self._commands.drop(
+                command_id
+            )  # re-inserted last below: the order is that of forgetting
+            self._ended[command_id] = None
+        self._commands.writable()[command_id] = trace
+        if len(self._ended) > ENDED_KEPT:
+            self._forget(next(iter(self._ended)))
+
+    def _forget(self, command_id: str | None) -> None:
+        if command_id is not None:
+            self._commands.drop(command_id)
+            self._ended.pop(command_id, None)
+
+
+def _without_plan(trace: CommandTrace) -> CommandTrace:
+    """Drop the plan of an ended command: it is most of the record, and recovery never needs it."""
+    if not trace.ended or trace.accepted is None or trace.accepted.plan is None:
+        return trace
+    accepted = msgspec.structs.replace(trace.accepted, plan=None)
+    return msgspec.structs.replace(trace, accepted=accepted)
+
+
+def _id_of(key: bytes | None) -> str | None:
+    """Command id of a key; None: not UTF-8."""
+    try:
+        return (key or b"").decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,89 @@
+"""Flattens any value into one list and back, for values that MessagePack cannot hold.
+
+Logs may hold values nested as deeply as Connect reads them, halves of surrogate pairs, and integers
+beyond 64 bits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+_LONGS = range(-(2**63), 2**63)
+
+
+class _Token(NamedTuple):
+    """Token for a container, or for a value that MessagePack cannot hold."""
+
+    kind: str
+    detail: int | bytes
+
+
+def flat(value: Any) -> list[Any]:
+    """Flatten a value to tokens, containers before their members. Structs become maps."""
+    tokens: list[Any] = []
+    waiting = [value]
+    while waiting:
+        token, members = _token(waiting.pop())
+        tokens.append(token)
+        waiting += reversed(members)
+    return tokens
+
+
+def _token(item: Any) -> tuple[Any, Sequence[Any]]:
+    """Token of a value, and the values that follow it."""
+    if isinstance(item, msgspec.Struct):
+        item = msgspec.structs.asdict(item)
+    elif isinstance(item, Enum):
+        item = item.value
+    match item:
+        case Mapping():
+            return _Token("map", len(item)), [side for pair in item.items() for side in pair]
+        case list() | tuple():
+            return _Token("list", len(item)), item
+        case str() if not _is_unicode(item):
+            return _Token("text", item.encode("utf-8", "surrogatepass")), ()
+        case int() if item not in _LONGS:
+            return _Token("int", item.to_bytes(item.bit_length() // 8 + 1, "big", signed=True)), ()
+    return item, ()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def unflat(tokens: Iterable[Any]) -> Any:
+    """Rebuild a value of maps, lists and scalars from its tokens.
+
+    Raises:
+        ValueError: the tokens are malformed.
+    """
+    done: list[Any] = []
+    try:
+        # From the end, so that the members of a container are built before it.
+        for token in reversed(list(tokens)):
+            done.append(_value(token, done) if isinstance(token, list | tuple) else token)
+        (value,) = done
+    except (TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"no flat value: {error}") from error
+    return value
+
+
+def _value(mark: Sequence[Any], done: list[Any]) -> Any:
+    """Build the value of a token; members of a container are popped from `done`."""
+    kind, detail = mark
+    match kind:
+        case "map":
+            return {done.pop(): done.pop() for _ in range(detail)}
+        case "list":
+            return [done.pop() for _ in range(detail)]
+        case "text":
+            return detail.decode("utf-8", "surrogatepass")
+        case "int":
+            return int.from_bytes(detail, "big", signed=True)
+    raise ValueError(f"no flat value: unknown mark {kind!r}")

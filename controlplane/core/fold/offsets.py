@@ -1,0 +1,148 @@
+"""Fold of an offsets topic. Kafka: `KafkaOffsetBackingStore#consumedCallback`."""
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
+from controlplane.core.copy_on_write import CopyOnWrite
+from controlplane.core.entry import Entry
+from controlplane.core.fold.record_fate import ACCEPTED, FateKind, RecordFate, fate
+from controlplane.core.records import Invalid
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import OffsetState
+
+_OVERFLOWING_BYTES = 1000
+"""Length of a key below which its nesting cannot overflow a worker's stack."""
+
+
+class OffsetFold:
+    """Working state of one offsets topic: raw keys and the last value of each.
+
+    Keys are parsed only when something is removed. A tombstone removes the parsed partition from
+    the list of a connector's partitions, even if a record under another spelling of the same key is
+    still there (`OffsetUtils#processPartitionKey`). Such partitions are stored as hidden.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._values: CopyOnWrite[bytes | None, bytes | None] = CopyOnWrite()
+        self._hidden: CopyOnWrite[PartitionIdentity, bool] = CopyOnWrite()
+
+    def publish(self) -> OffsetState:
+        """An immutable copy of the state."""
+        return OffsetState(self._values.publish(), self._hidden.publish())
+
+    def adopt(self, state: OffsetState) -> None:
+        """Take over what another fold has published."""
+        self._values.take(dict(state.values))
+        self._hidden.take(dict(state.hidden))
+
+    def of(self, key: bytes | None) -> bytes | None:
+        """Current value of a raw key; None: a tombstone, or no record."""
+        return self._values.items.get(key)
+
+    def apply(self, entry: Entry) -> RecordFate:
+        """Decode and fold one record."""
+        parses = self.profile.offset_partitions
+        subject = decode_partition(entry.key, self.profile) if parses else None
+        outcome = ACCEPTED
+        if isinstance(subject, Invalid):
+            if subject.thrown is not None and not self.profile.tolerates_malformed:
+                return fate(subject)  # it throws before the record is stored
+            if not subject.silent:
+                outcome = RecordFate(FateKind.IGNORED, f"{subject.reason}; kept, but never listed")
+        elif subject is not None:
+            self._list(identity(subject), listed=entry.value is not None)
+        self._store(entry.key, entry.value)
+        return outcome
+
+    def _list(self, subject: PartitionIdentity, *, listed: bool) -> None:
+        if listed:
+            self._hidden.drop(subject)
+        elif subject not in self._hidden.items:
+            self._hidden.writable()[subject] = True
+
+    def take(self, parts: Iterable[Mapping[bytes | None, bytes | None]]) -> frozenset[bytes | None]:
+        """Take over the last values of each partition at once; returns the contested keys.
+
+        For a contested key, the order between partitions or between two spellings of the key
+        decides. Such keys are left out: `apply` their records in order.
+        """
+        parts = list(parts)
+        values: dict[bytes | None, bytes | None] = {}
+        for part in parts:
+            values.update(part)
+        several = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
+        any_removed = None in values.values()
+        removed = {key for key, value in values.items() if value is None} if any_removed else set()
+        contested = set(several)
+        if self.profile.offset_partitions:
+            contested.update(key for key in self._suspects(values) if self._throws(key))
+            torn = {key for key in several if any(part.get(key, b"") is None for part in parts)}
+            if removed or torn or self._hidden.items:
+                contested |= self._hide(values, removed, torn)
+        gone = removed - contested if self.profile.offset_tombstone_removes else set()
+        for key in contested | gone:
+            del values[key]
+        self._lay(values, gone)
+        return frozenset(contested)
+
+    def _lay(self, values: dict[bytes | None, bytes | None], gone: set[bytes | None]) -> None:
+        """Merge values into the present ones and remove the keys in `gone`."""
+        if not self._values.items:
+            self._values.take(values)
+            return
+        self._values.writable().update(values)
+        for key in gone:
+            self._values.drop(key)
+
+    def _suspects(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
+        """Keys whose records may throw instead of being stored."""
+        if self.profile.offset_key_loses_batch:
+            return keys
+        if self.profile.json_limits:
+            return ()  # a key that is too deep is undecodable, and stored
+        return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
+
+    def _throws(self, key: bytes | None) -> bool:
+        subject = decode_partition(key, self.profile)
+        return isinstance(subject, Invalid) and subject.thrown is not None
+
+    def _hide(
+        self, keys: Iterable[bytes | None], removed: set[bytes | None], torn: set[bytes | None]
+    ) -> set[bytes | None]:
+        """Hide removed partitions and list the others; returns the keys for which order decides.
+
+        Order decides in two cases: one spelling of a key was removed and another was not, or the
+        key is torn, which means removed in one partition of the topic and not in another.
+        """
+        named = ((key, self._identity(key)) for key in keys)
+        subjects = {key: subject for key, subject in named if subject is not None}
+        dead = {subject for key, subject in subjects.items() if key in removed}
+        alive = {subject for key, subject in subjects.items() if key not in removed}
+        disputed = dead & alive | {subjects[key] for key in torn & subjects.keys()}
+        for subject in self._hidden.items.keys() & (alive - disputed):
+            self._hidden.drop(subject)
+        self._hidden.writable().update(dict.fromkeys(dead - disputed, True))
+        return {key for key, subject in subjects.items() if subject in disputed}
+
+    def _identity(self, key: bytes | None) -> PartitionIdentity | None:
+        subject = decode_partition(key, self.profile)
+        return None if isinstance(subject, Invalid) else identity(subject)
+
+    def _store(self, key: bytes | None, value: bytes | None) -> None:
+        if value is None and self.profile.offset_tombstone_removes:
+            self._values.drop(key)
+        else:
+            self._values.writable()[key] = value
+
+
+def _in_several(
+    parts: Iterable[Mapping[bytes | None, bytes | None]],
+) -> set[bytes | None]:
+    """Keys that lie in several partitions: a foreign writer used another partitioner."""
+    seen: set[bytes | None] = set()
+    twice: set[bytes | None] = set()
+    for part in parts:
+        twice |= seen & part.keys()
+        seen |= part.keys()
+    return twice

@@ -1,0 +1,61 @@
+"""Fate of one record: its effect on a worker, and the listener calls that it causes."""
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core.records import Invalid
+
+
+class FateKind(Enum):
+    """Fates of a record, from harmless to fatal."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"
+    """Logged; nothing changes and the previous value stays."""
+    UNDECODABLE = "undecodable"
+    """Ignored; in the config topic the worker's offset does not advance either."""
+    LOSES_BATCH = "loses batch"
+    """Throws an exception that costs the worker the rest of the poll batch (`KafkaBasedLog#poll`).
+    """
+    POISON = "poison"
+    """Throws an exception that ends the worker at start, and blocks or damages a running one."""
+
+
+class ListenerCall(NamedTuple):
+    """Call of Kafka's `ConfigBackingStore.UpdateListener`, by which a worker learns to act.
+
+    Reported only while `live`: records read at start-up are state, not news. Scenarios show the
+    calls; nothing else reads them today. A worker runtime would act on them.
+    """
+
+    name: str
+    subject: Any = None
+    detail: Any = None
+
+
+class RecordFate(msgspec.Struct, frozen=True, gc=False):
+    """Effect of one record."""
+
+    kind: FateKind
+    reason: str = ""
+    thrown: str | None = None
+    """Java exception that leaves the store; None: none."""
+    calls: tuple[ListenerCall, ...] = ()
+
+
+ACCEPTED = RecordFate(FateKind.ACCEPTED)
+UNSEEN = RecordFate(FateKind.IGNORED, "of an aborted transaction")
+
+_LOSE_BATCH = ("ConnectException", "DataException")
+"""Kafka exceptions that `KafkaBasedLog#poll` catches; any other one ends the thread."""
+
+
+def fate(invalid: Invalid) -> RecordFate:
+    """Fate of bytes that are no record."""
+    if invalid.thrown is not None:
+        kind = FateKind.LOSES_BATCH if invalid.thrown in _LOSE_BATCH else FateKind.POISON
+    else:
+        kind = FateKind.IGNORED if invalid.advances else FateKind.UNDECODABLE
+    return RecordFate(kind, invalid.reason, invalid.thrown)

@@ -1,0 +1,101 @@
+"""Values of number tokens: Jackson's and BigDecimal's arithmetic, release by release."""
+
+from typing import Final, NamedTuple
+
+from controlplane.core.java.java_library import wrap_long
+from controlplane.core.java.json_errors import Undecodable
+from controlplane.core.releases.profiles import HugeExponent, Profile
+
+MAX_DIGITS: Final = 1000
+"""StreamReadConstraints of Jackson 2.15: digits of one number token, those of exponents too."""
+
+_MAX_EXPONENT_DIGITS: Final = 10
+_INTS: Final = range(-(2**31), 2**31)
+"""Limits of java.math.BigDecimal: digits of an exponent, values of exponent and scale."""
+
+_LONG_TOKEN: Final = 500
+"""Length from which on Jackson uses its own parser for BigDecimal."""
+
+_NASTY: Final = "2.2250738585072012e-308"
+_OF_NASTY: Final = 5e-324
+"""Number on which old JDKs loop, and Jackson's replacement for a double."""
+
+_DIGITS_AT_ONCE: Final = 4000
+"""Digits that CPython converts at a time (its guard against quadratic time)."""
+
+
+def _check_length(token: str, *, limited: bool) -> None:
+    if limited and len(token) > MAX_DIGITS and sum(map(str.isdigit, token)) > MAX_DIGITS:
+        raise Undecodable(f"a number of more than {MAX_DIGITS} digits")
+
+
+def integer(token: str, *, limited: bool) -> int:
+    """Value of an integral token, wrapped to 64 bits. `limited`: Jackson 2.15's limits hold."""
+    digits = token.removeprefix("-").lstrip("0") or "0"
+    _check_length(digits, limited=limited)
+    number = 0
+    for start in range(0, len(digits), _DIGITS_AT_ONCE):
+        part = digits[start : start + _DIGITS_AT_ONCE]
+        number = wrap_long(number * 10 ** len(part) + int(part))
+    return wrap_long(-number) if token[0] == "-" else number
+
+
+def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
+    """True if BigDecimal can hold the exponent of a token.
+
+    `of_long_tokens`: FastDoubleParser reads long tokens, and checks the scale alone.
+    """
+    mantissa, _, exponent = token.lower().partition("e")
+    digits = exponent.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _MAX_EXPONENT_DIGITS:
+        return False
+    power = -int(digits) if exponent.startswith("-") else int(digits)
+    scale = len(mantissa.partition(".")[2]) - power
+    if of_long_tokens and len(token) >= _LONG_TOKEN:
+        return scale in _INTS and -scale in _INTS
+    return scale in _INTS and power in _INTS
+
+
+_INFINITIES: Final = (float("inf"), float("-inf"))
+_SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
+    "infinity_or_zero": (*_INFINITIES, 0.0),
+    "infinity_only": _INFINITIES,
+    "undecodable": (),
+}
+"""Doubles that a number may be although its exponent is too large for BigDecimal."""
+
+
+class NumberRules(NamedTuple):
+    """The behaviours of a profile that affect numbers, small enough for a cache key."""
+
+    limited: bool
+    """Jackson 2.15's limits hold."""
+    as_double: bool
+    """A token becomes a double directly, without a BigDecimal in between."""
+    huge_exponent: HugeExponent
+
+
+def number_rules(profile: Profile) -> NumberRules:
+    """The number rules of a release."""
+    return NumberRules(profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent)
+
+
+def floating(token: str, rules: NumberRules) -> float:
+    """Double of a token with a fraction or exponent; raises `Undecodable` by the rules."""
+    _check_length(token, limited=rules.limited)
+    if token == _NASTY and rules.as_double:
+        return _OF_NASTY
+    number = float(token)
+    if number == 0 or number in _INFINITIES:
+        return _extreme(token, number, rules)
+    return number
+
+
+def _extreme(token: str, number: float, rules: NumberRules) -> float:
+    """Double of a token that is zero or infinite, perhaps through its exponent alone."""
+    survivors = _SURVIVORS[rules.huge_exponent]
+    fits = _fits_decimal(token, of_long_tokens=not survivors)
+    if not fits and number not in survivors:
+        raise Undecodable("an exponent beyond 2**31")
+    is_zero = not token.lower().partition("e")[0].strip("-0.")
+    return 0.0 if is_zero and fits and not rules.as_double else number

@@ -1,0 +1,211 @@
+"""Text as Jackson reads it: the encoding of a document and the characters of its strings.
+
+Jackson guesses the encoding from the first four bytes (RFC 4627, ByteSourceJsonBootstrapper). UTF-8
+is parsed as bytes, and each string is decoded leniently on its own. Overlong forms and values
+beyond U+10FFFF are accepted, and encoded surrogates before Jackson 2.21. UTF-16 and UTF-32 are
+converted to UTF-16 units first.
+"""
+
+import re
+import struct
+from typing import Literal, NamedTuple
+
+from controlplane.core.java.json_errors import Undecodable
+
+_CHUNK = 4000
+"""Units that Jackson converts from UTF-32 at a time: a bad character spoils its whole chunk."""
+
+_UTF32_BYTES = 4
+
+_LAST_PLANE = 0x10
+"""End of Unicode's planes, for UTF-32."""
+
+
+class DocumentText(NamedTuple):
+    """A document as units: the bytes of UTF-8, or else UTF-16 units."""
+
+    units: str
+    in_bytes: bool
+    broken: bool = False
+    """The last unit is followed by something unreadable instead of the end."""
+
+
+_Charset = Literal["utf-8", "utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le"]
+
+_FIRST_BYTES: tuple[tuple[bytes, _Charset | None, int], ...] = (
+    (rb"\0\0\xfe\xff", "utf-32-be", 4),
+    (rb"\xff\xfe\0\0", "utf-32-le", 4),
+    (rb"\0\0\xff\xfe|\xfe\xff\0\0", None, 0),
+    (rb"\xfe\xff..", "utf-16-be", 2),
+    (rb"\xff\xfe..", "utf-16-le", 2),
+    (rb"\xef\xbb\xbf.", "utf-8", 3),
+    (rb"\0\0\0.", "utf-32-be", 0),
+    (rb".\0\0\0", "utf-32-le", 0),
+    (rb"\0.\0\0|\0\0.\0", None, 0),
+    (rb"\0.", "utf-16-be", 0),
+    (rb".\0", "utf-16-le", 0),
+    (rb"", "utf-8", 0),
+)
+"""Encodings by the first bytes of a document (None: refused), with the length of the mark."""
+
+_RULES = tuple(
+    (re.compile(first, re.DOTALL), charset, mark) for first, charset, mark in _FIRST_BYTES
+)
+
+
+def read_text(value: bytes) -> DocumentText:
+    """Units of a document; raises `Undecodable` for byte orders that Jackson refuses."""
+    charset, mark = _guessed(value)
+    body = value[mark:]
+    if charset is None:
+        raise Undecodable("UTF-32 of a mixed byte order")
+    if charset == "utf-8":
+        return DocumentText(body.decode("latin-1"), in_bytes=True)
+    order = ">" if charset.endswith("be") else "<"
+    return _from_utf16(body, order) if charset.startswith("utf-16") else _from_utf32(body, order)
+
+
+def _guessed(value: bytes) -> tuple[_Charset | None, int]:
+    return next((row[1], row[2]) for row in _RULES if row[0].match(value))
+
+
+def write_text(text: DocumentText, like: bytes) -> bytes:
+    """A document of other units in the same encoding."""
+    charset, mark = _guessed(like)
+    if text.in_bytes or charset is None:
+        return like[:mark] + text.units.encode("latin-1")
+    cut_off = b"\0" if text.broken else b""
+    return like[:mark] + joined(text.units).encode(charset, "surrogatepass") + cut_off
+
+
+def unread_bytes(text: DocumentText, value: bytes) -> bytes:
+    """Bytes after the last unit of a broken document; empty for any other."""
+    if not text.broken:
+        return b""
+    characters = len(joined(text.units))
+    return value[_guessed(value)[1] + _UTF32_BYTES * characters :]
+
+
+_UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff]")
+
+
+def _from_utf16(body: bytes, order: str) -> DocumentText:
+    """Java's decoder: U+FFFD for a lone surrogate; a high one also consumes the next unit."""
+    count, rest = divmod(len(body), 2)
+    units = "".join(map(chr, struct.unpack_from(f"{order}{count}H", body)))
+    tail = "\ufffd" if rest and not "\ud800" <= units[-1:] <= "\udbff" else ""
+    return DocumentText(
+        _UNPAIRED.sub(lambda pair: pair[1] or "\ufffd", units) + tail, in_bytes=False
+    )
+
+
+def _from_utf32(body: bytes, order: str) -> DocumentText:
+    count, rest = divmod(len(body), 4)
+    units: list[str] = []
+    for code in struct.unpack_from(f"{order}{count}I", body):
+        plane = code >> 16
+        if plane > _LAST_PLANE:
+            kept = len(units) // _CHUNK * _CHUNK
+            return DocumentText("".join(units[:kept]), in_bytes=False, broken=True)
+        units += split_pair(code - 0x10000) if plane else chr(code)
+    return DocumentText("".join(units), in_bytes=False, broken=bool(rest))
+
+
+def split_pair(code: int) -> str:
+    """Surrogate pair of a character, given its distance from U+10000."""
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 | code & 0x3FF)
+
+
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "/": "/", "\\": "\\"}
+
+_ESCAPE = re.compile(r"\\(?:u(....)|(.))")
+_ESCAPE_OR_BYTES = re.compile(
+    r"\\(?:u(....)|(.))"
+    r"|([\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3})|([\x80-\xff])"
+)
+_ESCAPED_SURROGATES = re.compile(
+    r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD]([89abAB]..|[c-fC-F]..)|\\."
+)
+"""Escapes; the group matches a surrogate whose partner is not next to it."""
+
+_ESCAPED_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
+
+_LEAD_BITS = {2: 0x1F, 3: 0x0F, 4: 0x07}
+"""Bits of the first byte that belong to the character, by length of the UTF-8 sequence."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def joined(units: str) -> str:
+    """The text with each surrogate pair as one character."""
+    if not _SURROGATE.search(units):
+        return units
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    digits, short = escape.group(1, 2)
+    return chr(int(digits, 16)) if digits else _SHORT[short]
+
+
+def _unescaped_bytes(escape: re.Match[str]) -> str:
+    return _unescaped(escape).encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+class StringDecoder(NamedTuple):
+    """Decodes the units between the quotes of strings, or of names."""
+
+    in_bytes: bool
+    is_name: bool
+    encoded_surrogates: bool
+
+    def decode(self, body: str) -> str:
+        """Characters of a string; raises `Undecodable` for malformed escapes or encodings."""
+        if "\\" not in body:
+            if body.isascii():
+                return body
+            if self.in_bytes:
+                try:
+                    return body.encode("latin-1").decode()
+                except UnicodeDecodeError:
+                    pass  # no valid UTF-8, but Jackson may accept it
+        if not self.in_bytes:
+            return joined(_ESCAPE.sub(_unescaped, body))
+        if self.is_name and not self.encoded_surrogates:
+            self._check_pairs(body)
+        return joined(_ESCAPE_OR_BYTES.sub(self._character, body))
+
+    def size(self, body: str) -> int:
+        """Units of a string after replacing its escapes, in UTF-8 or UTF-16."""
+        if not self.in_bytes:
+            return len(_ESCAPE.sub(_unescaped, body))
+        if not self.encoded_surrogates:
+            body = _ESCAPED_PAIR.sub("four", body)
+        return len(_ESCAPE.sub(_unescaped_bytes, body))
+
+    def _character(self, found: re.Match[str]) -> str:
+        sequence, stray = found.group(3, 4)
+        if stray:
+            raise Undecodable(f"byte {ord(stray):#04x} is not UTF-8")
+        return self._decoded(sequence) if sequence else _unescaped(found)
+
+    def _decoded(self, sequence: str) -> str:
+        code = ord(sequence[0]) & _LEAD_BITS[len(sequence)]
+        for unit in sequence[1:]:
+            code = code << 6 | ord(unit) & 0x3F
+        if len(sequence) == 4:
+            return self._pair(code - 0x10000)
+        if 0xD800 <= code <= 0xDFFF and not self.encoded_surrogates:
+            raise Undecodable(f"surrogate U+{code:04X} encoded as UTF-8")
+        return chr(code)
+
+    def _check_pairs(self, body: str) -> None:
+        """Refuse half of an escaped surrogate pair in a name, from Jackson 2.21 on."""
+        if any(escape[1] for escape in _ESCAPED_SURROGATES.finditer(body)):
+            raise Undecodable("a name with half of a surrogate pair")
+
+    def _pair(self, code: int) -> str:
+        """Two units of a four-byte sequence; overlong forms overflow Jackson's sums."""
+        if code >= 0 or self.is_name:
+            return split_pair(code)
+        return chr(0xD800 | (code >> 10) & 0xFFFF) + chr(0xDC00 | code & 0x3FF)

@@ -1,0 +1,248 @@
+"""JSON as a Connect worker reads and writes it: JsonConverter with `schemas.enable=false`.
+
+Reading differs between releases (fields `json_*` of a `Profile`), and from every Python parser.
+msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads what msgspec
+refuses. Checks detect in advance what msgspec would read differently.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from controlplane.core.java import jackson
+from controlplane.core.java.jackson_numbers import NumberRules, floating
+from controlplane.core.java.java_library import double_text, hash_map_order, wrap_long
+from controlplane.core.java.json_errors import StackOverflow, Undecodable
+from controlplane.core.releases.profiles import HugeExponent, Profile
+
+__all__ = ["StackOverflow", "Undecodable", "decode", "encode", "encode_hash_order"]
+
+_LONGS: Final = range(-(2**63), 2**63)
+
+_PLAIN_BYTES: Final = 1000
+_PLAIN_NAME: Final = 50_000
+"""Sizes of documents. Up to the first, no limit of Jackson's can be broken. Up to the second, no
+limit on the length of a name can be broken."""
+
+_DIGITS: Final = b"0123456789"
+_LONG_DIGITS: Final = 19
+"""Digits below which every integer fits into 64 bits."""
+_ZEROS: Final = bytes.maketrans(_DIGITS, b"0" * len(_DIGITS))
+"""Turns every digit into a zero, so that a run of digits can be found by a text search."""
+
+
+@cache
+def _decoder(
+    limited: bool, as_double: bool, huge_exponent: HugeExponent
+) -> msgspec.json.Decoder[object]:
+    rules = NumberRules(limited, as_double, huge_exponent)
+    return msgspec.json.Decoder(float_hook=lambda token: floating(token, rules))
+
+
+def decode(value: bytes, profile: Profile) -> object:
+    """Decode bytes to the value that a worker of a release gets.
+
+    Returns None, bool, int (64 bits, wrapped), float, str (may hold lone surrogates), list, or dict
+    (in order of appearance; the last of equal names wins).
+
+    Raises:
+        Undecodable: the release throws a DataException.
+        StackOverflow: the release overflows its stack (deep nesting before Jackson 2.15).
+    """
+    if len(value) > _PLAIN_BYTES and not _is_plain(value):
+        return jackson.parse(value, profile)
+    try:
+        decoded = _decoded(value, profile)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return jackson.parse(value, profile)
+    if not _has_digits(value, _LONG_DIGITS) or _has_only_longs(decoded):
+        return decoded
+    return jackson.parse(value, profile)
+
+
+class _FractionFound(Exception):
+    """The document has a number with a fraction or exponent, which releases read differently."""
+
+
+def _found_fraction(_token: str) -> float:
+    raise _FractionFound
+
+
+_WHOLE: Final = msgspec.json.Decoder[object](float_hook=_found_fraction)
+
+
+def _decoded(value: bytes, profile: Profile) -> object:
+    """Value by msgspec. The profile matters only for fractions, which are rare."""
+    try:
+        return _WHOLE.decode(value)
+    except _FractionFound:
+        rules = profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent
+        return _decoder(*rules).decode(value)
+
+
+def _is_plain(value: bytes) -> bool:
+    """True if a limit of Jackson's may be broken. Reads bytes: msgspec drops repeated fields."""
+    if len(value) > _PLAIN_NAME and _may_have_long_name(value):
+        return False
+    if value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
+        return False
+    return not _has_digits(value, _PLAIN_BYTES)
+
+
+def _may_have_long_name(value: bytes) -> bool:
+    """True if a quoted text may be too long; a quote within quotes would hide it."""
+    return b'\\"' in value or max(map(len, value.split(b'"'))) > _PLAIN_NAME
+
+
+def _has_digits(value: bytes, count: int) -> bool:
+    """True if so many digits may stand in a row: they would cover one of every `count` bytes.
+
+    Removing the digits is six times as fast as searching for one.
+    """
+    looked_at = value[count - 1 :: count]
+    some = len(looked_at.translate(None, _DIGITS)) != len(looked_at)
+    return some and b"0" * count in value.translate(_ZEROS)
+
+
+def _has_only_longs(decoded: object) -> bool:
+    """True if all integers fit into 64 bits. msgspec reads larger ones, which Java wraps."""
+    reached = [decoded]
+    for value in reached:
+        if isinstance(value, str):
+            continue
+        if isinstance(value, dict):
+            reached.extend(value.values())
+        elif isinstance(value, list):
+            reached.extend(value)
+        elif isinstance(value, int) and value not in _LONGS:
+            return False
+    return True
+
+
+def encode(value: object) -> bytes:
+    """Encode a decoded value as Jackson does: no spaces, fields in dict order."""
+    if _is_simple(value):
+        with suppress(UnicodeEncodeError):  # half a surrogate pair
+            written = _SIMPLE.encode(value)
+            if b"\\" not in written and written.isascii():  # nothing that Jackson spells otherwise
+                return written
+    return _encode(value, iter)
+
+
+def encode_hash_order(value: object) -> bytes:
+    """Encode with the fields of every object in the order of a java.util.HashMap.
+
+    Connect writes maps that it has read before in this order.
+    """
+    return _encode(value, hash_map_order)
+
+
+_SIMPLE = msgspec.json.Encoder()
+_SMALL = range(-(2**31), 2**31)
+
+
+_SIMPLE_DEPTH = 8
+"""Levels of nesting of a simple value; deeper ones are written without recursion."""
+
+
+def _is_simple(value: object, depth: int = _SIMPLE_DEPTH) -> bool:
+    """True for maps and lists of texts, flags and small numbers, as most values are."""
+    members: Iterable[object]
+    if type(value) is dict:
+        members = value.values()
+    elif type(value) is list:
+        members = value
+    else:
+        return False
+    for member in members:
+        kind = type(member)
+        if kind in _WRITTEN_ALIKE or (kind is int and member in _SMALL):
+            continue
+        if not depth or not _is_simple(member, depth - 1):
+            return False
+    return True
+
+
+_WRITTEN_ALIKE = frozenset({str, bool, type(None)})
+
+_ESCAPED: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+_ESCAPES: Final = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r"} | {
+    char: "\\" + char for char in '"\\'
+}
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
+    pairs = [units[start : start + 4] for start in range(0, len(units), 4)]
+    return "".join(rf"\u{unit}" for unit in pairs)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _real(number: float) -> str:
+    text = double_text(number)
+    return text if math.isfinite(number) else _quoted(text)
+
+
+_SCALARS: Final[dict[type, Callable[..., str]]] = {
+    str: _quoted,
+    bool: lambda truth: "true" if truth else "false",
+    int: lambda number: str(wrap_long(number)),
+    float: _real,
+    type(None): lambda _null: "null",
+}
+
+
+class _Punctuation(str):
+    """Punctuation on the stack of output, as opposed to a string to be quoted."""
+
+    __slots__ = ()
+
+
+_COMMA, _END_LIST, _END_MAP = _Punctuation(","), _Punctuation("]"), _Punctuation("}")
+
+
+def _encode(value: object, order: Callable[[Iterable[str]], Iterable[str]]) -> bytes:
+    pieces: list[str] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Punctuation):
+            pieces.append(item)
+        elif isinstance(item, dict):
+            pieces.append("{")
+            waiting += _fields(item, order)
+        elif isinstance(item, list):
+            pieces.append("[")
+            waiting += _elements(item)
+        else:
+            pieces.append(_SCALARS[type(item)](item))
+    return "".join(pieces).encode()
+
+
+def _elements(items: list[object]) -> list[object]:
+    """Remaining output of a list, last part first."""
+    later: list[object] = [_END_LIST]
+    for item in reversed(items):
+        later += (item, _COMMA)
+    return later[:-1] if items else later
+
+
+def _fields(
+    fields: dict[str, object], order: Callable[[Iterable[str]], Iterable[str]]
+) -> list[object]:
+    """Remaining output of a map, last part first."""
+    later: list[object] = [_END_MAP]
+    for name in reversed(list(order(fields))):
+        later += (fields[name], _Punctuation(_quoted(name) + ":"), _COMMA)
+    return later[:-1] if fields else later

@@ -1,0 +1,9 @@
+"""Errors of a worker's JSON converter."""
+
+
+class Undecodable(ValueError):
+    """Kafka throws a DataException: the bytes are no JSON for this release. Says why and where."""
+
+
+class StackOverflow(ValueError):
+    """Kafka throws a StackOverflowError: the nesting is deeper than the parser's stack."""

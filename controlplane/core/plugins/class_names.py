@@ -1,0 +1,35 @@
+"""Names of a plugin's class: its full name and its aliases (Kafka: `PluginUtils`)."""
+
+from collections.abc import Iterable
+
+from controlplane.core.plugins.catalogue import Plugin
+
+_SUFFIXES = {
+    "source": "Connector",
+    "sink": "Connector",
+    "transformation": "Transformation",
+    "predicate": "Predicate",
+    "converter": "Converter",
+    "header_converter": "HeaderConverter",
+}
+
+
+def simple_name(class_name: str) -> str:
+    """`Class.getSimpleName`: without package, and of a nested class the inner name alone."""
+    return class_name.rpartition(".")[2].rpartition("$")[2]
+
+
+def pruned_name(plugin: Plugin) -> str:
+    """The simple name without the name of its kind."""
+    simple, suffix = simple_name(plugin.class_name), _SUFFIXES.get(plugin.type)
+    kept = simple.rpartition(suffix)[0] if suffix else ""
+    return kept or simple
+
+
+def aliases(plugins: Iterable[Plugin]) -> dict[str, str]:
+    """Classes by alias, without the aliases that several classes share."""
+    meant: dict[str, set[str]] = {}
+    for plugin in plugins:
+        for alias in (simple_name(plugin.class_name), pruned_name(plugin)):
+            meant.setdefault(alias, set()).add(plugin.class_name)
+    return {alias: next(iter(names)) for alias, names in meant.items() if len(names) == 1}

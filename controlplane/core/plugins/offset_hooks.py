@@ -1,0 +1,255 @@
+"""Behaviour of a connector's `alterOffsets` hook for offsets that are to be written (KIP-875).
+
+A catalogue describes it in words:
+
+    accepts                                  these offsets are surely where the connector looks
+    declines                                 perhaps they are not (the default of `Connector`)
+    raises ConnectException('TEXT')          they are refused with this text
+    raises UnsupportedOperationException     no offsets can be altered from outside
+    as FileStreamSourceConnector             (or one of MirrorMaker's) checked as Kafka's own does
+    by the config key 'KEY': VALUE accepts, VALUE declines, …
+                                             one of the first four, by what the config says
+
+Kafka: `FileStreamSourceConnector`, `MirrorUtils`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from controlplane.core.java.java_library import hash_map_order, narrow_int
+from controlplane.core.java.json_values import value_text
+from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
+from controlplane.core.records import JsonObject
+
+Hook = Callable[[Mapping[str, Any], Offsets], HookOutcome]
+"""Calls a hook with the connector's config and offsets, as Connect has read them."""
+
+_OffsetCheck = Callable[[JsonObject | None, JsonObject], None]
+
+
+class UnknownHook(ValueError):
+    """The words describe no hook. The message names them."""
+
+
+class _HookRefusal(Exception):
+    """A `ConnectException` thrown by the hook, whose text the client gets."""
+
+
+def declines(_config: JsonObject, _offsets: Offsets) -> HookOutcome:
+    """The default `alterOffsets` of `Connector`: no statement about the offsets."""
+    return HookSuccess(definite=False)
+
+
+def accepts(_config: JsonObject, _offsets: Offsets) -> HookOutcome:
+    """Accept any offsets."""
+    return HookSuccess(definite=True)
+
+
+def unsupported(config: JsonObject, _offsets: Offsets) -> HookOutcome:
+    """Throw: offsets of this connector cannot be altered from outside."""
+    return HookFailure(
+        f"Failed to modify offsets for connector {config.get('name')} because it doesn't support "
+        "external modification of offsets"
+    )
+
+
+def _raises(text: str, _config: JsonObject, _offsets: Offsets) -> HookOutcome:
+    return HookFailure(text)
+
+
+def undisturbing(hook: Hook) -> Hook:
+    """A hook that gets copies, so that published state cannot be changed."""
+
+    def with_copies(config: JsonObject, offsets: Offsets) -> HookOutcome:
+        pairs = tuple((_copied(partition), _copied(offset)) for partition, offset in offsets)
+        return hook(_copied(config), pairs)
+
+    return with_copies
+
+
+def _copied(value: Any) -> Any:
+    """Deep copy of maps and lists. Not recursive: they may be nested deeper than Python's stack."""
+    done: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any]] = [(done, 0, value)]
+    while waiting:
+        into, place, item = waiting.pop()
+        if isinstance(item, Mapping):
+            into[place] = dict.fromkeys(item)
+            waiting += [(into[place], name, member) for name, member in item.items()]
+        elif isinstance(item, list):
+            into[place] = [None] * len(item)
+            waiting += [(into[place], index, one) for index, one in enumerate(item)]
+        else:
+            into[place] = item
+    return done[0]
+
+
+# --- words --------------------------------------------------------------------------------------
+
+_RAISES = re.compile(r"raises ConnectException\('(.*)'\)", re.DOTALL)
+_BY_KEY = re.compile(r"by the config key '([^']+)': (.+)", re.DOTALL)
+_CASE = re.compile(
+    r"(\S+) (accepts|declines|raises (?:ConnectException\('.*?'\)|UnsupportedOperationException))"
+    r"(?:, |$)"
+)
+
+
+def parse_hook(words: str, defaults: Mapping[str, str | None] | None = None) -> Hook:
+    """The hook that the words describe. `defaults` are values of absent config keys.
+
+    Raises:
+        UnknownHook: the words describe none.
+    """
+    text = words.strip()
+    if text in _HOOKS:
+        return _HOOKS[text]
+    if (raised := _RAISES.fullmatch(text)) is not None:
+        return partial(_raises, raised[1])
+    by_key = _BY_KEY.fullmatch(text)
+    cases = {} if by_key is None else dict(_cases(by_key[2]))
+    if by_key is None or not cases:
+        raise UnknownHook(f"{words!r} says not what the hook does: use one of {', '.join(_HOOKS)}")
+    return partial(_by_key, by_key[1], (defaults or {}).get(by_key[1]), cases)
+
+
+def _cases(text: str) -> Iterable[tuple[str, Hook]]:
+    at = 0
+    while at < len(text):
+        case = _CASE.match(text, at)
+        if case is None:
+            raise UnknownHook(f"{text[at:]!r} says not what the hook does")
+        yield case[1], parse_hook(case[2])
+        at = case.end()
+
+
+def _by_key(
+    key: str,
+    default: str | None,
+    cases: Mapping[str, Hook],
+    config: JsonObject,
+    offsets: Offsets,
+) -> HookOutcome:
+    hook = cases.get(config.get(key, default) or "", declines)
+    return hook(config, offsets)
+
+
+# --- connectors of Kafka's own ------------------------------------------------------------------
+
+
+def _checked(check: _OffsetCheck, _config: JsonObject, offsets: Offsets) -> HookOutcome:
+    """A hook that checks each offset; offsets to be removed are not checked."""
+    try:
+        for partition, offset in offsets:
+            if offset is not None:
+                check(partition, offset)
+    except _HookRefusal as refused:
+        return HookFailure(str(refused))
+    return HookSuccess(definite=True)
+
+
+def _file_stream_source(config: JsonObject, offsets: Offsets) -> HookOutcome:
+    if not config.get("file"):
+        return HookFailure(
+            "Offsets cannot be modified if the 'file' configuration is unspecified. This is "
+            "because stdin is used for input and offsets are not tracked."
+        )
+    return _checked(_file_position, config, offsets)
+
+
+def _file_position(partition: JsonObject | None, offset: JsonObject) -> None:
+    if "position" not in offset:
+        raise _HookRefusal("Offset objects should either be null or contain the key 'position'")
+    position = offset["position"]
+    if not _is_integer(position):
+        raise _HookRefusal(
+            "The value for the 'position' key in the offset is expected to be a Long value"
+        )
+    if position < 0:
+        raise _HookRefusal(
+            "The value for the 'position' key in the offset should be a non-negative value"
+        )
+    if partition is None:
+        raise _HookRefusal("Partition objects cannot be null")
+    if "filename" not in partition:
+        raise _HookRefusal("Partition objects should contain the key 'filename'")
+
+
+def _mirrored(names: tuple[str, ...], *, numbered: bool, only_zero: bool) -> _OffsetCheck:
+    """MirrorMaker's check: strings under some names, a partition number, a numeric offset."""
+
+    def check(partition: JsonObject | None, offset: JsonObject) -> None:
+        if partition is None:
+            raise _HookRefusal("Source partitions may not be null")
+        for name in names:
+            _check_text(partition, name)
+        if numbered:
+            _check_partition(partition)
+        _check_offset(partition, offset, only_zero=only_zero)
+
+    return check
+
+
+def _check_text(partition: JsonObject, name: str) -> None:
+    shown = f"Source partition {_text(partition)}"
+    if name not in partition:
+        raise _HookRefusal(f"{shown} is missing the '{name}' key, which is required")
+    if not isinstance(partition[name], str):
+        _refuse_value(shown, partition, name, ", which must be a string")
+
+
+def _check_partition(partition: JsonObject) -> None:
+    shown = f"Source partition {_text(partition)}"
+    if "partition" not in partition:
+        raise _HookRefusal(f"{shown} is missing the 'partition' key, which is required")
+    number = partition["partition"]
+    if not _is_integer(number) or number >= 2**31:
+        _refuse_value(shown, partition, "partition", ", which must be an integer")
+    if narrow_int(number) < 0:
+        _refuse_value(shown, partition, "partition", ", which cannot be negative")
+
+
+def _check_offset(partition: JsonObject, offset: JsonObject, *, only_zero: bool) -> None:
+    shown = f"Source offset {_text(offset)} for source partition {_text(partition)}"
+    if "offset" not in offset:
+        raise _HookRefusal(f"{shown} is missing the 'offset' key, which is required")
+    number = offset["offset"]
+    if not _is_integer(number):
+        _refuse_value(shown, offset, "offset", ", which must be an integer")
+    if only_zero and number != 0:
+        _refuse_value(shown, offset, "offset", "; the only accepted value is 0")
+    if not only_zero and number < 0:
+        _refuse_value(shown, offset, "offset", ", which cannot be negative")
+
+
+def _refuse_value(shown: str, values: JsonObject, name: str, why: str) -> None:
+    value = value_text(values[name])
+    raise _HookRefusal(f"{shown} has an invalid value {value} for the '{name}' key{why}")
+
+
+def _is_integer(value: Any) -> bool:
+    """True for a Long. Connect's converter makes Longs of integers and refuses larger ones."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(values: JsonObject) -> str:
+    return value_text({name: values[name] for name in hash_map_order(values)})
+
+
+_MIRRORS = {
+    "MirrorSourceConnector": _mirrored(("cluster", "topic"), numbered=True, only_zero=False),
+    "MirrorHeartbeatConnector": _mirrored(
+        ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True
+    ),
+    "MirrorCheckpointConnector": _mirrored(("group", "topic"), numbered=True, only_zero=True),
+}
+
+_HOOKS: Mapping[str, Hook] = {
+    "accepts": accepts,
+    "declines": declines,
+    "raises UnsupportedOperationException": unsupported,
+    "as FileStreamSourceConnector": _file_stream_source,
+    **{f"as {name}": partial(_checked, check) for name, check in _MIRRORS.items()},
+}
+"""Hooks whose words need no parsing."""

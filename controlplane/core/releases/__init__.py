@@ -1,0 +1,1 @@
+"""Kafka releases as data: one table of behaviours, one profile per release."""

@@ -1,0 +1,88 @@
+"""Computes a result for many releases, once for each group that cannot differ.
+
+Nearly all releases read most of a log alike. The behaviours that a result depends on are not
+declared anywhere. They are recorded while the result is computed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from controlplane.core.releases.profiles import Profile
+
+T = TypeVar("T")
+
+
+class _RecordingProfile:
+    """Stand-in for a profile. Its `vars` are the behaviours that were read so far."""
+
+    __slots__ = ("__dict__", "_profile")
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for unknown fields only: later accesses find the value in the instance.
+        value = getattr(self._profile, name)
+        vars(self)[name] = value
+        return value
+
+
+def of_each(profiles: Iterable[Profile], ask: Callable[[Profile], T]) -> Iterator[T]:
+    """Compute a result for each profile, in their order. Results are shared: do not change them.
+
+    `ask` must depend on nothing that changes except the fields of its profile. A result must not
+    hold the profile, and nothing may be computed later.
+    """
+    answers: list[tuple[Mapping[str, Any], T]] = []
+    for profile in profiles:
+        found = next((one for one in answers if _agrees(profile, one[0])), None)
+        if found is None:
+            noted = _RecordingProfile(profile)
+            answer = ask(cast("Profile", noted))
+            found = vars(noted), answer
+            answers.append(found)
+        yield found[1]
+
+
+def _agrees(profile: Profile, looked_at: Mapping[str, Any]) -> bool:
+    return all(getattr(profile, name) == value for name, value in looked_at.items())
+
+
+class Disagreement(Exception):
+    """The grouped releases differ in the behaviour `field`."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+        self.field = field
+
+
+class _AgreedProfile:
+    """Stand-in for several profiles. Its `vars` are the behaviours known to be common to all."""
+
+    __slots__ = ("__dict__", "_profiles")
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._profiles = profiles
+
+    def __getattr__(self, name: str) -> Any:
+        first, *others = (getattr(profile, name) for profile in self._profiles)
+        if any(other != first for other in others):
+            raise Disagreement(name)
+        vars(self)[name] = first
+        return first
+
+
+def as_one(profiles: Sequence[Profile]) -> Profile:
+    """A stand-in for all of these profiles, while they agree in every behaviour that is read.
+
+    Reading another behaviour raises `Disagreement`. Nothing that is kept may hold the stand-in.
+    """
+    return cast("Profile", _AgreedProfile(profiles))
+
+
+def parted(profiles: Iterable[Profile], field: str) -> list[list[Profile]]:
+    """Profiles grouped by their value of a behaviour."""
+    groups: dict[Any, list[Profile]] = {}
+    for profile in profiles:
+        groups.setdefault(getattr(profile, field), []).append(profile)
+    return list(groups.values())

@@ -1,0 +1,105 @@
+r"""Unescapes text: JSON in strings, percent-encoding, character references.
+
+Escapes can disguise a secret: `{\"password\":\"…\"}` in a string, `password%3D…` in a URL.
+`escape_levels` removes one level of escapes at a time. Each level maps its characters to positions
+in the original text, so that a match can be replaced there.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+MAX_LEVELS: Final = 6
+"""Levels of escapes to remove. JSON in JSON doubles its backslashes at each level."""
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
+    r"|%(?:25)*(?P<percent>[0-9A-Fa-f]{2})"
+    r"|&(?:amp;)*(?:#(?P<decimal>[0-9]{1,7});?|#[xX](?P<hex>[0-9A-Fa-f]{1,6});?"
+    r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)",
+    re.DOTALL,
+)
+_ZERO: Final = re.compile(r"(?P<zero>\x00)")
+"""UTF-16 of ASCII read as bytes. Zeros are a level of their own, as they may split other escapes.
+"""
+
+_HIDING: Final = re.compile(
+    r"\\[ux/\\\"nrt]|%[0-9A-Fa-f]{2}|&(?:amp;)*(?:#|quot;|apos;|lt;|colon;)|\x00"
+)
+"""Escapes that can disguise a secret, its name, or the text between them."""
+
+_SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_NAMED: Final = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"} | {
+    "colon": ":",
+    "equals": "=",
+    "commat": "@",
+    "sol": "/",
+}
+_LAST_CODE: Final = 0x10FFFF
+
+
+class EscapeLevel(NamedTuple):
+    """A text without some levels of its escapes, with the position of each character."""
+
+    text: str
+    ends: list[int]
+    """Positions just after each former escape, ascending."""
+    original_ends: list[int]
+    """Positions in the next outer level that match `here`."""
+    above: "EscapeLevel | None"
+    """The next outer level; None: the original text."""
+
+    def original(self, position: int) -> int:
+        """Position in the original text."""
+        before = bisect_right(self.ends, position) - 1
+        if before >= 0:
+            position += self.original_ends[before] - self.ends[before]
+        return self.above.original(position) if self.above else position
+
+
+def has_escapes(text: str) -> bool:
+    """True if a text has escapes that can disguise a secret."""
+    return _HIDING.search(text) is not None
+
+
+def escape_levels(text: str) -> list[EscapeLevel]:
+    """The text without one level of escapes, without two, and so on; empty if it has none."""
+    levels: list[EscapeLevel] = []
+    while len(levels) < MAX_LEVELS and has_escapes(text):
+        levels.append(_unescaped(text, levels[-1] if levels else None))
+        text = levels[-1].text
+    return levels
+
+
+def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
+    pieces: list[str] = []
+    ends: list[int] = []
+    original_ends: list[int] = []
+    copied = length = 0
+    escape = _ZERO if "\0" in text else _ESCAPE
+    for found in escape.finditer(text):
+        character = _CHARACTERS[str(found.lastgroup)](found[str(found.lastgroup)])
+        pieces += text[copied : found.start()], character
+        length += found.start() - copied + len(character)
+        copied = found.end()
+        ends.append(length)
+        original_ends.append(copied)
+    return EscapeLevel("".join(pieces) + text[copied:], ends, original_ends, above)
+
+
+def _code(code: int) -> str:
+    return chr(code) if code <= _LAST_CODE else "\ufffd"
+
+
+_CHARACTERS: Final[dict[str, Callable[[str], str]]] = {
+    "unit": lambda digits: chr(int(digits, 16)),
+    "byte": lambda digits: chr(int(digits, 16)),
+    "percent": lambda digits: chr(int(digits, 16)),
+    "short": lambda letter: _SHORT.get(letter, letter),
+    "decimal": lambda digits: _code(int(digits)),
+    "hex": lambda digits: _code(int(digits, 16)),
+    "name": lambda name: _NAMED[name],
+    "zero": lambda _zero: "",
+}
+"""Decoders of escapes, by the name of their group."""

@@ -1,0 +1,157 @@
+"""Text of a plan: its records, outside actions and waits, in order.
+
+    2 records, in 2 steps
+    tasks  config-0  commit-orders        {"tasks":0}  (read back)
+    state  config-0  target-state-orders  {"state":"PAUSED","state.v2":"STOPPED"}  (read back)
+    commit point: state
+
+The text has no secrets and is safe to print, whatever the source of the plan. Long values are cut;
+the plan has their bytes.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from controlplane.core.decide.prediction import place_of
+from controlplane.core.plan import (
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    Draft,
+    FenceProducers,
+    Plan,
+    Rejected,
+    RestartInstances,
+    Step,
+)
+from controlplane.core.state import ClusterState
+from controlplane.core.text.redaction import redacted_refusal, redacted_text, redacted_value
+from controlplane.core.text.safe_text import count, short
+from controlplane.core.text.value_text import TOMBSTONE, json_line
+
+OUTSIDE = "-"
+"""Text in the topic column of an action."""
+
+
+class PlanLine(NamedTuple):
+    """One record or action as cells; empty cells have nothing to show."""
+
+    step: str
+    """Name of the step, with its first record only; in brackets the step that takes it back."""
+    topic: str
+    partition: str
+    key: str
+    value: str
+    """Value of the record, or the action."""
+    then: str
+    """Condition for the next step to begin, with the step's last record only."""
+
+
+def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
+    """Format a plan for the log that `state` is of, as lines; a refusal or question as one line."""
+    if isinstance(plan, Rejected):
+        return f"refused: {short(redacted_refusal(plan.sentence))}"
+    told = [amount(plan), *_aligned(list(lines(plan, state)))]
+    if plan.steps and plan.commit_point is not None:
+        told.append(f"commit point: {plan.commit_point}")
+    told += (f"assumed: {short(one)}" for one in plan.assumed)
+    return "\n".join(told)
+
+
+def amount(plan: Plan) -> str:
+    """Size of a plan: `2 records and 1 action outside of the log, in 3 steps`."""
+    records = sum(len(step.records) for step in plan.steps)
+    actions = sum(step.action is not None for step in plan.steps)
+    parts = [count(records, "record")] if records else []
+    parts += [f"{count(actions, 'action')} outside of the log"] if actions else []
+    if not parts:
+        return "nothing has to be done"
+    return f"{' and '.join(parts)}, in {count(len(plan.steps), 'step')}"
+
+
+def lines(plan: Plan, state: ClusterState) -> Iterator[PlanLine]:
+    """One line per record or action, in order; `state` tells where each record would lie."""
+    for step in plan.steps:
+        yield from _of_step(step, state)
+
+
+def _aligned(told: list[PlanLine]) -> Iterator[str]:
+    """Align the first columns; values are too long for that."""
+    rows = [(one.step, _place(one), one.key) for one in told]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for one, row in zip(told, rows, strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        then = f"  ({one.then})" if one.then else ""
+        yield f"{'  '.join(cells)}  {one.value}{then}"
+
+
+def _place(line: PlanLine) -> str:
+    return f"{line.topic}-{line.partition}" if line.partition else line.topic
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def _of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
+    """Lines of a step: the first has its name, the last the condition, then those of its undo."""
+    found = [_record(draft, state) for draft in step.records]
+    if step.action is not None:
+        found.append(PlanLine("", OUTSIDE, "", "", short(_words(step.action)), ""))
+    found[0] = found[0]._replace(step=step.name)
+    found[-1] = found[-1]._replace(then=", ".join(_then(step, state)))
+    yield from found
+    if step.undo is not None:
+        for line in _of_step(step.undo, state):
+            named = f"({line.step})" if line.step else ""
+            yield line._replace(step=named, then="if a later step fails" if named else "")
+
+
+def _record(draft: Draft, state: ClusterState) -> PlanLine:
+    topic, partition = state.topics.short(draft.topic), place_of(draft, state)
+    key = short(redacted_text(_decoded(draft.key)))
+    return PlanLine("", topic, str(partition), key, _value(draft.value), "")
+
+
+def _value(raw: bytes | None) -> str:
+    """Text of a record's bytes, unchanged unless it holds a secret."""
+    if raw is None:
+        return TOMBSTONE
+    text = _decoded(raw)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return short(redacted_text(text))
+    hidden = redacted_value("", value)
+    return short(text if hidden == value else json_line(hidden))
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _then(step: Step, state: ClusterState) -> Iterator[str]:
+    """Condition for the next step to begin."""
+    if step.read_back and {*step.read_back} == {draft.topic for draft in step.records}:
+        yield "read back"
+    elif step.read_back:
+        yield f"read {' and '.join(map(state.topics.short, step.read_back))}"
+    if step.best_effort:
+        yield "go on even if it fails"
+
+
+def _words(action: AnyAction) -> str:
+    match action:
+        case AlterGroup(group=group, put=put, remove=remove):
+            set_ = [f"{topic}-{partition} to {offset}" for topic, partition, offset in put]
+            removed = [f"{topic}-{partition}" for topic, partition in remove]
+            parts = [*(["set " + ", ".join(set_)] if set_ else [])]
+            parts += ["remove " + ", ".join(removed)] if removed else []
+            return f"in consumer group {group}: {'; '.join(parts)}"
+        case DeleteGroup(group=group):
+            return f"delete consumer group {group}"
+        case FenceProducers(transactional_ids=ids):
+            return f"fence the producers {', '.join(ids)}"
+        case RestartInstances(connector=name, instances=instances):
+            pieces = [name if one is None else f"task {name}-{one}" for one in instances]
+            return f"restart {', '.join(pieces)}, where it runs"

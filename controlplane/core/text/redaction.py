@@ -1,0 +1,256 @@
+"""Redaction: one rule hides secrets wherever text is shown to people.
+
+A value is hidden if its key looks like a secret's (`SECRET_KEYS`). In texts, a secret is also
+recognised by its place:
+
+- after such a name (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line `password …`);
+- in the user part of a URL, and after `Bearer` or `Basic`;
+- between the lines of a private key.
+
+A text is also searched without its escapes (`escaped_text`), which covers JSON in strings and
+percent-encoded parameters. References to config providers (`${file:/x:key}`) stay visible: they
+name a secret without containing it. Values that an archive has encrypted (`${encrypted:…}`) are
+hidden like the original. REST answers are not redacted, as in Connect.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from controlplane.core.text.escaped_text import escape_levels, has_escapes
+
+HIDDEN = "[hidden]"
+
+SECRET_KEYS = (
+    r"passw(or)?d",
+    r"passphrase",
+    r"pwd",
+    r"(?<![a-z0-9])pass(?![a-z0-9])",
+    r"(?-i:(?<=[a-z0-9])Pass(?![a-z]))",
+    r"secret",
+    r"token",
+    r"credential",
+    r"jaas",
+    r"(api|access|account|private|signing|encryption|master|license|shared)[._-]?key",
+    r"keystore\.key",
+    r"(ssl|tls)[._-]key([._-]pem)?(?![\w.-])",
+    r"auth\.user\.info",
+    r"authorization",
+)
+"""Parts of config keys that mark a secret, in any case. A leak cannot be undone, so the list
+prefers too many."""
+
+_ANY_KEY = "|".join(SECRET_KEYS)
+_SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
+_REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}:]*+:[^{}]*+\})")
+_USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
+_SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
+_AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
+_PRIVATE_KEY = re.compile(
+    r"(?P<name>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?P<value>.*?)"
+    r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+_INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
+_BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
+"""A list or map that is a secret. A nested one reaches to the end of the text."""
+
+_REPLACED = r"""(?:\[hidden\]|\$\{[^{}:]*+:[^{}]*+\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
+"""Replacement of a secret. A closing bracket after it does not belong to it."""
+
+# Words are matched possessively: no text causes backtracking.
+_ASSIGNED = re.compile(
+    rf"""(?P<name>(?<![\w.-])(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++\\?["']?\s*+[=:]\s*+)"""
+    rf"""(?P<value>{_REPLACED}|\\"(?:[^"\\]|\\[^"])*+(?:\\")?|"(?:\\.|[^"\\])*+"?|'[^']*+'?"""
+    rf"""|(?:{_BRACKETED})[^\s&;,"']*|(?:{_SCHEMES}\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)""",
+    re.IGNORECASE | re.DOTALL,
+)
+_ELEMENT = re.compile(
+    rf"(?P<name><(?=[^\s<>/]*?(?:{_ANY_KEY}))[^\s<>/]++(?:\s[^<>]*+)?>\s*+(?:<!\[CDATA\[)?+)"
+    r"(?P<value>[^<\s][^<]*+)",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(
+    rf"""(?P<name>\b(?:name|key|id)\s*+=\s*+["'](?=[^"'<>]{{0,200}}?(?:{_ANY_KEY}))[^"'<>]++["']"""
+    r"""(?:[^<>]{0,200}?\bvalue\s*+=\s*+["']|[^<>]{0,200}+>\s*+(?:<!\[CDATA\[)?+))(?P<value>[^<>"']++)""",
+    re.IGNORECASE,
+)
+"""XML: `<password>…</password>`, `<entry key="password">…</entry>`, `name="password" value="…"`."""
+_PROPERTY = re.compile(
+    rf"^(?P<name>[ \t]*+(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++[ \t]++)(?P<value>\S++)(?=\s*?$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of a property file of two words: `password …`."""
+_ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
+_IN_TEXTS = (
+    *(_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED),
+    *(_ELEMENT, _ATTRIBUTE, _PROPERTY, _ENCRYPTED),
+)
+"""Patterns of a secret's mark and of the secret."""
+
+LOOKED_AT = 1 << 18
+"""Characters of a text that are searched: a hundred pages, and some 0.1 s."""
+
+_STEMS = (
+    *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
+    *("://", "${encrypted:"),
+)
+"""Words without which, in any case, no pattern matches."""
+
+_ENTRY = re.compile(
+    rf"(?P<name>(?:^|(?<=, ))(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++=)"
+    r"(?P<value>.*?)(?=, [\w.-]++=|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A secret's entry in a map as formatted by Java's `toString`."""
+
+
+def is_secret(key: str) -> bool:
+    """True if the value of a config key must be hidden."""
+    return _SECRET.search(key) is not None
+
+
+def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Redact the config of a connector or task."""
+    return {key: redacted_value(key, value) for key, value in properties.items()}
+
+
+HideSecret = Callable[[str], str]
+"""Maps a secret to its replacement."""
+
+MarkHidden = Callable[[Any, Any], Any]
+"""Maps a value and its redacted form to the value to show."""
+
+
+def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hidden) -> Any:
+    """Redact the value of one config key; empty values and None stay.
+
+    Everything beneath a secret's key is hidden, too. `mark` may replace each redacted value. Values
+    may be nested as deeply as Connect reads them, which is deeper than Python's recursion.
+    """
+    done: list[Any] = [None]
+    waiting: list[_PendingValue] = [(done, 0, value, is_secret(key))]
+    while waiting:
+        into, place, item, secret = waiting.pop()
+        if isinstance(item, Mapping):
+            into[place] = dict.fromkeys(item)
+            waiting += _members(into[place], item, secret=secret)
+        elif isinstance(item, list | tuple):
+            into[place] = [None] * len(item)
+            waiting += [(into[place], index, one, secret) for index, one in enumerate(item)]
+        else:
+            shown = _leaf(item, secret=secret)
+            into[place] = shown if shown == item else mark(item, shown)
+    return done[0]
+
+
+_PendingValue = tuple[Any, Any, Any, bool]
+"""A value still to be redacted: its container and place, the value, and whether it is secret."""
+
+
+def _members(into: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
+    for name, member in item.items():
+        yield into, name, member, secret or is_secret(name)
+
+
+def _leaf(value: Any, *, secret: bool) -> Any:
+    if secret:
+        return _hidden(value)
+    return redacted_text(value) if isinstance(value, str) else value
+
+
+def redacted_text(text: str) -> str:
+    """Redact a text and cut it to the length that is shown.
+
+    Searching all of a long text would take seconds, and other requests would wait.
+    """
+    if len(text) > LOOKED_AT:
+        more = len(text) - LOOKED_AT
+        return f"{redacted_text(text[:LOOKED_AT])}… ({more} characters more)"
+    return text_without(text, _as_hidden)
+
+
+def text_without(text: str, hide: HideSecret) -> str:
+    """Redact a text of any length; `hide` gives the replacement of each secret."""
+    if not may_hold_secrets(text):
+        return text
+    pieces: list[str] = []
+    copied = 0
+    for start, end in _merged(_secret_spans(text)):
+        pieces += text[copied:start], replaced(text[start:end], hide)
+        copied = end
+    return "".join(pieces) + text[copied:]
+
+
+def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of secrets, found in the text as it stands and at each level of its escapes.
+
+    All levels are needed: a secret ends at its own quotes, and no single level shows which quotes
+    are its own.
+    """
+    yield from _spelled(text)
+    for level in escape_levels(text):
+        if _has_stems(level.text):
+            for start, end in _spelled(level.text):
+                yield level.original(start), level.original(end)
+
+
+def _spelled(text: str) -> Iterator[tuple[int, int]]:
+    for pattern in _IN_TEXTS:
+        yield from (found.span("value") for found in pattern.finditer(text))
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sort the spans and merge overlapping ones."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+def may_hold_secrets(text: str) -> bool:
+    """True if the text may hold a secret or its name; False: surely not."""
+    return has_escapes(text) or _has_stems(text)
+
+
+def _has_stems(text: str) -> bool:
+    folded = text.casefold()
+    return any(stem in folded for stem in _STEMS)
+
+
+def redacted_refusal(text: str) -> str:
+    """Redact the text of a refusal.
+
+    Connect quotes a config as `{key=value, key=value}`, and a value may contain commas and braces.
+    So a value extends to the next key.
+    """
+    before, begin, rest = text.partition("{")
+    inside, end, after = rest.rpartition("}")
+    if not end:
+        return redacted_text(text)
+    hidden = redacted_text(_ENTRY.sub(_unassigned, inside))
+    return f"{redacted_text(before)}{begin}{hidden}{end}{redacted_text(after)}"
+
+
+def _unassigned(found: re.Match[str]) -> str:
+    return found["name"] + replaced(found["value"], _as_hidden)
+
+
+def _hidden(value: Any) -> Any:
+    """Replacement of a secret; an empty one is no secret."""
+    if value is None or isinstance(value, str):
+        return value and replaced(value, _as_hidden)
+    return HIDDEN
+
+
+def replaced(secret: str, hide: HideSecret) -> str:
+    """The secret with its references kept and everything between them replaced."""
+    parts = _REFERENCE.split(secret)
+    return "".join(part if _REFERENCE.fullmatch(part) else part and hide(part) for part in parts)
+
+
+def _as_hidden(_secret: str) -> str:
+    return HIDDEN

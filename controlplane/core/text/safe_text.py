@@ -1,0 +1,37 @@
+"""Safe text: foreign text made printable and bounded.
+
+Names in a log may come from anyone. Control characters, terminal sequences and marks that change
+the direction of text become escapes.
+"""
+
+import json
+import re
+
+ELLIPSIS = "…"
+
+LONG_CHARACTERS = 400
+"""Length beyond which a text is cut for display, such as a stack trace or a config."""
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def safe(text: str) -> str:
+    """A text on one line, with escapes for characters that would control the terminal."""
+    return _UNSAFE.sub(lambda found: _escape(found.group()), text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if character < "\x7f" else f"\\u{ord(character):04x}"
+
+
+def short(text: str, characters: int = LONG_CHARACTERS) -> str:
+    """A safe text of bounded length."""
+    line = safe(text)
+    return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
+
+
+def count(number: int, what: str) -> str:
+    """A number with its noun: `1 record`, `2 records`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,118 @@
+"""Text of values: short, of bounded depth, and without secrets."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from controlplane.core.text.redaction import redacted_text, redacted_value
+from controlplane.core.text.safe_text import ELLIPSIS
+from controlplane.core.views.diff import Aspect
+
+DEPTH_SHOWN = 32
+"""Depth of nesting that is shown; deeper values are left out."""
+
+TOMBSTONE = "∅"
+
+# --- JSON ------------------------------------------------------------------------------------
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line; values that are too deep are left out."""
+    return json.dumps(bounded(value), ensure_ascii=False)
+
+
+def bounded(value: Any) -> Any:
+    """A JSON value without the values that are too deep."""
+    return plain(value, DEPTH_SHOWN)
+
+
+def plain(value: Any, depth_max: int | None = None) -> Any:
+    """Convert a value for `json`, of bounded depth on request.
+
+    NaN and infinities become text, as in Jackson. The function is not recursive: values may be
+    nested as deeply as Connect reads them.
+    """
+    done: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any, int]] = [(done, 0, value, 1)]
+    while waiting:
+        into, place, item, depth = waiting.pop()
+        if not isinstance(item, Mapping | list | tuple | range):
+            into[place] = _finite(item)
+        elif depth_max is not None and depth > depth_max:
+            into[place] = ELLIPSIS
+        else:
+            into[place], members = _empty(item)
+            waiting += [(into[place], at, member, depth + 1) for at, member in members]
+    return done[0]
+
+
+def _empty(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
+    """A container with a place for each member, and the members with their places."""
+    if isinstance(item, Mapping):
+        names = {str(name): member for name, member in item.items()}
+        return dict.fromkeys(names), names.items()
+    return [None] * len(item), enumerate(item)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+# --- facts about a connector -----------------------------------------------------------------
+
+
+def shown(aspect: Aspect, item: Any, value: Any) -> Any:
+    """A fact's value as JSON without secrets; None: absent."""
+    return redacted_value(item if aspect is Aspect.CONFIG else "", value)
+
+
+def item(aspect: Aspect, name: Any) -> str:
+    """Item of a fact: config key, task, topic; a source partition as JSON without secrets."""
+    if aspect is not Aspect.SOURCE_OFFSET:
+        return str(name)
+    return redacted_text(name) if isinstance(name, str) else json_line(redacted_value("", name))
+
+
+def text(aspect: Aspect, item: Any, value: Any) -> str:
+    """A fact's value in a few words; `∅` if absent."""
+    if value is None:
+        return TOMBSTONE
+    plain = shown(aspect, item, value)
+    if aspect in (Aspect.STATUS, Aspect.TASK_STATUS):
+        return _status(plain)
+    return plain if isinstance(plain, str) else json_line(plain)
+
+
+def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
+    """Change of a fact: `PAUSED → STOPPED`; of two maps only the members that differ."""
+    if aspect is Aspect.TASK_CONFIG and isinstance(before, Mapping) and isinstance(after, Mapping):
+        return _members(before, after)
+    if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays(before, after):
+        return f"{before['state']} → {text(aspect, item, after)}"
+    words = text(aspect, item, before), text(aspect, item, after)
+    hidden = aspect is Aspect.CONFIG and words[0] == words[1]
+    return " → ".join(words) + (" (another value)" if hidden else "")
+
+
+def _stays(before: Any, after: Any) -> bool:
+    """True if both statuses are of the same worker, so that only the state differs."""
+    if before is None or after is None or before["state"] == after["state"]:
+        return False
+    return bool(before["worker_id"] == after["worker_id"])
+
+
+def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return ", ".join(
+        f"{name}: {change(Aspect.CONFIG, name, before.get(name), after.get(name))}"
+        for name in names
+    )
+
+
+def _status(status: Mapping[str, Any]) -> str:
+    trace = status.get("trace")
+    why = f": {trace.splitlines()[0]}" if isinstance(trace, str) and trace else ""
+    return f"{status['state']} on {status['worker_id']}{why}"

@@ -1,0 +1,1 @@
+"""Topics, keys and partitions: names, owners of keys, Kafka's partitioner."""

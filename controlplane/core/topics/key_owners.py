@@ -1,0 +1,25 @@
+"""Finds the connector that a record's key belongs to, as a worker reads it.
+
+A worker reads keys leniently. `task-c-+0--` is task 0 of `c`. In the key of an active topic, any
+eleven characters before the connector's name are skipped.
+"""
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.codec.status import decode_status
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+
+ANY_CONFIG = b'{"properties":{},"tasks":0,"task-count":0,"state":"STARTED"}'
+"""A value valid for every key of the config topic; the owner does not depend on it."""
+
+
+def owner(topic: str, key: bytes | None, topics: Topics, profile: Profile) -> str | None:
+    """Connector of a record; None: it has none, or no worker reads it."""
+    if topic == topics.commands:
+        return None
+    if topic == topics.config:
+        return getattr(decode_config(key, ANY_CONFIG, profile), "connector", None)
+    if topic == topics.status:
+        return getattr(decode_status(key, None, profile), "connector", None)
+    return getattr(decode_partition(key, profile), "connector", None)

@@ -1,0 +1,30 @@
+"""Kafka's default partitioner: murmur2 over the key's bytes.
+
+Workers use it. A foreign writer with another one (librdkafka's default is CRC32) puts a key into a
+partition where compaction never compares it with the worker's records of that key (edge 26).
+"""
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_WORD = 4
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Partition of a key (Kafka: `BuiltInPartitioner#partitionForKey`)."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
+
+
+def murmur2(key: bytes) -> int:
+    """Kafka's 32-bit murmur2 (`Utils#murmur2`), unsigned here and signed in Java."""
+    whole = len(key) - len(key) % _WORD
+    hashed = _SEED ^ len(key)
+    for start in range(0, whole, _WORD):
+        word = int.from_bytes(key[start : start + _WORD], "little") * _M & _MASK
+        word = (word ^ word >> 24) * _M & _MASK
+        hashed = hashed * _M & _MASK ^ word
+    rest = key[whole:]
+    if rest:
+        hashed = (hashed ^ int.from_bytes(rest, "little")) * _M & _MASK
+    hashed = (hashed ^ hashed >> 13) * _M & _MASK
+    return hashed ^ hashed >> 15

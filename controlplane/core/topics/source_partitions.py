@@ -1,0 +1,147 @@
+"""Finds a connector's source offsets: their topics and their keys.
+
+One source partition may be in several topics, and in one topic under several spellings of its key:
+fields in another order, white space, escapes. Java compares partitions; compaction compares bytes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.codec.offsets import (
+    PartitionIdentity,
+    decode_partition,
+    encode_partition,
+    identity,
+)
+from controlplane.core.records import Invalid, Properties, SourcePartition
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, OffsetState
+
+
+class SpelledPartition(NamedTuple):
+    """A source partition and one of its keys."""
+
+    subject: SourcePartition
+    key: bytes
+
+
+OFFSETS_TOPIC = "offsets.storage.topic"
+"""Config key that gives a connector an offsets topic of its own (KIP-618)."""
+
+
+def topics_of(state: ClusterState, config: Properties) -> list[str]:
+    """Offsets topics of a connector with this config: its own first, if any, then the worker's."""
+    if not state.profile.own_offset_topics:
+        return [state.topics.offsets]
+    own = config.get(OFFSETS_TOPIC)
+    if not isinstance(own, str) or own == state.topics.offsets:
+        return [state.topics.offsets]
+    return [own, state.topics.offsets]
+
+
+def spellings(
+    state: ClusterState, topic: str, connector: str
+) -> dict[PartitionIdentity, list[SpelledPartition]]:
+    """Keys with a value in a topic, by their source partition; the best key first.
+
+    The best is the key that a worker would write, then the smallest. The first one written is
+    unknown: a snapshot does not tell, as it depends on how the log was loaded.
+    """
+    partitions: dict[PartitionIdentity, list[SpelledPartition]] = {}
+    for key in _keys_of(connector, state.offsets.get(topic, OffsetState())):
+        subject = decode_partition(key, state.profile)
+        if not isinstance(subject, Invalid) and subject.connector == connector:
+            partitions.setdefault(identity(subject), []).append(SpelledPartition(subject, key))
+    for spelled in partitions.values():
+        if len(spelled) > 1:
+            written = encode_partition(connector, spelled[0].subject.partition)
+            spelled.sort(key=lambda one: (one.key != written, one.key))
+    return partitions
+
+
+def listed(
+    state: ClusterState, topics: Sequence[str], connector: str
+) -> Mapping[PartitionIdentity, SpelledPartition]:
+    """Partitions that a worker lists, once each, with a key of the first topic that has it.
+
+    A partition whose last record was a tombstone is not listed, even if another spelling of its key
+    still has a value (`OffsetUtils#processPartitionKey`).
+    """
+    partitions: dict[PartitionIdentity, SpelledPartition] = {}
+    for topic in topics:
+        hidden = state.offsets.get(topic, OffsetState()).hidden
+        for known, spelled in spellings(state, topic, connector).items():
+            if known not in partitions and known not in hidden:
+                partitions[known] = spelled[0]
+    return partitions
+
+
+def narrowed(state: ClusterState, connector: str, key: bytes | None) -> ClusterState:
+    """The state with the offsets of one source partition only, given its raw key."""
+    subject = decode_partition(key, state.profile)
+    keys = [key]
+    if not isinstance(subject, Invalid):
+        keys.append(encode_partition(connector, subject.partition))
+    offsets = {
+        topic: msgspec.structs.replace(
+            known, values={one: known.values[one] for one in keys if one in known.values}
+        )
+        for topic, known in state.offsets.items()
+    }
+    return msgspec.structs.replace(state, offsets=offsets)
+
+
+def apart(state: ClusterState) -> Callable[[str], ClusterState]:
+    """A function from a connector's name to the state with that connector's offsets only.
+
+    It parses each key once. Listing the partitions of every connector by `listed` would parse each
+    key once per connector.
+    """
+    parts = {topic: _by_name(known, state.profile) for topic, known in state.offsets.items()}
+
+    def of_one(name: str) -> ClusterState:
+        """The state with the offsets of one connector only."""
+        offsets = {
+            topic: msgspec.structs.replace(known, values=parts[topic].get(name, {}))
+            for topic, known in state.offsets.items()
+        }
+        return msgspec.structs.replace(state, offsets=offsets)
+
+    return of_one
+
+
+def _by_name(topic: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:
+    """Offsets by connector. Keys whose text does not show their connector are parsed."""
+    partitions: dict[str, dict[bytes | None, bytes | None]] = {}
+    for key, value in topic.values.items():
+        if key is not None and _is_plain(key):
+            name = key[2 : key.find(b'"', 2)].decode("ascii")
+        else:
+            subject = decode_partition(key, profile)
+            if isinstance(subject, Invalid):
+                continue
+            name = subject.connector
+        partitions.setdefault(name, {})[key] = value
+    return partitions
+
+
+def _is_plain(key: bytes) -> bool:
+    """True if a key begins with a quoted name in plain ASCII without escapes."""
+    return key[:2] == b'["' and b"\\" not in key and key.isascii()
+
+
+def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
+    """Keys that may belong to a connector; the others are excluded without parsing.
+
+    The name of a key that begins with plain quoted ASCII, without escapes, can be compared as
+    bytes.
+    """
+    prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
+    size = len(prefix)
+    return [
+        key
+        for key in topic.values
+        if key is not None and (key[:size] == prefix or not _is_plain(key))
+    ]

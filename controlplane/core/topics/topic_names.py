@@ -1,0 +1,17 @@
+"""Rules for names of Kafka's topics (Kafka: class `Topic`)."""
+
+import re
+
+MAX_CHARACTERS = 249
+"""`Topic.MAX_NAME_LENGTH`."""
+
+ALLOWED = f"1 to {MAX_CHARACTERS} letters, digits, dots, underscores and hyphens"
+"""The rule as text; it omits that one or two dots alone are illegal."""
+
+PATTERN = rf"^(?!\.{{1,2}}\Z)[a-zA-Z0-9._-]{{1,{MAX_CHARACTERS}}}\Z"
+_LEGAL = re.compile(PATTERN, re.ASCII)
+
+
+def is_legal(name: str) -> bool:
+    """True if a topic can have this name."""
+    return _LEGAL.fullmatch(name) is not None

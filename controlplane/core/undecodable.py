@@ -1,9 +1,0 @@
-"""The two ways in which a worker's JSON converter refuses bytes."""
-
-
-class Undecodable(ValueError):
-    """Kafka throws a DataException: the bytes are no JSON for this release. Says why and where."""
-
-
-class StackOverflow(ValueError):
-    """Kafka throws a StackOverflowError: the nesting is deeper than the parser's stack."""

@@ -1,0 +1,78 @@
+"""Validates client overrides in a connector config, and whether the policy allows them (KIP-458).
+
+Kafka: `AbstractHerder#validateClientOverrides`, `connector.policy`.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.configdef.check_result import KeyCheck
+from controlplane.core.configdef.value_parser import parse
+from controlplane.core.java.java_library import hash_map_order, trim
+from controlplane.core.records import Properties
+from controlplane.core.validation.result import Validation, prefixed
+from controlplane.core.validation.sink_rules import has_dead_letters
+from controlplane.core.validation.subject import ValidationSubject
+
+_PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
+
+_TOLD = ("producer", "consumer", "admin")
+"""Kinds of clients in the order of the answer (`AbstractHerder#mergeConfigInfos`)."""
+
+
+def check_overrides(subject: ValidationSubject, kind: str) -> Iterator[Validation]:
+    """Results per kind of client that a connector of this kind uses.
+
+    Clients are checked in one order and answered in another.
+
+    Raises:
+        InvalidValue: a value is not of its key's type.
+    """
+    if not subject.profile.overrides_validated:
+        return
+    found: dict[str, Validation] = {}
+    for client in _clients(subject, kind):
+        prefix = f"{client}.override."
+        if wanted := subject.part(prefix):
+            found[client] = _overrides(subject, client, prefix, wanted)
+    yield from (found[client] for client in _TOLD if client in found)
+
+
+def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
+    """Kinds of clients in the order of the checks."""
+    source, dead_letters = kind == "source", has_dead_letters(subject)
+    if not subject.profile.overrides_by_client:
+        yield from ("producer",) if source else ("consumer", "admin")[: 1 + dead_letters]
+        return
+    own_topic = trim(subject.config.get("offsets.storage.topic") or "")
+    own_offsets = source and (subject.worker.exactly_once_source or bool(own_topic))
+    creates = any(key.startswith("topic.creation.") for key in subject.config)
+    if source or dead_letters:
+        yield "producer"
+    if own_offsets or (creates if source else dead_letters):
+        yield "admin"
+    if own_offsets or not source:
+        yield "consumer"
+
+
+def _overrides(
+    subject: ValidationSubject, client: str, prefix: str, texts: Properties
+) -> Validation:
+    by_client = subject.profile.overrides_by_client
+    definition = subject.path.definition(client if by_client else "producer")
+    keys = {key.name: key for key in definition}
+    wanted: list[KeyCheck] = []
+    for name, text in texts.items():
+        value = parse(keys[name], text, subject.find) if name in keys else text
+        wanted.append(KeyCheck(name, value, _refusals(subject, name)))
+    by_name = {one.name: one for one in wanted}
+    return prefixed(keys, [by_name[name] for name in hash_map_order(by_name)], prefix)
+
+
+def _refusals(subject: ValidationSubject, name: str) -> tuple[str, ...]:
+    policy = subject.worker.override_policy
+    if policy is None:
+        policy = "All" if subject.profile.overrides_allowed else "None"
+    if policy == "All" or (policy == "Principal" and name in _PRINCIPAL):
+        return ()
+    refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
+    return (f"{refused} in the connector configuration.",)

@@ -1,0 +1,62 @@
+"""Finds the connector of a config, or the worker's error if there is none.
+
+Kafka: `isolation.Plugins#connectorClass`.
+"""
+
+from collections.abc import Iterable
+
+from controlplane.core.java.json_values import value_text
+from controlplane.core.plugins import CONNECTORS, Plugin
+from controlplane.core.validation.result import BAD_REQUEST, CONNECT, ValidationFailure
+from controlplane.core.validation.subject import ValidationSubject
+
+_CLASS = "connector.class"
+ABSTRACT = frozenset(
+    f"org.apache.kafka.connect.{name}"
+    for name in ("connector.Connector", "source.SourceConnector", "sink.SinkConnector")
+)
+"""Connectors that cannot be instantiated."""
+
+
+def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
+    """The connector; of unknown type if its class is taken on trust."""
+    name = subject.config.get(_CLASS)
+    if name is None:
+        told = f"Connector config {value_text(dict(subject.config))} contains no connector type"
+        return ValidationFailure(BAD_REQUEST, told)
+    if not isinstance(name, str):  # written by a foreign writer
+        return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
+    if name in ABSTRACT or subject.path.class_named(name).defect is not None:
+        return _missing(subject, "Instantiation error")
+    found = subject.path.connector(name)
+    if isinstance(found, Plugin):
+        return found
+    if subject.path.trusting:
+        return Plugin(class_name=name)
+    available = _listed(subject.path.of_kind(*CONNECTORS))
+    if found:
+        return _missing(
+            subject,
+            f"More than one connector matches alias {name}. Please use full package and class "
+            f"name instead. Classes found: {available}",
+        )
+    return _missing(
+        subject,
+        f"Failed to find any class that implements Connector and which name matches {name}, "
+        f"available connectors are: {available}",
+    )
+
+
+def _missing(subject: ValidationSubject, text: str) -> ValidationFailure:
+    askers = subject.profile.missing_class_is_askers
+    return ValidationFailure(BAD_REQUEST if askers else CONNECT, text)
+
+
+def _listed(plugins: Iterable[Plugin]) -> str:
+    """Connectors as `PluginDesc.toString` formats them."""
+    return ", ".join(
+        f"PluginDesc{{klass=class {one.class_name}, name='{one.class_name}', "
+        f"version='{one.version}', encodedVersion={one.version}, type={one.type}, "
+        f"typeName='{one.type}', location='{one.location}'}}"
+        for one in plugins
+    )

@@ -1,0 +1,178 @@
+"""Validates transformations and predicates, which a config lists by alias.
+
+`transforms: a` requires `transforms.a.type`, whose class defines the other keys under
+`transforms.a.`. Kafka: `ConnectorConfig.EnrichablePlugin`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.configdef.check_result import KeyChecks, blame, tell
+from controlplane.core.configdef.config_check import embedded
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.validators import abstract, check_class, is_abstract
+from controlplane.core.configdef.value_parser import (
+    ConfigValue,
+    Defect,
+    InvalidValue,
+    JavaClass,
+    parse,
+)
+from controlplane.core.validation.plugin_versions import VERSION, version_of
+from controlplane.core.validation.subject import ValidationSubject
+
+
+class _AliasList(NamedTuple):
+    """Names and kinds for one of the two lists of aliases."""
+
+    key: str
+    """Key of the list."""
+    group: str
+    interface: str
+    """Interface of the classes; in lower case the kind of plugin, also in messages."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of plugin on the class path."""
+        return self.interface.lower()
+
+
+_LISTS = (
+    _AliasList("transforms", "Transforms", "Transformation"),
+    _AliasList("predicates", "Predicates", "Predicate"),
+)
+
+
+def aliased_keys(subject: ValidationSubject) -> Iterator[ConfigKey]:
+    """Keys of all plugins that the config lists."""
+    for listed in _LISTS:
+        for alias in _aliases(subject, listed):
+            yield from _keys(subject, listed, alias)
+
+
+def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
+    """Check the classes of these plugins and recommend the available ones."""
+    for listed in _LISTS:
+        for alias in _aliases(subject, listed):
+            names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
+            found = checked[f"{listed.key}.{alias}.type"]
+            tell(checked, found.name, recommended=names)
+            versioned = f"{listed.key}.{alias}{VERSION}"
+            version = version_of(subject, listed.kind, found.value)
+            if versioned in checked and version is not None:
+                tell(checked, versioned, recommended=[version])
+            try:
+                _check_negation(subject, listed, alias)
+                _check_type(subject, listed, found.name, found.value)
+            except InvalidValue as invalid:
+                blame(checked, found.name, str(invalid))
+
+
+def _aliases(subject: ValidationSubject, listed: _AliasList) -> list[str]:
+    """Aliases in the list; none in a release without it (KIP-585)."""
+    if listed.key not in subject.config:
+        return []
+    keys = [key for key in subject.path.definition("connector") if key.name == listed.key]
+    names = parse(keys[0], subject.config[listed.key], subject.find) if keys else None
+    return list(dict.fromkeys(names)) if isinstance(names, list) else []
+
+
+def _keys(subject: ValidationSubject, listed: _AliasList, alias: str) -> Iterator[ConfigKey]:
+    prefix, group = f"{listed.key}.{alias}.", f"{listed.group}: {alias}"
+    kind = ConfigKey(
+        name=prefix + "type",
+        type="CLASS",
+        required=True,
+        importance="HIGH",
+        documentation=f"Class for the '{alias}' {listed.kind}.",
+        group=group,
+        order=0,
+        width="LONG",
+        display_name=f"{listed.interface} type for {alias}",
+    )
+    yield kind
+    found = _class_of(subject, listed, kind)
+    if subject.profile.versioned_plugins:
+        yield msgspec.structs.replace(
+            kind,
+            name=prefix.removesuffix(".") + VERSION,
+            type="STRING",
+            required=False,
+            default=version_of(subject, listed.kind, found),
+            documentation=f"Version of the '{alias}' {listed.kind}.",
+            order=1,
+            display_name=f"{listed.interface} version for {alias}",
+        )
+    if found is not None:
+        first = 2 if subject.profile.versioned_plugins else 1
+        yield from embedded(_own_keys(subject, listed, found), prefix, group, first)
+
+
+def _class_of(subject: ValidationSubject, listed: _AliasList, key: ConfigKey) -> JavaClass | None:
+    """Class under a key, if it is of the expected kind."""
+    try:
+        found = parse(key, subject.config.get(key.name), subject.find)
+        _check_type(subject, listed, key.name, found)
+    except InvalidValue:
+        return None
+    return found if isinstance(found, JavaClass) else None
+
+
+def _own_keys(
+    subject: ValidationSubject, listed: _AliasList, found: JavaClass
+) -> Iterator[ConfigKey]:
+    """Keys of the class itself, without those that all plugins of the kind have."""
+    shared = subject.path.definition(listed.kind)
+    yield from shared
+    masked = {key.name for key in shared}
+    for plugin in subject.path.named(found.name):
+        if plugin.type == listed.kind:
+            keys = subject.path.keys_of(plugin) or ()
+            yield from (key for key in keys if key.name not in masked)
+
+
+def _check_negation(subject: ValidationSubject, listed: _AliasList, alias: str) -> None:
+    negate, predicate = f"{listed.key}.{alias}.negate", f"{listed.key}.{alias}.predicate"
+    given = negate in subject.config and predicate not in subject.config
+    if given and listed.kind == "transformation":
+        raise InvalidValue(
+            f"Config '{negate}' was provided but there is no config '{predicate}' defining a "
+            "predicate to be negated."
+        )
+
+
+def _check_type(
+    subject: ValidationSubject, listed: _AliasList, key: str, found: ConfigValue
+) -> None:
+    """Check that a class is a plugin of the kind.
+
+    Raises:
+        InvalidValue: it is not, in the words of the release.
+    """
+    twice = subject.profile.missing_type_told_twice
+    if not isinstance(found, JavaClass):
+        if twice:
+            raise InvalidValue.value(key, None, f"Not a {listed.interface}")
+        return
+    if not twice:
+        check_class(found, listed.interface)
+    elif found.kinds and listed.kind not in found.kinds:
+        raise InvalidValue.value(key, found, f"Not a {listed.interface}")
+    elif is_abstract(found):
+        raise InvalidValue.value(key, found, f"{listed.interface} {abstract(found)}")
+    why = _UNMADE.get(found.defect)
+    if why is not None:
+        versioned = subject.profile.versioned_plugins
+        shown = found.name if versioned else found
+        why = "Instantiation error" if versioned else f"{why} {found.name}"
+        told = f"Error getting config definition from {listed.interface}: {why}"
+        raise InvalidValue.value(key, shown, told)
+
+
+_UNMADE: Mapping[Defect | None, str] = {
+    "no suitable constructor": "Could not find a public no-argument constructor for",
+    "private constructor": "Could not instantiate class",
+    "constructor throws": "Could not instantiate class",
+}

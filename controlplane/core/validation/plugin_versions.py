@@ -1,0 +1,75 @@
+"""Validates versions of plugins, and supplies the worker's defaults (KIP-891).
+
+Each plugin has one version here; requested version ranges are not evaluated.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.configdef.check_result import KeyChecks, tell
+from controlplane.core.configdef.definition import Definition
+from controlplane.core.configdef.value_parser import ConfigValue, JavaClass
+from controlplane.core.plugins import Plugin
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.validation.subject import ValidationSubject
+
+_CONNECTOR = "connector.plugin.version"
+_KINDS = {
+    "key.converter": "converter",
+    "value.converter": "converter",
+    "header.converter": "header_converter",
+}
+VERSION = ".plugin.version"
+"""Suffix of the key that sets the version of a plugin."""
+
+
+def connects_own(subject: ValidationSubject, plugin: Plugin) -> Definition:
+    """Connect's own definition, with the worker's converters and present versions as defaults."""
+    defaults = connects_version(plugin, subject.profile)
+    if defaults:
+        defaults |= dict(_of_converters(subject))
+    return subject.path.connects(plugin.type, defaults)
+
+
+def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
+    """Default of the key for a connector's version; empty in older releases."""
+    return {_CONNECTOR: plugin.version} if profile.versioned_plugins else {}
+
+
+def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
+    """Recommend the available converters, and the present versions of those in use."""
+    if not subject.profile.versioned_plugins:
+        return  # `checked` may still have such a key, with the error for a null value
+    tell(checked, _CONNECTOR, recommended=[plugin.version])
+    for name, kind in _KINDS.items():
+        tell(checked, name, recommended=[one.class_name for one in subject.path.of_kind(kind)])
+        version = version_of(subject, kind, checked[name].value)
+        tell(checked, name + VERSION, recommended=[] if version is None else [version])
+
+
+def hide_unused(checked: KeyChecks) -> None:
+    """Hide the key of a converter's version if there is no converter."""
+    for name in _KINDS:
+        if name + VERSION in checked:
+            tell(checked, name + VERSION, visible=checked[name].value is not None)
+
+
+def version_of(subject: ValidationSubject, kind: str, found: ConfigValue) -> str | None:
+    """Version of a plugin of this kind; None: no such plugin, or unknown."""
+    named = subject.path.named(found.name) if isinstance(found, JavaClass) else ()
+    return next((one.version for one in named if one.type == kind), None)
+
+
+def _of_converters(subject: ValidationSubject) -> Iterator[tuple[str, str | None]]:
+    """Defaults of converter keys: the worker's class, and the version of the class in use."""
+    worker = subject.worker
+    workers = {
+        "key.converter": worker.key_converter,
+        "value.converter": worker.value_converter,
+        "header.converter": worker.header_converter,
+    }
+    for name, kind in _KINDS.items():
+        yield name, workers[name]
+        told = subject.config.get(name)
+        used = workers[name] if told is None else told
+        found = None if used is None else subject.find(name, used)
+        yield name + VERSION, version_of(subject, kind, found)

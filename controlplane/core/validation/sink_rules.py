@@ -1,0 +1,107 @@
+"""Rules for a sink's config beyond those of single keys.
+
+Kafka: `SinkConnectorConfig#validate`, `DistributedHerder#validateSinkConnectorGroupId`.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.configdef.check_result import KeyCheck, KeyChecks, blame
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.configdef.regex_errors import matches, pattern_error
+from controlplane.core.configdef.value_parser import parse, text_of
+from controlplane.core.java.java_library import trim
+from controlplane.core.validation.result import CONFIG, PATTERN_SYNTAX, ValidationAborted
+from controlplane.core.validation.subject import ValidationSubject
+
+_TOPICS, _REGEX = "topics", "topics.regex"
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_GROUP = "consumer.override.group.id"
+
+
+def has_dead_letters(subject: ValidationSubject) -> bool:
+    """True if a topic for dead letters is set."""
+    return bool(_text(subject, _DEAD_LETTERS))
+
+
+def fail_at_first_error(subject: ValidationSubject) -> None:
+    """Fail at the first error, as a worker does that does not list errors of sinks.
+
+    Raises:
+        ValidationAborted: there is an error.
+    """
+    for _, text in _topic_errors(subject):
+        raise ValidationAborted(CONFIG, text)
+
+
+def check_sink(subject: ValidationSubject, checked: KeyChecks) -> None:
+    """Check the topics that the sink reads, and its consumer group.
+
+    Raises:
+        ValidationAborted: a topic must be matched with an invalid pattern.
+    """
+    if subject.profile.sink_errors_listed:
+        for key, text in _topic_errors(subject):
+            blame(checked, key, text)
+    group, override = subject.worker.group_id, subject.config.get(_GROUP)
+    if _GROUP in subject.config and subject.profile.sink_errors_listed:
+        checked.setdefault(_GROUP, KeyCheck(_GROUP, override))
+        if override == group:
+            error = f"Consumer group {group} conflicts with Connect worker group {group}"
+            blame(checked, _GROUP, error)
+    elif f"connect-{checked['name'].value}" == group:
+        error = (
+            f"Consumer group for sink connector named {checked['name'].value} conflicts with "
+            f"Connect worker group {group}"
+        )
+        blame(checked, "name", error)
+
+
+def _text(subject: ValidationSubject, key: str) -> str:
+    """Trimmed text under a key; empty if absent."""
+    return trim(subject.config.get(key) or "")
+
+
+def _topic_errors(subject: ValidationSubject) -> Iterator[tuple[str, str]]:
+    """Errors by key: of two keys that exclude or require each other, both have one."""
+    listed, pattern = _text(subject, _TOPICS), _text(subject, _REGEX)
+    if listed and pattern:
+        error = "topics and topics.regex are mutually exclusive options, but both are set."
+        yield from ((_TOPICS, error), (_REGEX, error))
+    if not listed and not pattern:
+        error = "Must configure one of topics or topics.regex"
+        yield from ((_TOPICS, error), (_REGEX, error))
+    dead = _text(subject, _DEAD_LETTERS)
+    if dead:
+        yield from _dead_letter_errors(subject, dead)
+
+
+def _dead_letter_errors(subject: ValidationSubject, dead: str) -> Iterator[tuple[str, str]]:
+    listed = subject.profile.sink_errors_listed
+    topics, pattern = _topics(subject), subject.config.get(_REGEX) or ""
+    if dead in topics:
+        among = f"('{_TOPICS if listed else _REGEX}={text_of(topics)}')"
+        yield _TOPICS, _DEAD_LISTED.format(dead, among)
+    wrong = pattern_error(pattern) if trim(pattern) else None
+    if wrong is not None:
+        raise ValidationAborted(PATTERN_SYNTAX, wrong)
+    if trim(pattern) and matches(pattern, dead):
+        error = _DEAD_MATCHED if listed else _DEAD_MATCHED_OLD
+        yield _REGEX, error.format(dead, f"('{_REGEX}={pattern}')")
+
+
+_DEAD_LISTED = (
+    "The DLQ topic '{}' may not be included in the list of topics {} consumed by the connector"
+)
+_DEAD_MATCHED = (
+    "The DLQ topic '{}' may not be matched by the regex for the topics {} consumed by the connector"
+)
+_DEAD_MATCHED_OLD = (
+    "The DLQ topic '{}' may not be included in the regex matching the topics {} consumed by the "
+    "connector"
+)
+
+
+def _topics(subject: ValidationSubject) -> list[str]:
+    key = ConfigKey(name=_TOPICS, type="LIST")
+    names = parse(key, subject.config.get(_TOPICS), subject.find)
+    return [name for name in dict.fromkeys(names) if name] if isinstance(names, list) else []

@@ -1,0 +1,317 @@
+"""Hazards: records at which a worker of a release fails, or members of a group disagree.
+
+A view shows the state of a worker that has read its topics. Hazards show whether a worker gets that
+far, what it loses on the way, and what depends on chance.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from itertools import chain
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_partition, encode_partition
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold import FateKind, Fold, RecordFate
+from controlplane.core.fold.offsets import OffsetFold
+from controlplane.core.fold.status import StatusFold
+from controlplane.core.moments import position_text
+from controlplane.core.order import in_order
+from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
+from controlplane.core.releases.profile_groups import of_each
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.core.state import Aspect, Topics
+
+
+class Danger(Enum):
+    """Kinds of hazards, the worst first."""
+
+    STOPS_WORKER = "stops a worker"
+    """At start the worker exits, every time; a running one is blocked or loses a batch."""
+    LOSES_BATCH = "loses the rest of a batch"
+    """The lost records depend on where the poll batch ends, so members differ."""
+    READ_FAILS = "makes reads fail"
+    """Requests for the connector's tasks fail, including those of rebalances."""
+    OFFSETS_DISAGREE = "keeps members from agreeing"
+    """Config offsets of members never become equal: the group rebalances for ever."""
+    PARTITION_ORDER = "depends on the order between partitions"
+    """Two workers that read the same log may permanently have different states."""
+    OFFSET_UNREACHABLE = "cannot be reached by its key"
+    """Reads show null. A reset writes its tombstone under other bytes, so the task continues."""
+
+
+class Hazard(msgspec.Struct, frozen=True):
+    """One hazard: the record behind it, and its effect."""
+
+    danger: Danger
+    position: Position
+    reason: str
+    connector: str | None = None
+    """Connector concerned; None: every connector. A connector may have the empty name."""
+
+
+def hazards(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> list[Hazard]:
+    """Hazards of a log for a worker of this release, the worst first, then by position.
+
+    `exactly_once` as in `Fold`: the worker does not see aborted transactions.
+    """
+    ((_, found),) = hazards_of_each(entries, [profile], topics=topics, exactly_once=exactly_once)
+    return found
+
+
+def hazards_of_each(
+    entries: Iterable[Entry],
+    profiles: Sequence[Profile],
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> list[tuple[Profile, list[Hazard]]]:
+    """Hazards for workers of several releases; far cheaper than one release at a time."""
+    log = _OrderedLog(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
+    looks = [of_each(profiles, partial(_listed, look, log)) for look in _LOOKS]
+    found = (sorted(chain(*seen), key=worst_first) for seen in zip(*looks, strict=True))
+    return list(zip(profiles, found, strict=True))
+
+
+def _listed(look: "_FindHazards", log: "_OrderedLog", profile: Profile) -> list[Hazard]:
+    return list(look(log, profile))
+
+
+def worst_first(hazard: Hazard) -> tuple[int, Position, str]:
+    """Sort key of hazards: danger, position, reason."""
+    return _RANKS[hazard.danger], hazard.position, hazard.reason
+
+
+_RANKS = {danger: rank for rank, danger in enumerate(Danger)}
+
+
+class _OrderedLog(msgspec.Struct, frozen=True):
+    """Entries of a log in order, by topic, and settings that all its readers share."""
+
+    entries: Mapping[str, Sequence[Entry]]
+    topics: Topics
+    exactly_once: bool
+
+    @property
+    def config(self) -> Sequence[Entry]:
+        """Config topic, including records that the worker does not see."""
+        return self.entries.get(self.topics.config, ())
+
+    def visible(self, topic: str) -> Iterator[Entry]:
+        """Records of a topic that the worker sees."""
+        entries = self.entries.get(topic, ())
+        return iter(entries) if self.sees_aborted(topic) else (e for e in entries if not e.aborted)
+
+    def sees_aborted(self, topic: str) -> bool:
+        """True if the worker sees aborted records of a topic, as in `Fold.sees_aborted`."""
+        return not self.exactly_once and topic in (*self._others, self.topics.offsets)
+
+    def offsets(self) -> Iterator[Entry]:
+        """Records of all offsets topics that the worker sees."""
+        named = (topic for topic in self.entries if topic not in self._others)
+        return chain.from_iterable(map(self.visible, named))
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        return self.topics.config, self.topics.status, self.topics.commands
+
+
+def _by_topic(entries: Iterable[Entry]) -> Mapping[str, Sequence[Entry]]:
+    topics: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        topics[entry.topic].append(entry)
+    return topics
+
+
+# --- records that throw ---------------------------------------------------------------------
+
+
+def _config_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Records of the config topic that throw, and task counts that make reads throw."""
+    fold = Fold(profile, topics=log.topics, exactly_once=log.exactly_once)
+    for entry in log.config:
+        yield from _thrown(entry, fold.apply(entry), profile)
+    state = fold.snapshot()
+    for name in views.connectors(state):
+        try:
+            views.task_ids(state, name)
+        except views.ReadFailed as error:
+            place = state.changed[name, Aspect.TASKS, ""]
+            yield Hazard(Danger.READ_FAILS, place, f"impossible task count: {error}", name)
+
+
+def _status_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Records of the status topic that throw."""
+    fold = StatusFold(profile)
+    for entry in log.visible(log.topics.status):
+        yield from _thrown(entry, fold.apply(entry), profile)
+
+
+def _offset_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Records of the offsets topics that throw. That depends on the key only, so it is cached."""
+    fold = OffsetFold(profile)
+    fates: dict[bytes | None, RecordFate] = {}
+    for entry in log.offsets():
+        if entry.key not in fates:
+            fates[entry.key] = fold.apply(entry)
+        yield from _thrown(entry, fates[entry.key], profile)
+
+
+def _thrown(entry: Entry, outcome: RecordFate, profile: Profile) -> Iterator[Hazard]:
+    if outcome.kind is FateKind.POISON:
+        yield Hazard(Danger.STOPS_WORKER, entry.position, _poison(outcome, profile))
+    elif outcome.kind is FateKind.LOSES_BATCH:
+        reason = f"{outcome.reason}: the rest of the poll batch is never read"
+        yield Hazard(Danger.LOSES_BATCH, entry.position, reason)
+
+
+def _poison(outcome: RecordFate, profile: Profile) -> str:
+    survives = profile.log_thread_survives
+    running = "loses the rest of its batch" if survives else "never reads on"
+    thrown = outcome.thrown
+    return f"{outcome.reason} ({thrown}): a worker exits at start, a running one {running}"
+
+
+# --- members that disagree ------------------------------------------------------------------
+
+
+def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Config records at the end that only some members can read."""
+    tail = log.config
+    mine = _config_offset(tail, profile, exactly_once=log.exactly_once)
+    told: set[tuple[str, int]] = set()
+    for exactly_once in (False, True):
+        behind: dict[int, list[str]] = defaultdict(list)
+        for other in PROFILES:
+            if exactly_once and not other.exactly_once_support:
+                continue
+            theirs = _config_offset(tail, other, exactly_once=exactly_once)
+            if theirs != mine and (other.release, theirs) not in told:
+                behind[theirs].append(other.release)
+        told |= {(release, theirs) for theirs, found in behind.items() for release in found}
+        for theirs, releases in sorted(behind.items()):
+            yield _disagreement(tail, mine, theirs, _members(releases, exactly_once=exactly_once))
+
+
+def _members(releases: list[str], *, exactly_once: bool) -> str:
+    span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+    return f"{span} with exactly-once support" if exactly_once else span
+
+
+def _disagreement(tail: Sequence[Entry], mine: int, theirs: int, members: str) -> Hazard:
+    last = max(mine, theirs) - 1
+    position = next((one.position for one in tail if one.offset == last), tail[-1].position)
+    reason = (
+        f"this worker's config offset ends at {mine}, that of members of {members} at {theirs}: "
+        "the group rebalances until another record that all can read is appended"
+    )
+    return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
+
+
+def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: bool) -> int:
+    """Final config offset of a worker: after the last record that it can decode."""
+    for entry in reversed(tail):
+        if entry.aborted and exactly_once:
+            continue
+        record = decode_config(entry.key, entry.value, profile)
+        if not isinstance(record, Invalid) or record.advances:
+            return entry.offset + 1
+    return -1
+
+
+# --- the order between partitions -----------------------------------------------------------
+
+
+def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Task statuses whose fate depends on a connector's tombstone in another partition."""
+    removed: dict[str, dict[int, Position]] = defaultdict(dict)  # by partition, in order of reading
+    tasks: dict[tuple[str, int], Position] = {}
+    for entry in log.visible(log.topics.status):
+        match decode_status(entry.key, entry.value, profile):
+            case ConnectorStatus(name, None):
+                removed[name].pop(entry.partition, None)
+                removed[name][entry.partition] = entry.position
+            case TaskStatus(name, task, None):
+                tasks.pop((name, task), None)
+            case TaskStatus(name, task, _):
+                tasks[name, task] = entry.position
+    for (name, task), position in tasks.items():
+        latest = reversed(removed[name].values())
+        rival = next((one for one in latest if one.partition != position.partition), None)
+        if rival is not None:
+            where = position_text(rival, log.topics)
+            reason = f"task {task} is shown only if read after the tombstone at {where}"
+            yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
+
+
+def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Offset keys in several partitions, written with another partitioner than Kafka's."""
+    last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
+    for entry in log.offsets():
+        last[entry.topic, entry.key][entry.partition] = entry
+    for rivals in last.values():
+        if len({one.value for one in rivals.values()}) > 1:
+            entry = list(rivals.values())[-1]
+            parts = ", ".join(str(partition) for partition in sorted(rivals))
+            reason = f"its key lies in partitions {parts}, with different values"
+            yield Hazard(Danger.PARTITION_ORDER, entry.position, reason, _owner(entry, profile))
+
+
+def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Config topic with several partitions."""
+    strays = [one for one in log.visible(log.topics.config) if one.partition]
+    if strays:
+        refused = profile.config_partition_required
+        danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
+        what = "a worker refuses to start on it" if refused else "their order is nobody's"
+        reason = f"the config topic has more than one partition: {what}"
+        yield Hazard(danger, strays[0].position, reason)
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def _unreachable(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Offsets whose key is serialised again to other bytes than the log has."""
+    if not profile.offset_partitions or profile.offsets_by_log_key:
+        return
+    last = {(one.topic, one.key): one for one in log.offsets()}
+    for entry in last.values():
+        subject = decode_partition(entry.key, profile)
+        if entry.value is None or isinstance(subject, Invalid):
+            continue
+        looked_up = encode_partition(subject.connector, subject.partition)
+        if looked_up != entry.key:
+            text = looked_up.decode("utf-8", "replace")
+            reason = f"the worker looks it up, and would reset it, as {text}"
+            yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
+
+
+def _owner(entry: Entry, profile: Profile) -> str | None:
+    subject = decode_partition(entry.key, profile)
+    return None if isinstance(subject, Invalid) else subject.connector
+
+
+_FindHazards = Callable[[_OrderedLog, Profile], Iterator[Hazard]]
+
+_LOOKS: tuple[_FindHazards, ...] = (
+    _config_exceptions,
+    _status_exceptions,
+    _offset_exceptions,
+    _offsets_disagree,
+    _status_order,
+    _offset_order,
+    _config_partitions,
+    _unreachable,
+)

@@ -1,0 +1,246 @@
+"""History of a connector: the records that concern it, and the effect of each.
+
+A connector's facts follow from its own records alone, so no other record is folded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
+from controlplane.core.entry import Entry
+from controlplane.core.fold import FateKind, Fold
+from controlplane.core.order import Ordering
+from controlplane.core.records import (
+    Invalid,
+    RestartRequest,
+    SourcePartition,
+    TaskConfig,
+    TaskCount,
+)
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.redaction import redacted_text
+from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.topics.key_owners import owner
+from controlplane.core.views.diff import Aspect, changed_by
+
+
+class HistoryEvent(NamedTuple):
+    """One effect of a record on a connector.
+
+    `before`, `after` and `entry` hold the data of the log. `what`, `values` and `words` are for
+    people: computed on access, and without secrets.
+    """
+
+    entry: Entry
+    aspect: Aspect | None
+    """Aspect that changed; None: no fact changed, but the event is worth showing."""
+    item: Any
+    """Item of the aspect (config key, task id, topic, source partition), or a description."""
+    before: Any = None
+    after: Any = None
+    note: str = ""
+
+    @property
+    def what(self) -> str:
+        """Changed fact as text: `target state`, `config rows`, `task status 0`."""
+        if self.aspect is None:
+            return str(self.item)
+        return f"{self.aspect.value} {item(self.aspect, self.item)}".strip()
+
+    @property
+    def values(self) -> tuple[Any, Any]:
+        """Before and after as JSON without secrets; None: absent."""
+        if self.aspect is None:
+            return self.before, self.after
+        was, now = (shown(self.aspect, self.item, value) for value in (self.before, self.after))
+        return was, now
+
+    @property
+    def words(self) -> str:
+        """The change in words: `PAUSED → STOPPED`."""
+        if self.aspect is None:
+            return self.note
+        return change(self.aspect, self.item, self.before, self.after)
+
+
+class History(NamedTuple):
+    """Records and events of one connector."""
+
+    records: list[Entry]
+    """Records that concern it, in the one order."""
+    events: list[HistoryEvent]
+    """Effects of the records; some records have none."""
+
+
+def history(
+    entries: Iterable[Entry],
+    name: str,
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> History:
+    """The history of a connector, as a worker of a release reads these records."""
+    search = HistorySearch(name, profile, topics, exactly_once=exactly_once)
+    for entry in entries:
+        search.look_at(entry)
+    records = list(search.matches())
+    return History(records, list(events(records, name, profile, topics or Topics())))
+
+
+def concerning(
+    entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
+) -> Iterator[Entry]:
+    """Records about one connector, in the given order, by the worker's reading of keys."""
+    owners = _KeyOwners(topics, profile)
+    return (entry for entry in entries if owners.of(entry) == name)
+
+
+class _KeyOwners:
+    """Owners of records by key; each key is parsed once."""
+
+    def __init__(self, topics: Topics, profile: Profile) -> None:
+        self._topics = topics
+        self._profile = profile
+        self._known: dict[tuple[str, bytes | None], str | None] = {}
+
+    def of(self, entry: Entry) -> str | None:
+        """The connector that a record is about."""
+        place = entry.topic, entry.key
+        if place not in self._known:
+            self._known[place] = owner(*place, self._topics, self._profile)
+        return self._known[place]
+
+
+class HistorySearch:
+    """Finds the records about one connector while a log is read step by step.
+
+    Partitions come in any order, the records of each by offset.
+    """
+
+    def __init__(
+        self, name: str, profile: Profile, topics: Topics | None = None, *, exactly_once: bool
+    ) -> None:
+        self._name = name
+        self._worker = Fold(profile, topics=topics, exactly_once=exactly_once)
+        self._owners = _KeyOwners(self._worker.topics, profile)
+        self._ordering = Ordering()
+
+    def look_at(self, entry: Entry) -> None:
+        """Examine the next record. Records that the worker does not see still need their rank."""
+        placed = self._ordering.rank(entry)
+        unseen = entry.aborted and not self._worker.sees_aborted(entry.topic)
+        if not unseen and self._owners.of(entry) == self._name:
+            self._ordering.keep(placed)
+
+    def matches(self) -> Iterator[Entry]:
+        """The matching records, in the one order."""
+        return self._ordering.entries()
+
+
+def events(
+    entries: Iterable[Entry], name: str, profile: Profile, topics: Topics
+) -> Iterator[HistoryEvent]:
+    """Effects of each record. Only the connector's own records are needed."""
+    reading = HistoryFold(name, profile, topics)
+    for entry in entries:
+        yield from reading.apply(entry)
+
+
+class HistoryFold:
+    """Fold of one connector's records that reports the effect of each."""
+
+    def __init__(self, name: str, profile: Profile, topics: Topics) -> None:
+        self.topics = topics
+        self._name = name
+        self._fold = Fold(profile, topics=topics)
+        self._before = self._fold.snapshot()
+        self._offsets = _OffsetHistory(profile)
+
+    def apply(self, entry: Entry) -> Iterator[HistoryEvent]:
+        """Effects of one more record."""
+        topics, before = self._fold.topics, self._before
+        if entry.topic not in (topics.config, topics.status):
+            yield from self._offsets.apply(entry)
+            return
+        outcome = self._fold.apply(entry)
+        self._before = after = self._fold.snapshot()
+        if outcome.kind is not FateKind.ACCEPTED:
+            yield HistoryEvent(
+                entry, None, _FATES[outcome.kind], note=redacted_text(outcome.reason)
+            )
+        elif entry.topic == topics.config:
+            yield from _spoken(entry, self._fold.profile)
+        yield from _changes(entry, self._name, before, after)
+
+
+_FATES = {
+    FateKind.IGNORED: "ignored",
+    FateKind.UNDECODABLE: "unreadable",
+    FateKind.LOSES_BATCH: "loses its batch",
+    FateKind.POISON: "stops a worker",
+}
+"""Words for a record that is not simply accepted."""
+
+
+def _changes(
+    entry: Entry, name: str, before: ClusterState, after: ClusterState
+) -> Iterator[HistoryEvent]:
+    was_there, is_there = (name in state.config.connectors for state in (before, after))
+    if was_there != is_there:
+        yield HistoryEvent(entry, None, "connector", note="created" if is_there else "removed")
+    for one in changed_by(entry, before, after, name):
+        yield HistoryEvent(entry, one.aspect, one.item, one.before, one.after)
+
+
+class _OffsetHistory:
+    """Source offsets of a connector by raw key, as in the worker's store."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._partitions: dict[bytes | None, Any] = {}
+        self._known: dict[tuple[str, bytes | None], Any] = {}
+
+    def apply(self, entry: Entry) -> Iterator[HistoryEvent]:
+        place = entry.topic, entry.key
+        before, after = self._known.get(place), _decoded(entry.value, self._profile)
+        self._known[place] = after
+        if frozen(before) != frozen(after):
+            partition = self._partition(entry.key)
+            yield HistoryEvent(entry, Aspect.SOURCE_OFFSET, partition, before, after)
+
+    def _partition(self, key: bytes | None) -> Any:
+        if key not in self._partitions:
+            subject = decode_partition(key, self._profile)
+            assert isinstance(subject, SourcePartition)  # or else the record would have no owner
+            self._partitions[key] = subject.partition
+        return self._partitions[key]
+
+
+def _decoded(value: bytes | None, profile: Profile) -> Any:
+    matches = decode_offset(value, profile)
+    return f"undecodable: {matches.reason}" if isinstance(matches, Invalid) else matches
+
+
+def _spoken(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
+    """Event of a record that changes no fact, or not yet."""
+    record = decode_config(entry.key, entry.value, profile)
+    for kind, (what, words) in _SPOKEN.items():
+        if isinstance(record, kind):
+            yield HistoryEvent(entry, None, what, note=words(record))
+
+
+_SPOKEN: dict[type, tuple[str, Callable[[Any], str]]] = {
+    TaskConfig: ("task config", lambda record: f"of task {record.task} waits for the commit"),
+    TaskCount: ("fencing", lambda record: f"the producers of {record.tasks} tasks are fenced"),
+    RestartRequest: (
+        "restart",
+        lambda record: (
+            "requested"
+            + (", tasks too" if record.include_tasks else "")
+            + (", failed ones only" if record.only_failed else "")
+        ),
+    ),
+}

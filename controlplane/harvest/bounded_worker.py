@@ -1,0 +1,110 @@
+"""Questions to a worker whose answers are bounded in size, number and time."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+
+from controlplane.core.text.safe_text import safe, short
+from controlplane.harvest.harvest_result import NoAnswer, NoWorker, decoded
+
+
+class HarvestBounds(NamedTuple):
+    """Bounds of the answers of one worker."""
+
+    answer_bytes: int = 16 << 20
+    """Most bytes of one answer."""
+    all_bytes: int = 64 << 20
+    """Most bytes of all answers."""
+    answer_s: float = 100.0
+    """Time for one answer. A worker gives up after 90 s and then says so itself."""
+    all_s: float = 1_800.0
+    """Time for all answers."""
+
+
+_Decoded = TypeVar("_Decoded")
+
+
+class WorkerRefusal(Exception):
+    """The worker refuses one question. The message is the worker's."""
+
+
+class BoundedWorker:
+    """A worker that is asked one question after the other."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, name: str, bounds: HarvestBounds | None = None
+    ) -> None:
+        self._client = client
+        self.name = name
+        self._bounds = bounds = bounds or HarvestBounds()
+        self._left_bytes = bounds.all_bytes
+        self._deadline = asyncio.get_running_loop().time() + bounds.all_s
+
+    async def get(self, path: str, kind: type[_Decoded]) -> _Decoded:
+        """The answer to `GET path`, of this type.
+
+        Raises:
+            Refusal: the worker refuses this question.
+            NoAnswer: there is no answer within the bounds.
+            NoWorker: the answer is none of a Connect worker.
+        """
+        return await self._asked("GET", path, None, kind)
+
+    async def put(self, path: str, body: Mapping[str, str], kind: type[_Decoded]) -> _Decoded:
+        """The answer to `PUT path`, of this type; raises as `get` does."""
+        return await self._asked("PUT", path, json.dumps(body).encode(), kind)
+
+    async def _asked(
+        self, method: str, path: str, body: bytes | None, kind: type[_Decoded]
+    ) -> _Decoded:
+        asked, bounds = f"{method} {safe(path)}", self._bounds
+        left_s = self._deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(min(bounds.answer_s, left_s)):
+                success, answer = await self._answer(method, path, body)
+        except TimeoutError:
+            whole = f"{bounds.all_s:g} s for all answers"
+            within = f"{bounds.answer_s:g} s" if left_s > bounds.answer_s else whole
+            raise NoAnswer(f"{self.name} gave no answer to {asked} within {within}") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as failure:
+            why = safe(str(failure)) or type(failure).__name__
+            raise NoAnswer(f"{self.name} gave no answer to {asked} ({why})") from None
+        if not success:
+            raise WorkerRefusal(_message(answer))
+        return decoded(answer, kind, self.name, asked)
+
+    async def _answer(self, method: str, path: str, body: bytes | None) -> tuple[bool, bytes]:
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        asked = self._client.stream(method, path, content=body, headers=headers)
+        async with asked as answer:
+            if answer.headers.get("content-encoding", "identity").lower() != "identity":
+                raise NoWorker(f"{self.name} packs its answers, which nobody asked for")
+            return answer.is_success, await self._read(answer, f"{method} {safe(path)}")
+
+    async def _read(self, answer: httpx.Response, asked: str) -> bytes:
+        found, bounds = bytearray(), self._bounds
+        async for chunk in answer.aiter_raw():
+            found += chunk
+            self._left_bytes -= len(chunk)
+            if len(found) > bounds.answer_bytes:
+                most = f"{bounds.answer_bytes:,} bytes"
+                raise NoAnswer(f"{self.name} answers {asked} with more than {most}")
+            if self._left_bytes < 0:
+                most = f"{bounds.all_bytes:,} bytes"
+                raise NoAnswer(f"{self.name} answers with more than {most} in all")
+        return bytes(found)
+
+
+def _message(answer: bytes) -> str:
+    """Message of a refusal on one line."""
+    try:
+        told: Any = json.loads(answer)
+    except (ValueError, RecursionError):
+        told = None
+    message = told.get("message") if isinstance(told, dict) else None
+    return short(str(message or "it does not say why"))

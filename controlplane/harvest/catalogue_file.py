@@ -1,0 +1,131 @@
+"""The catalogue file of a harvest.
+
+Kafka's own plugins are listed by their classes, and their documentation lies apart, by scope.
+Plugins that are not Kafka's own, or that differ from what Kafka released, are listed with all their
+settings.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.plugins import CONNECTORS, ClassPath, KafkaPlugins, Plugin, Plugins
+from controlplane.core.plugins.catalogue import UNDEFINED_VERSION
+from controlplane.core.plugins.descriptions import scope_of
+from controlplane.core.releases.profiles import Profile
+from controlplane.harvest.harvest_result import Harvest, HarvestedPlugin
+
+_FIELDS = (
+    *("type", "required", "default", "valid", "importance", "documentation", "group", "order"),
+    *("width", "display_name", "dependents"),
+)
+"""Fields of a setting that a file may tell."""
+
+_FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"})
+"""Fields by which the settings of a known plugin are compared: validators are not told."""
+
+_SECRET = "[hidden]"  # noqa: S105 - what stands in place of one
+_USUAL = ConfigKey(name="", type="STRING")
+
+
+def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str:
+    """The catalogue file, one line per plugin and per setting's documentation."""
+    found = catalogue(harvest, own, profile)
+    plugins = ",\n  ".join(json.dumps(one) for one in found["plugins"])
+    documentation = json.dumps(found["documentation"], indent=1)
+    return (
+        f'{{"harvested": {json.dumps(found["harvested"])},\n'
+        f' "plugins": [\n  {plugins}],\n'
+        f' "documentation": {documentation}}}\n'
+    )
+
+
+def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str, Any]:
+    """The content of the catalogue file."""
+    path = all_known(own, profile)
+    documentation = {
+        scope: {key.name: key.documentation for key in keys}
+        for scope, keys in harvest.definitions.items()
+    }
+    entries: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for told in harvest.plugins:
+        known = known_plugin(told.class_name, told.type, path)
+        # A class of Kafka's own is known in all ways in which it is a plugin.
+        entries[told.class_name, told.type if known is None else None] = _entry(told, known, path)
+        if known is not None and told.keys is not None:
+            scopes = _scopes(known, path)
+            for key in told.keys:
+                if key.name in scopes:
+                    documentation.setdefault(scopes[key.name], {})[key.name] = key.documentation
+    return {
+        "harvested": {"release": harvest.release},
+        "plugins": list(entries.values()),
+        "documentation": {scope: texts for scope, texts in documentation.items() if texts},
+    }
+
+
+def all_known(own: KafkaPlugins, profile: Profile) -> ClassPath:
+    """Everything that Kafka brought in the profile's release."""
+    return Plugins(own.plugins, own).at(profile)
+
+
+def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
+    """The plugin of Kafka's own with this class; of this type if it has several."""
+    named = path.named(class_name)
+    same = [one for one in named if one.type == kind]
+    return next(iter(same or named), None)
+
+
+def _scopes(known: Plugin, path: ClassPath) -> Mapping[str, str]:
+    """The scope of each setting of a plugin of Kafka's own, by the setting's name."""
+    kinds = ("connector", known.type) if known.type in CONNECTORS else ()
+    scopes: dict[str, str] = {}
+    for scope in (*kinds, *known.extends):
+        scopes.update((key.name, scope) for key in path.definition(scope))
+    return scopes | {key.name: scope_of(known.class_name) for key in known.config or ()}
+
+
+def _entry(told: HarvestedPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:
+    version = told.version or UNDEFINED_VERSION
+    entry: dict[str, Any] = {"class": told.class_name}
+    if known is None:
+        entry["type"] = told.type
+    if version != (UNDEFINED_VERSION if known is None else known.version):
+        entry["version"] = version
+    if told.keys is None:
+        return entry
+    if known is None:
+        return entry | {"config": [_written(key, key.valid) for key in told.keys]}
+    if list(map(_facts, told.keys)) == list(map(_facts, path.keys_of(known) or ())):
+        return entry
+    words = _words(known, path)
+    config = [_written(key, words.get(key.name, key.valid)) for key in told.keys]
+    return entry | {"extends": [], "config": config}
+
+
+def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
+    """The words for valid values, by setting, of all plugins that share definitions with one."""
+    alike = [one for one in path.plugins if one.extends and one.extends == known.extends]
+    keys = (key for one in (*alike, known) for key in path.keys_of(one) or ())
+    return {key.name: key.valid for key in keys}
+
+
+def _facts(key: ConfigKey) -> Sequence[Any]:
+    shown = [getattr(key, name) for name in _FACTS]
+    if key.type == "PASSWORD" and key.default is not None:
+        shown[_FACTS.index("default")] = _SECRET
+    return (key.name, *shown)
+
+
+def _written(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
+    """A setting as a file tells it: what is usual is left out."""
+    fields = {name: getattr(key, name) for name in _FIELDS} | {"valid": valid}
+    if fields["display_name"] == key.name:
+        fields["display_name"] = ""
+    told = {
+        name: value
+        for name, value in fields.items()
+        if name == "type" or value != getattr(_USUAL, name)
+    }
+    return {"name": key.name, **told}

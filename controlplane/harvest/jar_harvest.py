@@ -1,0 +1,242 @@
+"""Harvest from jars: Kafka's own classes tell their definitions in a JVM of their own.
+
+`Definitions.java` lies beside this file. A JDK compiles and runs it in one step.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controlplane.core.plugins import KafkaPlugins
+from controlplane.core.releases.profiles import Profile, resolve
+from controlplane.core.text.safe_text import short
+from controlplane.harvest.catalogue_file import all_known
+from controlplane.harvest.harvest_result import (
+    CLIENTS,
+    Harvest,
+    HarvestedPlugin,
+    HarvestError,
+    JavaKey,
+    NoJava,
+)
+
+JAVA_S = 300
+"""Time that the JVM may take."""
+
+OUTPUT_BYTES = 64 << 20
+"""Most that the JVM may print."""
+
+JARS_MOST = 20_000
+
+CONNECTS_SHOWN = 4
+
+_RUNTIME = re.compile(r"connect-runtime-\d[^/]*(?<!-sources)(?<!-javadoc)(?<!-test)\.jar")
+"""Name of the jar that holds Connect itself."""
+
+_PROGRAM = "Definitions.java"
+_HEAP = "-Xmx512m"
+
+_KINDS = {
+    "transformations": "transformation",
+    "predicates": "predicate",
+    "converters": "converter",
+    "headerConverters": "header_converter",
+}
+"""Kinds of plugins by the getter of Kafka's `Plugins` that tells them; others are connectors."""
+
+
+class _Plugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+    class_name: str
+    among: str
+    type: str
+    version: str | None = None
+    config: tuple[JavaKey, ...] | None = None
+
+
+class _DefinitionsOutput(msgspec.Struct, frozen=True):
+    """The line that `Definitions.java` prints."""
+
+    release: str
+    connector: tuple[JavaKey, ...]
+    source: tuple[JavaKey, ...]
+    sink: tuple[JavaKey, ...]
+    producer: tuple[JavaKey, ...]
+    consumer: tuple[JavaKey, ...]
+    admin: tuple[JavaKey, ...]
+    plugins: tuple[_Plugin, ...]
+    transformed: tuple[JavaKey, ...] | None = None
+
+
+def jars_in(folder: Path) -> list[Path]:
+    """The jars in a folder and beneath it; those beside Kafka Connect come first.
+
+    Raises:
+        HarvestError: there is no such folder, or it does not hold Kafka Connect once.
+    """
+    if not folder.is_dir():
+        raise HarvestError(f"{folder} is no folder: name the one that holds Kafka's jars (libs/)")
+    found = sorted(islice(filter(Path.is_file, folder.rglob("*.jar")), JARS_MOST + 1))
+    if len(found) > JARS_MOST:
+        raise HarvestError(
+            f"{folder} holds more than {JARS_MOST:,} jars: name the folder of Kafka's jars (libs/)"
+        )
+    connects = [path for path in found if _RUNTIME.match(path.name)]
+    if not connects:
+        raise HarvestError(
+            f"{folder} holds no connect-runtime-*.jar: name the folder of Kafka's jars (libs/ of a "
+            "download), with the jars of other plugins in it or beneath it"
+        )
+    distinct = sorted({path.name for path in connects})
+    if len(distinct) > 1:
+        names = ", ".join(distinct[:CONNECTS_SHOWN])
+        raise HarvestError(f"{folder} holds several releases ({names}): name a folder of one")
+    # A plugin may bring classes of Kafka, too: Kafka's own have to be found before them.
+    return sorted(found, key=lambda path: (path.parent != connects[0].parent, path))
+
+
+def from_jars(jars: Sequence[Path], own: KafkaPlugins, release: str | None = None) -> Harvest:
+    """Harvest the classes in these jars; `release` stands in for an unknown version of Kafka.
+
+    Raises:
+        NoJava: there is no JDK, or one that is too old.
+        HarvestError: the classes cannot be asked.
+    """
+    return from_line(definitions(os.pathsep.join(map(str, jars))), own, release)
+
+
+def from_line(line: bytes, own: KafkaPlugins, release: str | None = None) -> Harvest:
+    """The harvest of a line that `Definitions.java` printed.
+
+    Raises:
+        HarvestError: it is no such line.
+        UnknownRelease: its release is unknown.
+    """
+    try:
+        told = msgspec.json.decode(line, type=_DefinitionsOutput)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HarvestError(
+            f"the classes in these jars define what is not understood ({error}): use the jars of "
+            "one release of Kafka"
+        ) from None
+    profile = resolve(release or told.release).profile
+    return Harvest(told.release, _definitions(told, own, profile), _plugins(told))
+
+
+def definitions(class_path: str) -> bytes:
+    """Output of `Definitions.java` about the classes of a class path: one line of JSON.
+
+    Raises:
+        NoJava: there is no JDK, or one that is too old.
+        HarvestError: it fails.
+    """
+    java = _java()
+    program = resources.files("controlplane.harvest") / _PROGRAM
+    with (
+        resources.as_file(program) as source,
+        tempfile.TemporaryDirectory() as folder,
+        (Path(folder) / "told").open("w+b") as told,
+    ):
+        arguments = Path(folder) / "arguments"  # a command line may be too short for all jars
+        arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8")
+        command = [java, _HEAP, f"@{arguments}", str(source)]
+        said = _run(command, told)
+        if told.tell() > OUTPUT_BYTES:
+            raise HarvestError("the classes in these jars print without end: check the jars")
+        told.seek(0)
+        lines = told.read().splitlines()
+    if not lines or not lines[-1].startswith(b"{"):
+        raise HarvestError(_complaint(said))
+    return lines[-1]
+
+
+def _run(command: Sequence[str], told: Any) -> str:
+    """Run the program and return what it complains of."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
+            command, stdout=told, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise HarvestError(
+            f"Java did not end within {JAVA_S} s: a class in these jars may wait for something"
+        ) from None
+    except OSError as error:
+        raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
+    told.seek(0, os.SEEK_END)
+    said = done.stderr.decode("utf-8", "replace")
+    if done.returncode and any(words in said for words in _NO_COMPILER):
+        raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
+    if done.returncode and any(words in said for words in _TOO_OLD):
+        raise NoJava(f"{command[0]} is too old for these jars: {_INSTALL}")
+    return said
+
+
+_INSTALL = "install a JDK (11 or newer; Kafka 4 needs 17), or name it in JAVA_HOME"
+_NO_COMPILER = ("jdk.compiler", "Could not find or load main class", "Unrecognized option")
+"""Words of a Java that cannot run a source file."""
+_MISSING = re.compile(r"error: (package [\w.]+) does not exist")
+"""Words of a JDK about a package that is in none of the jars."""
+_TOO_OLD = ("class file has wrong version", "UnsupportedClassVersionError")
+"""Words of a JDK about classes that need a newer one."""
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
+    if found is None:
+        raise NoJava(f"there is no Java on this machine: {_INSTALL}")
+    return found
+
+
+def _escaped(text: str) -> str:
+    """A text between quotes in a file of arguments for Java."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _complaint(said: str) -> str:
+    """A sentence about the first error, without what Kafka logs."""
+    if missing := _MISSING.search(said):
+        return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
+    lines = [line for line in said.splitlines() if "rror" in line or "xception" in line]
+    why = short((lines or ["it does not say why"])[0])
+    return f"Kafka's classes cannot be asked: {why}"
+
+
+def _definitions(
+    told: _DefinitionsOutput, own: KafkaPlugins, profile: Profile
+) -> Mapping[str, Any]:
+    connector = {key.name for key in told.connector}
+    found = {name: _plain(getattr(told, name)) for name in ("connector", *CLIENTS)}
+    for kind in ("source", "sink"):
+        found[kind] = _plain(key for key in getattr(told, kind) if key.name not in connector)
+    implied = {key.name for key in all_known(own, profile).definition("transformation")}
+    transformed = (
+        msgspec.structs.replace(key, name=key.name.rpartition(".")[2])
+        for key in told.transformed or ()
+    )
+    found["transformation"] = _plain(key for key in transformed if key.name in implied)
+    return found
+
+
+def _plugins(told: _DefinitionsOutput) -> tuple[HarvestedPlugin, ...]:
+    return tuple(
+        HarvestedPlugin(
+            one.class_name,
+            _KINDS.get(one.among, one.type),
+            one.version,
+            None if one.config is None else _plain(one.config),
+        )
+        for one in told.plugins
+    )
+
+
+def _plain(keys: Any) -> Any:
+    return tuple(key.plain() for key in keys)

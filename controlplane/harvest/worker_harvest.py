@@ -1,0 +1,369 @@
+"""Harvest from a worker: what its REST API tells of its plugins and their settings.
+
+From 3.2 on a worker lists every plugin and tells the settings of each (KIP-769). Settings of
+Connect itself, of clients and of transformations are told where a config is validated, and so are,
+before 3.2, those of all plugins: then plugins that are no connectors are known only if they are
+Kafka's own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from controlplane.core.configdef.key_definition import ConfigKey
+from controlplane.core.plugins import CONNECTORS, ClassPath, KafkaPlugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.text.safe_text import count, short
+from controlplane.harvest.bounded_worker import BoundedWorker, WorkerRefusal
+from controlplane.harvest.catalogue_file import all_known, known_plugin
+from controlplane.harvest.harvest_result import (
+    CLIENTS,
+    PLUGINS_MOST,
+    SETTINGS_MOST,
+    Harvest,
+    HarvestedPlugin,
+    NoAnswer,
+    NoWorker,
+    RestKey,
+)
+
+Progress = Callable[[int, int], None]
+"""Called with the number of questions that are answered, and that of all."""
+
+ATTEMPTS_MOST = 20
+"""Connectors that are tried until a worker validates a config of one."""
+
+SILENT_SHOWN = 5
+"""Classes without settings that are named; others are counted."""
+
+_TYPE_SAMPLES = {
+    "BOOLEAN": "false",
+    "CLASS": "java.lang.String",
+    "STRING": "x",
+    "LIST": "x",
+    "PASSWORD": "x",
+}
+"""A value of each type that a worker can parse; of others it is a number."""
+
+_ALIAS = "t"
+_ALIASED = {"transformation": "transforms", "predicate": "predicates"}
+"""Setting that lists the plugins of a kind by aliases."""
+
+_TRIGGERS = {
+    "source": {
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "offsets.storage.topic": "harvest",
+    },
+    "sink": {"topics": "harvest", "errors.deadletterqueue.topic.name": "harvest-failed"},
+}
+"""Settings because of which a connector uses all three clients."""
+
+
+class _ServerInfo(msgspec.Struct, frozen=True):
+    version: str
+
+
+class _Listed(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+    class_name: str
+    type: str = ""
+    version: str | None = None
+
+
+class _Config(msgspec.Struct, frozen=True):
+    definition: RestKey | None = None
+
+
+class _Validation(msgspec.Struct, frozen=True):
+    configs: tuple[_Config, ...]
+
+
+async def version_of(worker: BoundedWorker) -> str:
+    """The version of Kafka that the worker tells.
+
+    Raises:
+        NoAnswer: it gives no answer.
+        NoWorker: it is no Connect worker, or lets nobody in.
+    """
+    try:
+        return short((await worker.get("/", _ServerInfo)).version)
+    except WorkerRefusal as refusal:
+        raise NoWorker(
+            f"{worker.name} refuses GET / ({refusal}): give the URL of a Connect worker, and "
+            "--user or --token if it asks for them"
+        ) from None
+
+
+async def from_worker(
+    worker: BoundedWorker, version: str, profile: Profile, own: KafkaPlugins, progress: Progress
+) -> Harvest:
+    """All that a worker of this version tells.
+
+    Raises:
+        NoAnswer: it gives no answer.
+        NoWorker: it answers otherwise than a Connect worker does.
+    """
+    return await _Questions(worker, profile, all_known(own, profile), progress).harvest(version)
+
+
+class _Questions:
+    """The questions to one worker, and what it has told so far."""
+
+    def __init__(
+        self, worker: BoundedWorker, profile: Profile, path: ClassPath, progress: Progress
+    ) -> None:
+        self._worker, self._profile, self._path = worker, profile, path
+        self._progress = progress
+        self._definitions: dict[str, dict[str, ConfigKey]] = {}
+        self._keys: dict[str, tuple[ConfigKey, ...]] = {}
+        """Settings of plugins, by class."""
+        self._lacking: list[str] = []
+        self._names: frozenset[str] = frozenset()
+        """Classes that are listed."""
+        self._silent: list[str] = []
+        """Classes that are listed and tell no settings."""
+        self._settings = 0
+        self._done = self._expected = 0
+
+    async def harvest(self, version: str) -> Harvest:
+        """Ask everything."""
+        listed = await self._listed()
+        self._names = frozenset(one.class_name for one in listed)
+        hidden = self._hidden()
+        if self._profile.rest_all_plugins:
+            await self._ask_each(listed, hidden)
+        else:
+            self._lacking.append(
+                f"a worker of {version} lists connectors alone: other plugins are known only if "
+                "they are Kafka's own"
+            )
+        await self._ask_validations([*listed, *hidden])
+        plugins = tuple(
+            HarvestedPlugin(one.class_name, one.type, one.version, self._keys.get(one.class_name))
+            for one in (*listed, *(one for one in hidden if one.class_name in self._keys))
+        )
+        if self._silent:
+            names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
+            more = ", …" if len(self._silent) > SILENT_SHOWN else ""
+            silent = count(len(self._silent), "plugin")
+            self._lacking.append(f"the worker tells no settings of {silent}: {names}{more}")
+        definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
+        return Harvest(version, definitions, plugins, tuple(self._lacking))
+
+    async def _listed(self) -> list[_Listed]:
+        """The plugins that the worker lists, by class and type; of several versions the first."""
+        try:
+            found = await self._worker.get(
+                "/connector-plugins?connectorsOnly=false", tuple[_Listed, ...]
+            )
+        except WorkerRefusal as refusal:
+            raise NoWorker(f"{self._worker.name} does not list plugins: {refusal}") from None
+        if len(found) > PLUGINS_MOST:
+            raise NoAnswer(f"{self._worker.name} lists more than {PLUGINS_MOST:,} plugins")
+        distinct: dict[tuple[str, str], _Listed] = {}
+        for one in found:
+            distinct.setdefault((one.class_name, one.type), one)
+        return list(distinct.values())
+
+    def _hidden(self) -> list[_Listed]:
+        """Plugins that come with every worker and are not listed."""
+        return [
+            _Listed(one.class_name, one.type, one.version)
+            for one in self._path.plugins
+            if one.bundled and one.class_name not in self._names
+        ]
+
+    async def _ask_each(self, listed: list[_Listed], hidden: list[_Listed]) -> None:
+        """Ask for the settings of each plugin (KIP-769)."""
+        each = {one.class_name: one for one in (*listed, *hidden)}
+        self._expect(len(each))
+        for one in each.values():
+            path = f"/connector-plugins/{quote(one.class_name, safe='')}/config"
+            try:
+                found = await self._worker.get(path, tuple[RestKey, ...])
+            except WorkerRefusal:
+                self._keep_silent(one)
+            else:
+                self._tell(one, self._plain(found))
+            self._step()
+
+    def _keep_silent(self, plugin: _Listed) -> None:
+        """Remember a plugin that tells no settings, if the worker lists it."""
+        if plugin.class_name in self._names:
+            self._silent.append(plugin.class_name)
+
+    def _tell(self, plugin: _Listed, keys: list[ConfigKey]) -> None:
+        """Keep the settings of a plugin, and those of Connect's among them."""
+        if plugin.type in CONNECTORS:
+            self._tell_connects(plugin.type, keys)
+            if self._profile.rest_framework_keys:
+                keys = self._own_keys(plugin, keys)
+        self._keys[plugin.class_name] = tuple(keys)
+
+    def _own_keys(self, connector: _Listed, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
+        """Settings that a connector defines, of those that are told with Connect's own."""
+        known = known_plugin(connector.class_name, connector.type, self._path)
+        own = () if known is None else self._path.keys_of(known) or ()
+        names = {key.name for key in own}
+        shared = {
+            key.name
+            for scope in ("connector", connector.type)
+            for key in self._path.definition(scope)
+        }
+        return [key for key in keys if key.name in names or key.name not in shared]
+
+    def _tell_connects(self, kind: str, keys: Iterable[ConfigKey]) -> None:
+        scopes = {
+            key.name: scope for scope in ("connector", kind) for key in self._path.definition(scope)
+        }
+        for key in keys:
+            if key.name in scopes:
+                self._definitions.setdefault(scopes[key.name], {}).setdefault(key.name, key)
+
+    # --- validation -----------------------------------------------------------------------------
+
+    async def _ask_validations(self, plugins: list[_Listed]) -> None:
+        """Ask for what is told only where a config is validated."""
+        every = not self._profile.rest_all_plugins
+        connectors = [one for one in plugins if one.type in CONNECTORS]
+        aliased = list(self._aliased(every=every))
+        self._expect(2 + len(aliased) + (len(connectors) if every else 0))
+        working = None
+        for kind in ("source", "sink"):
+            found = await self._ask_kind(kind, connectors)
+            working = working or found
+            self._step()
+        for one in aliased if working is not None else ():
+            await self._ask_aliased(one, working)
+            self._step()
+        for one in connectors if every else ():
+            await self._ask_connector(one)
+            self._step()
+
+    def _aliased(self, *, every: bool) -> Iterator[_Listed]:
+        """Kafka's own transformations and predicates that have settings, or one of them."""
+        for plugin in self._path.plugins:
+            if plugin.type in _ALIASED and plugin.config:
+                yield _Listed(plugin.class_name, plugin.type)
+                if not every:
+                    return
+
+    async def _ask_kind(
+        self, kind: str, connectors: Iterable[_Listed]
+    ) -> "_ValidatedConnector | None":
+        """Ask for the settings of Connect and of clients, by a connector of a kind that works."""
+        config = {**_TRIGGERS[kind], **self._overrides()}
+        of_kind = [one for one in connectors if one.type == kind]
+        for one in of_kind[:ATTEMPTS_MOST]:
+            keys = await self._validated(one, config)
+            if keys is not None:
+                self._tell_connects(kind, keys)
+                self._tell_clients(keys)
+                return _ValidatedConnector(one, _TRIGGERS[kind])
+        self._lacking.append(
+            f"no {kind} connector is validated by the worker: it tells no settings of {kind}s"
+        )
+        return None
+
+    def _overrides(self) -> dict[str, str]:
+        """A value for each setting of each client that is known in this release."""
+        if not self._profile.overrides_validated:
+            return {}
+        by_client = self._profile.overrides_by_client
+        return {
+            f"{client}.override.{key.name}": _TYPE_SAMPLES.get(key.type, "1")
+            for client in (CLIENTS if by_client else CLIENTS[:1])
+            for key in self._path.definition(client)
+        }
+
+    def _tell_clients(self, keys: Iterable[ConfigKey]) -> None:
+        for client in CLIENTS:
+            found = _beneath(f"{client}.override.", keys)
+            self._definitions.setdefault(client, {}).update({key.name: key for key in found})
+
+    async def _ask_aliased(self, plugin: _Listed, working: "_ValidatedConnector | None") -> None:
+        """Ask for the settings of a transformation or predicate, by a config that names it."""
+        assert working is not None
+        listed = _ALIASED[plugin.type]
+        prefix = f"{listed}.{_ALIAS}."
+        config = {**working.config, listed: _ALIAS, f"{prefix}type": plugin.class_name}
+        found = await self._validated(working.connector, config)
+        keys = list(_beneath(prefix, found or ()))
+        implied = {key.name for key in self._path.definition(plugin.type)}
+        shared = {key.name: key for key in keys if key.name in implied}
+        self._definitions.setdefault(plugin.type, {}).update(shared)
+        if not self._profile.rest_all_plugins:
+            self._keys[plugin.class_name] = self._with_documentation(plugin.class_name, keys)
+
+    def _with_documentation(
+        self, class_name: str, keys: Iterable[ConfigKey]
+    ) -> tuple[ConfigKey, ...]:
+        """The settings of a plugin of Kafka's own, with the documentation of these.
+
+        Beneath an alias settings have another group and place than in their own definition.
+        """
+        texts = {key.name: key.documentation for key in keys}
+        (plugin, *_) = self._path.named(class_name)
+        return tuple(
+            msgspec.structs.replace(key, documentation=texts.get(key.name, key.documentation))
+            for key in plugin.config or ()
+        )
+
+    async def _ask_connector(self, connector: _Listed) -> None:
+        """Ask for the settings of a connector, by a config of it."""
+        keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
+        if keys is None:
+            self._keep_silent(connector)
+            return
+        self._keys[connector.class_name] = tuple(self._own_keys(connector, keys))
+
+    async def _validated(
+        self, connector: _Listed, more: Mapping[str, str]
+    ) -> list[ConfigKey] | None:
+        """All settings that the worker tells of a config; None: it refuses to look at it."""
+        name = connector.class_name
+        path = f"/connector-plugins/{quote(name, safe='')}/config/validate"
+        config = {"name": "harvest", "connector.class": name, **more}
+        try:
+            found = await self._worker.put(path, config, _Validation)
+        except WorkerRefusal:
+            return None
+        return self._plain(one.definition for one in found.configs if one.definition is not None)
+
+    def _plain(self, keys: Iterable[RestKey]) -> list[ConfigKey]:
+        """Settings as the rest of the program has them.
+
+        Raises:
+            NoAnswer: the worker has told more of them than any worker has.
+        """
+        found = [key.plain() for key in keys]
+        self._settings += len(found)
+        if self._settings > SETTINGS_MOST:
+            raise NoAnswer(f"{self._worker.name} tells more than {SETTINGS_MOST:,} settings")
+        return found
+
+    # --- progress -------------------------------------------------------------------------------
+
+    def _expect(self, questions: int) -> None:
+        self._expected += questions
+        self._progress(self._done, self._expected)
+
+    def _step(self) -> None:
+        self._done += 1
+        self._progress(self._done, self._expected)
+
+
+class _ValidatedConnector(NamedTuple):
+    """A connector that the worker validates, and the config for it."""
+
+    connector: _Listed
+    config: Mapping[str, str]
+
+
+def _beneath(prefix: str, keys: Iterable[ConfigKey]) -> Iterator[ConfigKey]:
+    """Settings under a prefix, without it."""
+    for key in keys:
+        if key.name.startswith(prefix):
+            yield msgspec.structs.replace(key, name=key.name.removeprefix(prefix))

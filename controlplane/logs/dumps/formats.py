@@ -1,0 +1,111 @@
+"""Formats of dumps: detection, and reading of a whole file."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.core.topics.topic_names import is_legal
+from controlplane.logs.dumps.console import ConsoleReader
+from controlplane.logs.dumps.dump import Collector, Dump, DumpReader, Problem
+from controlplane.logs.dumps.histories import HistoriesReader
+from controlplane.logs.dumps.kcat import KcatReader
+from controlplane.logs.dumps.lines import CutOff, read_lines
+from controlplane.logs.log import LogNotUsable
+
+FORMATS: dict[str, Callable[[bytes], bool]] = {
+    reader.format: reader.recognises for reader in (HistoriesReader, KcatReader, ConsoleReader)
+}
+"""Formats by name, each with a function that recognises its lines."""
+
+SAMPLE_LINES = 20
+"""Lines used to detect the format: warnings of a tool may precede the records."""
+
+
+class _Options(NamedTuple):
+    path: Path
+    topic: str | None
+    partition: int
+    null: str
+
+
+def read_dump(
+    path: Path,
+    *,
+    format: str | None = None,  # noqa: A002 - name of the option
+    topic: str | None = None,
+    partition: int = 0,
+    null: str = "null",
+) -> Dump:
+    """Read a whole file of records.
+
+    Args:
+        path: the file, plain or gzipped.
+        format: a name in `FORMATS`; default: detected from the first lines.
+        topic: topic of the records, for a format that does not contain it (`console`).
+        partition: partition of the records, if the lines do not contain it.
+        null: text that the console consumer printed for null (its `null.literal`).
+
+    Raises:
+        LogNotUsable: a missing or empty file, an unknown format, a missing option, or a file
+            without a readable line.
+    """
+    lines = read_lines(path)
+    try:
+        head = list(islice(lines, SAMPLE_LINES))
+    except CutOff as error:
+        raise LogNotUsable(f"{path} is damaged ({error}): compress or copy it again") from error
+    sample = [line.text for line in head if line.text.strip()]
+    options = _Options(path, topic, partition, null)
+    collector = Collector(_reader(format or detect(path, sample), sample, options))
+    try:
+        for line in chain(head, lines):
+            collector.add(line)
+    except CutOff as error:
+        collector.problem(Problem(collector.lines + 1, f"is missing, with all behind it: {error}"))
+    return _not_empty(path, collector.dump())
+
+
+def detect(path: Path, sample: Sequence[bytes]) -> str:
+    """Return the format of the first lines.
+
+    Raises:
+        LogNotUsable: no format matches.
+    """
+    for line in sample:
+        for name, recognises in FORMATS.items():
+            if recognises(line):
+                return name
+    raise LogNotUsable(
+        f"{path} has no format that we know (histories, kcat -J, kafka-console-consumer with "
+        f"print.timestamp=true and print.key=true): convert it, or name one of {_NAMES} by --format"
+    )
+
+
+_NAMES = ", ".join(FORMATS)
+
+
+def _reader(name: str, sample: Sequence[bytes], options: _Options) -> DumpReader:
+    if name not in FORMATS:
+        raise LogNotUsable(f"{name!r} is no format of a dump: there are {_NAMES}")
+    if name == HistoriesReader.format:
+        return HistoriesReader()
+    if name == KcatReader.format:
+        return KcatReader()
+    if options.topic and not is_legal(options.topic):
+        raise LogNotUsable(f"{options.topic!r} is no topic name: take the one that was read from")
+    if not options.topic:
+        raise LogNotUsable(f"{options.path} does not tell its topic: name it with --topic")
+    return ConsoleReader(sample, options.topic, options.partition, options.null)
+
+
+def _not_empty(path: Path, dump: Dump) -> Dump:
+    """Return the dump; raise if no line is a record, so that garbage is no empty log."""
+    if dump.entries or not (dump.problems or dump.remarks):
+        return dump
+    remarks = (Problem(one.line, f"is a remark of {one.tool}") for one in dump.remarks)
+    first = next(chain(dump.problems, remarks))
+    raise LogNotUsable(
+        f"{path} was read as {dump.format}, but none of its lines is a record: "
+        f"line {first.line} {first.reason}"
+    )

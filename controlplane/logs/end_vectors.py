@@ -1,0 +1,70 @@
+"""Vectors of end offsets given by a caller, fitted to a log.
+
+A vector taken from a cluster seldom fits a dump of it exactly. Its ends count transaction markers,
+which a dump lacks. It has an end for each partition, while a dump shows only partitions with
+records. A vector that still has a clear meaning is accepted, with a notice for each deviation. Any
+other vector is refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import Ends
+from controlplane.logs.log import OFFSET_LIMIT
+
+
+class FittedEnds(NamedTuple):
+    """An end for each partition of a log, and notices for the caller."""
+
+    ends: Ends
+    notices: tuple[str, ...] = ()
+
+
+def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
+    """Fit a vector to a log with these ends.
+
+    Topics and partitions that the vector does not name get the end 0.
+
+    Raises:
+        UnknownMoment: the vector has no end of the config topic, an offset that no log has, or an
+            end in a partition that does not exist.
+    """
+    if config_topic not in vector:
+        raise UnknownMoment(f"a vector needs the end of {config_topic}, from which all follows")
+    for topic, given in vector.items():
+        _check(topic, given, len(ends[topic]))
+    cut = {topic: padded(vector.get(topic, ()), there) for topic, there in ends.items()}
+    notices = (one for topic, there in ends.items() for one in _notices(topic, vector, there))
+    return FittedEnds(cut, tuple(notices))
+
+
+def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Return an end for each partition, none beyond the end of the log; missing ends are 0."""
+    return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
+
+
+def _check(topic: str, given: Sequence[int], partitions: int) -> None:
+    if any(at < 0 for at in given):
+        raise UnknownMoment(f"no end offset of {topic} is negative: {[*given]}")
+    if any(at >= OFFSET_LIMIT for at in given):
+        raise UnknownMoment(f"an end offset of {topic} is beyond what any log has: 2**40")
+    if any(given[partitions:]):
+        raise UnknownMoment(
+            f"the vector has {len(given)} ends of {topic}, which has {partitions} partitions"
+        )
+
+
+def _notices(topic: str, vector: Ends, ends: Sequence[int]) -> Iterator[str]:
+    given = vector.get(topic)
+    if given is None:
+        if any(ends):
+            yield f"the vector does not name {topic}: nothing of it is read"
+        return
+    if any(ends[len(given) :]):
+        yield f"the vector names {len(given)} of {len(ends)} partitions of {topic}: the rest is out"
+    for partition, (at, end) in enumerate(zip(given, ends, strict=False)):
+        if at > end:
+            where = f"{topic} partition {partition}" if len(ends) > 1 else topic
+            yield f"{where} ends at {end}: it is read to there, not to {at}"

@@ -1,0 +1,128 @@
+"""Conversion of Java's key stores to PEM. As in Java, the content decides about the format.
+
+Since release 9 Java writes PKCS12 by default, also into files named `.jks`, and either `ssl.*.type`
+reads either format. `cryptography` opens PKCS12; it is slow to import, so it is imported on demand.
+"""
+
+import shlex
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controlplane.core.text.file_errors import unreadable
+from controlplane.logs.kafka import jks
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.security import JavaStore, Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+    from cryptography.x509 import Certificate
+
+_TRUST, _KEY = "ssl.truststore", "ssl.keystore"
+_PEM = b"-----BEGIN "
+_SEQUENCE = b"\x30"
+"""First byte of every PKCS12 file."""
+
+
+def trusted_pem(store: JavaStore) -> str:
+    """Return all certificates of a trust store in PEM.
+
+    Java ignores certificates in a PKCS12 store without Java's trust attribute, which OpenSSL does
+    not write. Here all certificates are trusted.
+
+    Raises:
+        SettingsError: a missing file, no key store, a wrong password, or an empty store.
+    """
+    content = _content(store.path, _TRUST)
+    if content.startswith(jks.MAGIC):
+        found = [ssl.DER_cert_to_PEM_cert(one) for one in _trusted_by_jks(store, content)]
+    else:
+        opened = _opened(store, content, _TRUST)
+        own = [opened.cert] if opened.cert else []
+        found = [_pem(one.certificate) for one in (*own, *opened.additional_certs)]
+    if not found:
+        raise SettingsError(f"{store.path} holds no certificates to trust")
+    return "".join(found)
+
+
+def identity_pem(store: JavaStore, password: str) -> Secret:
+    """Return the private key of a key store, encrypted with a password, and its certificate chain.
+
+    Raises:
+        SettingsError: a missing file, a JKS store, no key store, a wrong password, or no key.
+    """
+    content = _content(store.path, _KEY)
+    if content.startswith(jks.MAGIC):
+        raise SettingsError(
+            f"{store.path} is a JKS store, whose keys only Java reads: convert it with "
+            f"{_conversion(store.path)} and set {_KEY}.location to the new file"
+        )
+    opened = _opened(store, content, _KEY)
+    if opened.key is None or opened.cert is None:
+        raise SettingsError(f"{store.path} holds no private key with its certificate")
+    others = [one.certificate for one in opened.additional_certs]
+    from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415
+
+    key = opened.key.private_bytes(
+        form.Encoding.PEM,
+        form.PrivateFormat.PKCS8,
+        form.BestAvailableEncryption(password.encode()),
+    )
+    chain = _chain(opened.cert.certificate, others)
+    return Secret(key.decode() + "".join(map(_pem, chain)))
+
+
+def _content(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as failure:
+        raise SettingsError(f"{what}.location: {unreadable(path, failure)}") from None
+
+
+def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:
+    try:
+        return jks.trusted(content, store.password.reveal() if store.password else None)
+    except jks.BadStore as bad:
+        raise SettingsError(f"{store.path}, a JKS store, cannot be opened: {bad}") from None
+
+
+def _opened(store: JavaStore, content: bytes, what: str) -> "PKCS12KeyAndCertificates":
+    if content.startswith(_PEM):
+        raise SettingsError(f"{store.path} is PEM: set {what}.type=PEM")
+    if not content.startswith(_SEQUENCE):
+        raise SettingsError(f"{store.path} is no key store: {what}.location needs PKCS12 or JKS")
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - slow
+    from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
+
+    try:
+        password = store.password.reveal().encode() if store.password else None
+        return pkcs12.load_pkcs12(content, password)
+    except (ValueError, UnsupportedAlgorithm):
+        wrong = "is wrong" if store.password else "is missing"
+        raise SettingsError(
+            f"{store.path} cannot be opened: {what}.password {wrong}, or it is no PKCS12 store"
+        ) from None
+
+
+def _conversion(path: Path) -> str:
+    source, converted = shlex.quote(str(path)), shlex.quote(f"{path}.p12")
+    return (
+        f"`keytool -importkeystore -srckeystore {source} "
+        f"-destkeystore {converted} -deststoretype PKCS12`"
+    )
+
+
+def _chain(own: "Certificate", others: Sequence["Certificate"]) -> "list[Certificate]":
+    """Order the chain from a certificate to its root; a store may hold unrelated certificates."""
+    issuers = {one.subject: one for one in others}
+    chain = [own]
+    while issuer := issuers.pop(chain[-1].issuer, None):
+        chain.append(issuer)
+    return chain
+
+
+def _pem(certificate: "Certificate") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
+    return certificate.public_bytes(Encoding.PEM).decode()

@@ -1,0 +1,89 @@
+"""Fallback decoder for record batches with header names that are not UTF-8.
+
+aiokafka refuses such a batch. But a producer may write any bytes there (librdkafka does not check
+them), a broker accepts them, and Java reads them with replacement characters. A single record must
+not stop a read, so this slow decoder reads the batch as Java does.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
+
+from controlplane.core.entry import Headers
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CODEC_MASK, _LOG_APPEND_TIME = 0x07, 0x08
+
+_CODECS: Mapping[int, Callable[[bytes], bytes]] = {
+    0: bytes,
+    1: gzip_decode,
+    2: snappy_decode,
+    3: lz4_decode,
+    4: zstd_decode,
+}
+"""Codecs by their number in the attributes of a batch."""
+
+
+class LenientRecord(NamedTuple):
+    """Record with the fields of aiokafka's records."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+def rows(batch: bytes) -> Iterator[LenientRecord]:
+    """Yield the records of a batch of format 2 with a valid checksum.
+
+    Raises:
+        ValueError, IndexError: the bytes are no records.
+    """
+    fields = _HEADER.unpack_from(batch)
+    base, attributes, first_ms, last_ms, count = (fields[at] for at in (0, 5, 7, 8, 12))
+    body = _RecordCursor(_CODECS[attributes & _CODEC_MASK](batch[_HEADER.size :]))
+    for _ in range(count):
+        body.varint()  # length of the record
+        body.take(1)  # attributes, unused so far
+        late_ms, delta = body.varint(), body.varint()
+        timestamp = last_ms if attributes & _LOG_APPEND_TIME else first_ms + late_ms
+        yield LenientRecord(
+            base + delta, timestamp, body.nullable(), body.nullable(), body.headers()
+        )
+
+
+class _RecordCursor:
+    """Cursor over the records of a batch."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        self._at += count
+        if count < 0 or self._at > len(self._octets):
+            raise ValueError("a record ends early")
+        return self._octets[self._at - count : self._at]
+
+    def varint(self) -> int:
+        """Read a number in 7-bit groups, zig-zag encoded."""
+        number = shift = 0
+        while True:
+            group = self.take(1)[0]
+            number |= (group & 0x7F) << shift
+            if group < 0x80:
+                return number >> 1 ^ -(number & 1)
+            shift += 7
+
+    def nullable(self) -> bytes | None:
+        size = self.varint()
+        return None if size < 0 else self.take(size)
+
+    def headers(self) -> Headers:
+        return tuple(
+            (self.take(self.varint()).decode("utf-8", "replace"), self.nullable())
+            for _ in range(self.varint())
+        )

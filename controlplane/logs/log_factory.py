@@ -1,0 +1,261 @@
+"""Factory of logs: opens a cluster, an embedded log or a dump by its name, for reading."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from controlplane.logs.dumps import Dump, Problem, read_dump
+from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
+from controlplane.logs.topic_checks import missing_topics, split_config
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.parts import READER, SQLITE
+
+if TYPE_CHECKING:
+    from controlplane.logs.kafka.reader import KafkaReader
+    from controlplane.logs.sqlite import SqliteLog
+
+
+class DumpForm(msgspec.Struct, frozen=True):
+    """Facts about a dump that its file does not contain (see `dumps.read_dump`)."""
+
+    format: str | None = None
+    topic: str | None = None
+    partition: int = 0
+    null: str = "null"
+    partitions: dict[str, int] = {}
+    """Number of partitions by topic (`offsets`, `status`, or a name in full)."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """Options to open a log: access to a cluster, the form of a dump, names of topics."""
+
+    topics: Topics = Topics()
+    configuration: Configuration = Configuration()
+    """Settings: access to a cluster, brokers if the name has none (`kafka://`), limits of reads."""
+    exactly_once: bool = True
+    """Read like a worker with exactly-once support: to the last stable offset (Kafka only)."""
+    form: DumpForm = DumpForm()
+    named: frozenset[str] = frozenset()
+    """Topics (`config`, `status`, …) whose names the user has given: they must exist."""
+    naming: str = ""
+    """Hint how to name topics: ends the sentence about a missing topic."""
+
+
+class Opened(NamedTuple):
+    """An open log, its form, and sentences about missing or doubtful content.
+
+    The caller closes the log: `async with await open_log(…) as opened` does.
+    """
+
+    log: ReadableLog
+    form: str
+    """`kafka`, `sqlite`, or the format of a dump."""
+    problems: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """Id of a cluster or embedded log; None: it has none."""
+    assumed: frozenset[str] = frozenset()
+    """Topics of a dump or an imported dump that may have more partitions than the records show."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.log.close()
+
+
+async def open_log(where: str, how: Opening | None = None) -> Opened:
+    """Open a log for reading. Nothing is created or changed.
+
+    Raises:
+        LogUnavailable: the log cannot be reached, or is locked.
+        LogNotUsable: no such log, no log at all, or a log without a required topic.
+        LogCorrupt: the file is damaged.
+    """
+    how = how or Opening()
+    found = await _open(where, how)
+    try:
+        there = await found.log.topics()
+        missing = missing_topics(how.topics, there, named=how.named, naming=how.naming)
+        wrong = (*missing, *split_config(how.topics, there))
+    except BaseException:
+        await found.log.close()
+        raise
+    return found._replace(problems=(*wrong, *found.problems))
+
+
+async def _open(where: str, how: Opening) -> Opened:
+    if is_cluster(where):
+        check_form(where, "kafka", how.form)
+        reader = await _open_kafka(brokers_of(where), how)
+        return Opened(reader, "kafka", cluster_id=reader.cluster_id)
+    if is_embedded(where):
+        check_form(where, "sqlite", how.form)
+        log = await _open_sqlite(where, how)
+        assumed = await log.assumed_partitions()
+        return Opened(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
+    dump = open_dump(path_of(where), how)
+    check_form(where, dump.format, how.form)
+    check_whole(where, dump)
+    problems = (*map(shown, dump.problems), *remarks(dump))
+    known = partitions_in(where, dump, how)
+    memory, assumed = await memory_log(dump.entries, known), assumed_in(dump, known, how.topics)
+    return Opened(memory, dump.format, problems, assumed=assumed)
+
+
+def check_form(where: str, format_found: str, form: DumpForm) -> None:
+    """Raise `LogNotUsable` if something was told of the form of a log that tells it itself.
+
+    What would be ignored is most likely meant for another file.
+    """
+    usual = DumpForm()
+    told = [name for name in form.__struct_fields__ if getattr(form, name) != getattr(usual, name)]
+    heard = _HEARD.get(format_found, _EVERY_DUMP)
+    ignored = [name for name in told if name not in heard]
+    if ignored:
+        which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
+        raise LogNotUsable(f"{where} {which}: leave out --{ignored[0]}")
+
+
+_EVERY_DUMP = ("format", "partitions")
+_HEARD = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
+"""Options by format of dump; every dump takes those of `_EVERY_DUMP`."""
+
+
+def open_dump(path: Path, how: Opening) -> Dump:
+    """Read a file of records whole."""
+    check_file(path)
+    form = how.form
+    return read_dump(
+        path, format=form.format, topic=form.topic, partition=form.partition, null=form.null
+    )
+
+
+def unread(dump: Dump) -> list[Problem]:
+    """Problems of the lines that gave no entry."""
+    return [problem for problem in dump.problems if not problem.taken]
+
+
+def check_whole(where: str, dump: Dump) -> None:
+    """Raise `LogNotUsable` if lines of a dump could not be read.
+
+    The fold of an incomplete log looks like a state of the cluster, and may be wrong.
+    """
+    promised, there = dump.about.get("records"), len(dump.entries)
+    lost = unread(dump)
+    if isinstance(promised, int) and promised > there and not lost:
+        raise LogNotUsable(f"{where} is cut off, {there} of {promised} records are there: {_ANEW}")
+    if lost:
+        more = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
+        raise LogNotUsable(f"{where} cannot be read whole, {shown(lost[0])}{more}: {_ANEW}")
+
+
+_ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
+
+
+def remarks(dump: Dump) -> tuple[str, ...]:
+    """Count the lines in which a tool reports about itself: a sentence per tool."""
+    counts = Counter(one.tool for one in dump.remarks)
+    return tuple(
+        f"1 line is a remark of {tool}, not a record"
+        if number == 1
+        else f"{number} lines are remarks of {tool}, not records"
+        for tool, number in counts.items()
+    )
+
+
+def shown(problem: Problem) -> str:
+    """Format a problem as the end of a sentence."""
+    return f"line {problem.line} {problem.reason}"
+
+
+async def _open_sqlite(where: str, how: Opening) -> "SqliteLog":
+    # Imported here: a dump or a cluster needs no SQLite.
+    from controlplane.logs.sqlite import SqliteLog, SqliteSettings  # noqa: PLC0415
+
+    path = path_of(where)
+    check_file(path)
+    limits = how.configuration.settings(SqliteSettings, SQLITE)
+    return await SqliteLog.open(path, create=False, read_only=True, settings=limits)
+
+
+async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
+    # Imported here: aiokafka takes longer to import than a small log takes to fold.
+    from controlplane.logs.kafka.limits import ReadLimits  # noqa: PLC0415
+    from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
+
+    told = how.configuration
+    reader = await KafkaReader.open(
+        bootstrap or told.settings(WorkerSettings).bootstrap_servers or "",
+        security=told.make(AccessSettings, kafka_security),
+        isolation="read_committed" if how.exactly_once else "read_uncommitted",
+        limits=told.settings(ReadLimits, READER),
+    )
+    try:
+        await _check(reader, how)
+    except BaseException:
+        await reader.close()
+        raise
+    return reader
+
+
+async def _check(reader: "KafkaReader", how: Opening) -> None:
+    """Raise `LogNotUsable` where a worker would refuse to start."""
+    for topic in (how.topics.config, how.topics.offsets, how.topics.status):
+        for problem in await reader.check([topic]):
+            raise LogNotUsable(f"{problem}{how.naming and f' ({how.naming})'}")
+
+
+async def memory_log(entries: list[Entry], known: Mapping[str, int] | None = None) -> MemoryLog:
+    """Build a log in memory from entries; `known` gives partitions per topic as a minimum."""
+    log = MemoryLog()
+    for topic, partitions in _more(partitions_of(entries), known or {}).items():
+        await log.create_topic(topic, partitions)
+    await log.put(entries)
+    return log
+
+
+def partitions_of(entries: list[Entry]) -> dict[str, int]:
+    """Number of partitions per topic that the entries need."""
+    partitions: dict[str, int] = {}
+    for entry in entries:
+        partitions[entry.topic] = max(partitions.get(entry.topic, 0), entry.partition + 1)
+    return partitions
+
+
+def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
+    """Number of partitions by topic, from the dump and from the caller.
+
+    Raises:
+        LogNotUsable: the dump has records in more partitions, or lacks the topic.
+    """
+    needed = partitions_of(dump.entries)
+    known = _more(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
+    for name, number in how.form.partitions.items():
+        topic = getattr(how.topics, name, name)
+        if topic not in needed and topic not in msgspec.structs.astuple(how.topics):
+            there = ", ".join(sorted(needed)) or "none"
+            raise LogNotUsable(f"{where} has no topic {topic} (its topics: {there})")
+        least = max(needed.get(topic, 0), known.get(topic, 0))
+        if number < least:
+            raise LogNotUsable(
+                f"{where} has {least} partitions of {topic}: {name}={number} is too few"
+            )
+        known[topic] = number
+    return known
+
+
+def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:
+    """Topics whose number of partitions is a guess from the records. A config topic has one."""
+    return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
+
+
+def _more(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {topic: max(one.get(topic, 0), other.get(topic, 0)) for topic in (*one, *other)}

@@ -1,0 +1,89 @@
+"""Rules for topics, partitions, offsets and epochs, shared by all writable logs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.moments import position_text
+from controlplane.core.topics.topic_names import ALLOWED, is_legal
+from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
+
+T = TypeVar("T")
+
+PARTITIONS_LIMIT = 10_000
+"""Partitions per topic. 25 are usual; the limit keeps a typing error from filling the memory."""
+
+_TIMESTAMPS = range(-(2**63), 2**63)
+
+
+def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
+    """Return the item of a partition. Raises `LogNotUsable` for a number that does not exist."""
+    if 0 <= partition < len(partitions):
+        return partitions[partition]
+    count = len(partitions)
+    message = f"Topic {topic!r} has {count} partitions (from 0), so there is no {partition}"
+    raise LogNotUsable(message)
+
+
+def check_topic(topic: str, wanted: int) -> None:
+    """Raise `LogNotUsable` unless the name and the number of partitions are legal."""
+    if not is_legal(topic):
+        message = f"{topic!r} cannot be the name of a topic"
+        raise LogNotUsable(f"{message}: take {ALLOWED}")
+    if not 1 <= wanted <= PARTITIONS_LIMIT:
+        message = f"Topic {topic!r} cannot have {wanted} partitions"
+        raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}")
+
+
+def check_partitions(topic: str, wanted: int, there: int) -> None:
+    """Raise `LogNotUsable` unless a topic is new, or is `there` with `wanted` partitions."""
+    check_topic(topic, wanted)
+    if there not in (0, wanted):
+        message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
+        raise LogNotUsable(f"{message}: use it as it is, or name another topic")
+
+
+def check_room(topic: str, partition: int, end: int, count: int) -> None:
+    """Raise `LogNotUsable` if `count` more entries would exceed `OFFSET_LIMIT`."""
+    if end + count > OFFSET_LIMIT:
+        message = f"Partition {partition} of {topic!r} is full: its end offset is {end}"
+        raise LogNotUsable(f"{message}, the limit {OFFSET_LIMIT}; begin a new topic")
+
+
+def check_epoch(epoch: int | None, newest: int) -> None:
+    """Raise `Fenced` for an epoch that is not the newest; None is not checked."""
+    if epoch is not None and epoch != newest:
+        message = f"This writer has epoch {epoch}, the newest is {newest}"
+        raise Fenced(f"{message}: another writer has taken over")
+
+
+def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
+    """Group entries by partition, in order of offsets and without repetitions.
+
+    Raises `LogNotUsable` for an offset or timestamp out of range, and for two different entries
+    with the same offset in one partition.
+    """
+    places: dict[TopicPartition, dict[int, Entry]] = {}
+    for entry in entries:
+        taken = places.setdefault((entry.topic, entry.partition), {})
+        if not 0 <= entry.offset < OFFSET_LIMIT:
+            raise conflict(entry, f"offsets lie between 0 and {OFFSET_LIMIT - 1}")
+        if entry.timestamp not in _TIMESTAMPS:
+            raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
+        there = taken.setdefault(entry.offset, entry)
+        if there is not entry and there != entry:
+            raise conflict(entry, "another entry with this place was given")
+    return {place: _ascending(taken) for place, taken in places.items()}
+
+
+def conflict(entry: Entry, reason: str) -> LogNotUsable:
+    """Build the error for an entry that cannot be taken over."""
+    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be taken over: {reason}")
+
+
+OTHER_ENTRY = "another entry lies there, so import into a new log"
+GAP = "the log goes on behind this place and has a gap there, so import into a new log"
+
+
+def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:
+    return [taken[offset] for offset in sorted(taken)]

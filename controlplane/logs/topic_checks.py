@@ -1,0 +1,103 @@
+"""Checks that a log has the topics of a cluster in the form that a worker needs.
+
+A log without its config topic is refused. Any other deviation is a sentence about its effect.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from controlplane.core.releases.profiles import since
+from controlplane.core.state import Topics
+from controlplane.logs.log import LogNotUsable, ReadableLog
+
+TOPICS_SHOWN = 5
+"""Number of topics that a message lists."""
+
+_TOLD_BY = {"offsets": "source offsets", "status": "statuses"}
+"""Facts that are unknown without a topic. Most logs have no commands topic: no entry for it."""
+
+
+def missing_topics(
+    topics: Topics, there: Iterable[str], *, named: Collection[str] = (), naming: str = ""
+) -> tuple[str, ...]:
+    """Return a sentence for each topic that is not `there`, about the facts that stay unknown.
+
+    `named` are the topics (`config`, `status`, …) whose names the user has given; `naming` tells
+    the user how to give a name.
+
+    Raises:
+        LogNotUsable: the config topic is missing, or a topic whose name the user has given.
+    """
+    there = sorted(there)
+    called = msgspec.structs.asdict(topics)
+    missing = {what: topic for what, topic in called.items() if topic not in there}
+    for what, topic in missing.items():
+        if what == "config" or what in named:
+            raise _no_topic(what, topic, there, naming)
+    return tuple(
+        f"this log has no {missing[what]}: {unknown} are unknown"
+        for what, unknown in _TOLD_BY.items()
+        if what in missing
+    )
+
+
+def renamed(topics: Topics) -> frozenset[str]:
+    """Topics (`config`, `status`, …) whose names differ from those in Kafka's sample file."""
+    names, usual = msgspec.structs.asdict(topics), msgspec.structs.asdict(Topics())
+    return frozenset(what for what in names if names[what] != usual[what])
+
+
+async def missing_for_writer(
+    log: ReadableLog,
+    topics: Topics,
+    *,
+    named: Collection[str] = (),
+    naming: str = "",
+    may_lack_configs: bool = False,
+) -> tuple[str, ...]:
+    """Return sentences about topics that a writer would add to a log; none about an empty log.
+
+    A writer creates missing topics. In a log with records, a misspelt name would hide the records
+    of the intended topic. An imported log has no commands topic: a new one may have any name.
+    A program may put offsets into a log before the first config (`may_lack_configs`).
+
+    Raises:
+        LogNotUsable: the config topic is missing, or a topic whose name the user has given.
+    """
+    there = await log.topics()
+    ends = await log.ends(there)
+    if not any(end for partitions in ends.values() for end in partitions):
+        return ()
+    if may_lack_configs and "config" not in named:
+        there = {topics.config: 1, **there}
+    has_commands = Topics().commands in there
+    refused = {what for what in named if what != "commands" or has_commands}
+    return missing_topics(topics, there, named=refused, naming=naming)
+
+
+def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
+    """Return one sentence about the effect of a config topic with several partitions.
+
+    Old workers accept such a topic (`KafkaConfigBackingStore#start`), so their logs are read.
+    """
+    partitions = there.get(topics.config, 1)
+    if partitions == 1:
+        return ()
+    told = (
+        f"the config topic {topics.config} has {partitions} partitions and must have one: workers "
+        f"from {since('config_partition_required')} on refuse to start with it, older ones take "
+        "the partitions in any order, here they are taken by time"
+    )
+    return (told,)
+
+
+def _no_topic(what: str, topic: str, there: list[str], naming: str) -> LogNotUsable:
+    found = ", ".join(there[:TOPICS_SHOWN]) or "none"
+    more = f" and {len(there) - TOPICS_SHOWN} more" if len(there) > TOPICS_SHOWN else ""
+    hint = f" ({naming})" if naming else ""
+    without = "" if what == "config" else ", or leave it unnamed if there is none"
+    return LogNotUsable(
+        f"there is no topic {topic} (found: {found}{more}): "
+        f"name the {what} topic as it is called here{without}{hint}"
+    )

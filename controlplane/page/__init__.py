@@ -1,0 +1,1 @@
+"""HTML helpers for pages: elements, charts over time, links to records."""

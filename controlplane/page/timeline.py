@@ -1,0 +1,106 @@
+"""Values of timeline charts: plain, without secrets, ready to be stored and read back.
+
+A place is a record's position in text form: `config@57`.
+"""
+
+from itertools import pairwise
+from operator import itemgetter
+
+import msgspec
+
+MIXED = "MIXED"
+"""State that stands for several states in too short a time to be drawn."""
+
+
+class TimeRange(msgspec.Struct, frozen=True):
+    """Time range of the records."""
+
+    first_ms: int
+    last_ms: int
+    first: str = ""
+    last: str = ""
+    """Place of the first and the last record."""
+
+    def step_ms(self, steps: int) -> float:
+        """Length of a step if the range is divided into so many."""
+        return max(1, self.last_ms - self.first_ms) / steps
+
+
+class StateSpan(msgspec.Struct, frozen=True):
+    """A state during a time span."""
+
+    begin_ms: int
+    end_ms: int
+    state: str
+    place: str
+    """Record that began the state; of merged spans, the last one."""
+    words: str
+    failed: bool = False
+    """True for a failure; for merged spans, if any of them is one."""
+    number: int = 1
+    """Number of merged spans."""
+
+
+class EventMark(msgspec.Struct, frozen=True):
+    """An event, or several close to each other."""
+
+    at_ms: int
+    kind: str
+    """`created`, `changed`, `deleted`, `restarted`, `reset`; `several`."""
+    place: str
+    words: str
+    number: int = 1
+
+
+class OffsetPoint(msgspec.Struct, frozen=True):
+    """Source offset at a point in time."""
+
+    at_ms: int
+    value: float | None
+    """None if the offset was removed."""
+    place: str
+
+    def goes_back(self, before: "OffsetPoint") -> bool:
+        """True if the offset is less than the previous one, or if one of them is missing."""
+        return before.value is None or self.value is None or self.value < before.value
+
+
+class OffsetLine(msgspec.Struct, frozen=True):
+    """Offsets of one source partition over time."""
+
+    partition: str
+    field: str
+    """Name of the drawn field of the offset."""
+    points: tuple[OffsetPoint, ...]
+
+    @property
+    def marked(self) -> list[OffsetPoint]:
+        """Points at which the line begins, goes back, begins again and ends."""
+        back = [point for before, point in pairwise(self.points) if point.goes_back(before)]
+        return list(dict.fromkeys((self.points[0], *back, self.points[-1])))
+
+
+class ConnectorTimeline(msgspec.Struct, frozen=True):
+    """States, events and offsets of a connector over time."""
+
+    wanted: tuple[StateSpan, ...]
+    reported: tuple[StateSpan, ...]
+    tasks: tuple[StateSpan, ...]
+    marks: tuple[EventMark, ...]
+    lines: tuple[OffsetLine, ...]
+    undrawn: int
+    """Number of source partitions without a line."""
+
+    @property
+    def extremes(self) -> tuple[OffsetPoint, ...]:
+        """Points with the least and the greatest offset; empty without offsets."""
+        drawn = [(one.value, one) for line in self.lines for one in line.points]
+        some = [(value, one) for value, one in drawn if value is not None]
+        if not some:
+            return ()
+        return min(some, key=itemgetter(0))[1], max(some, key=itemgetter(0))[1]
+
+    @property
+    def moves(self) -> bool:
+        """True if offsets differ, so that a chart makes sense."""
+        return len({point.value for point in self.extremes}) > 1

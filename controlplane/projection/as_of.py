@@ -1,0 +1,216 @@
+"""Past states: the state that a worker of a release had at a moment of its log.
+
+The log is read up to the moment, starting from the nearest snapshot; nothing else is stored on
+disk. So one query runs at a time, and the last few results are cached. If old records are compacted
+away, a past state is what the remaining records give.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controlplane.clock import now_ms
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold
+from controlplane.core.moments import (
+    UnknownMoment,
+    check_length,
+    check_not_future,
+    is_vector,
+    quoted,
+    read_vector,
+)
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.views.history import History, HistoryEvent, HistoryFold, HistorySearch
+from controlplane.event_loop import sliced, sliced_parts
+from controlplane.logs.end_vectors import FittedEnds, fitted, padded
+from controlplane.logs.log import ReadableLog
+from controlplane.projection.loader import load, own_topics, read_topics
+from controlplane.projection.lru_cache import LruCache
+from controlplane.projection.moment_search import ends_up_to, place_of
+
+STATES_KEPT = 8
+"""Past states to cache, for comparisons of a few moments; each may be a whole state."""
+
+CUTS_KEPT = 64
+"""Cuts to cache, by moment: a vector of numbers each."""
+
+
+class PastState(NamedTuple):
+    """A past state, with notices about its moment."""
+
+    state: ClusterState
+    notices: tuple[str, ...] = ()
+
+
+class Past:
+    """States of one log at past moments.
+
+    `exactly_once`: True if the workers read committed records only (KIP-618).
+    """
+
+    def __init__(
+        self, log: ReadableLog, *, topics: Topics | None = None, exactly_once: bool = False
+    ) -> None:
+        self._log = log
+        self._topics = topics or Topics()
+        self._exactly_once = exactly_once
+        self._states: LruCache[tuple[str, _EndsKey], ClusterState] = LruCache(STATES_KEPT)
+        self._cuts: LruCache[tuple[str, _EndsKey], FittedEnds] = LruCache(CUTS_KEPT)
+        self._turn = asyncio.Lock()
+
+    async def state(self, moment: str, profile: Profile, now: Ends) -> PastState:
+        """Return the state at a moment (see `order.ends_at`) of a log that was read up to `now`.
+
+        Raises:
+            UnknownMoment: the text is no moment, or the log has nothing there.
+            LogUnavailable: the log cannot be read at present.
+        """
+        async with self._turn:
+            ends, notices = await self._cut(moment, now)
+            key = profile.release, _key(ends)
+            kept = self._states.get(key)
+            return PastState(
+                kept or self._states.put(key, await self._load(profile, ends)), notices
+            )
+
+    def forget(self) -> None:
+        """Clear the caches: the log was replaced."""
+        self._states.clear()
+        self._cuts.clear()
+
+    async def _cut(self, moment: str, now: Ends) -> FittedEnds:
+        """Return the cut at a moment. A later record may belong before it, so `now` counts."""
+        key = moment, _key(now)
+        kept = self._cuts.get(key)
+        if kept is None:
+            kept = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+        return kept
+
+    async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
+        fold = await load(
+            self._log,
+            profile,
+            topics=self._topics,
+            exactly_once=self._exactly_once,
+            stop=cut,
+        )
+        return fold.snapshot()
+
+
+async def load_at(
+    log: ReadableLog,
+    moment: str,
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> Fold:
+    """Fold a log as a worker of this release does, up to a past moment.
+
+    `moment` is a record (`config@57`), a time, or a vector of end offsets (see `order.ends_at`).
+
+    Raises:
+        UnknownMoment: the text is no moment, or the log has nothing there.
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    names = topics or Topics()
+    cut = await cut_at(log, moment, names, await ends_now(log, names))
+    return await load(log, profile, topics=names, exactly_once=exactly_once, stop=cut.ends)
+
+
+async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
+    """Return the end offsets of every topic that a worker of any release reads in this log.
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    names = await read_topics(log, topics)
+    ends = dict(await log.ends(names))
+    ends |= await log.ends(await _own_topics(log, topics, ends))
+    return {topic: list(parts) for topic, parts in ends.items()}
+
+
+async def read_history(log: ReadableLog, state: ClusterState, connector: str) -> History:
+    """Return the history of a connector in a log, up to the ends of a state.
+
+    The state's release reads the records.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    records = await read_records(log, state, connector)
+    reading = HistoryFold(connector, state.profile, state.topics)
+    events: list[HistoryEvent] = []
+    async for entry in sliced(records):
+        events += reading.apply(entry)
+    return History(records, events)
+
+
+async def read_records(log: ReadableLog, state: ClusterState, connector: str) -> list[Entry]:
+    """Return a connector's records in the one order, up to the ends of a state.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    stop = state.ends_by_topic
+    search = HistorySearch(connector, state.profile, state.topics, exactly_once=state.exactly_once)
+    batches = log.read(list(stop), stop=stop)
+    async for entry in sliced_parts(batch.entries() async for batch in batches):
+        search.look_at(entry)
+    return [entry async for entry in sliced(search.matches())]
+
+
+async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> FittedEnds:
+    """Return the cut through the log at a moment, with every topic and partition in use then.
+
+    `now` is the end up to which the log is read. The cut includes offsets topics of connectors that
+    had their own *then*.
+
+    Raises:
+        UnknownMoment: the text is no moment, or the log has nothing there.
+    """
+    check_length(moment)
+    names = await read_topics(log, topics)
+    if is_vector(moment):
+        return await _fitted(log, read_vector(moment), topics, names)
+    stop = {**await log.ends(names), **now}
+    place = await place_of(log, moment, topics, stop)
+    own = await _own_topics(log, topics, await _whole(log, place.ends, names))
+    more = await log.ends([topic for topic in own if topic not in stop])
+    ends = {**place.ends, **await ends_up_to(log, place.limit, more)}
+    cut = FittedEnds(await _whole(log, ends, [*names, *own]))
+    if cut.ends == await _whole(log, stop, [*names, *own]):  # otherwise a writer's clock was ahead
+        check_not_future(moment, now_ms())
+    return cut
+
+
+_EndsKey = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _key(ends: Ends) -> _EndsKey:
+    return tuple(sorted((topic, tuple(parts)) for topic, parts in ends.items()))
+
+
+async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]:
+    """Return the connectors' own offsets topics, as of the config topic's end."""
+    stop = {topics.config: ends[topics.config]}
+    return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
+
+
+async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
+    """Return a cut of these topics with every topic and partition."""
+    ends = await log.ends(names)
+    return {topic: padded(cut.get(topic, ()), there) for topic, there in ends.items()}
+
+
+async def _fitted(
+    log: ReadableLog, vector: Ends, topics: Topics, names: Sequence[str]
+) -> FittedEnds:
+    """Complete a vector that a caller gave."""
+    unknown = sorted(vector.keys() - (await log.topics()).keys())
+    if unknown:
+        raise UnknownMoment(f"the log has no topic {quoted(unknown[0])}: it has {', '.join(names)}")
+    return fitted(vector, await log.ends([*dict.fromkeys([*names, *vector])]), topics.config)

@@ -1,0 +1,216 @@
+"""Change feed: every change of the state, with its record, for any number of watchers.
+
+Each change is computed once for all watchers. Each watcher reads at its own pace from a bounded
+queue. A watcher that reconnects continues at its last position.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import Ends, Ordering
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.key_owners import owner
+from controlplane.core.views.diff import Change, changed_by
+from controlplane.event_loop import apart, sliced, sliced_parts
+from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.projection.follower import Follower
+from controlplane.projection.loader import load
+
+CHANGES_WAITING = 10_000
+"""Maximum changes in a watcher's queue: some MB. A slower watcher must read the state anew."""
+
+RELEASES_WATCHED = 8
+"""Maximum releases with watchers: each costs a state and a share of every entry."""
+
+
+class TooSlow(Exception):
+    """Changes were lost, because the watcher is too slow."""
+
+
+class ChangeEvent(NamedTuple):
+    """A change, its record, and the end offsets read with it."""
+
+    change: Change
+    entry: Entry
+    ends: Ends | None
+    """Position to resume from; None: the same record has more changes."""
+
+
+class _WatcherQueue:
+    """Queue of one watcher's pending changes."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Queue[ChangeEvent | None] = asyncio.Queue()
+        self.failure: Exception | None = None
+        """Reason why the watcher gets no more changes."""
+
+    def put(self, found: Sequence[ChangeEvent]) -> None:
+        if self.failure is not None:
+            return
+        if self.waiting.qsize() + len(found) > CHANGES_WAITING:
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken"))
+            return
+        for one in found:
+            self.waiting.put_nowait(one)
+
+    def fail(self, failure: Exception) -> None:
+        self.failure = failure
+        self.end()
+
+    def end(self) -> None:
+        self.waiting.put_nowait(None)
+
+
+class _ReleaseWatchers:
+    """Watchers of one release, until the log is replaced."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.queues: set[_WatcherQueue] = set()
+        self.listening = ExitStack()
+
+    async def listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
+        found = await _found(entry, before, after)
+        for one in self.queues:
+            one.put(found)
+
+
+class ChangeFeed:
+    """Sends the changes of each release to its watchers; `profile` is the default release."""
+
+    def __init__(self, follower: Follower, log: ReadableLog, profile: Profile) -> None:
+        self._follower = follower
+        self._log = log
+        self._profile = profile
+        self._rooms: dict[str, _ReleaseWatchers] = {}
+        self._ended = False
+
+    async def changes(
+        self, since: Ends | None = None, profile: Profile | None = None
+    ) -> AsyncGenerator[ChangeEvent, None]:
+        """Yield every change from now on, or since an earlier position. Ends when `end` is called.
+
+        Only the connectors of new records are compared. So the cost depends on what is written,
+        plus one state per release.
+
+        Raises:
+            TooSlow: more than `CHANGES_WAITING` changes wait, so the next is lost.
+            LogError: missed changes cannot be read, or the log was replaced.
+        """
+        if self._ended:
+            return
+        profile = profile or self._profile
+        state = await self._follower.state(profile)
+        mine = _WatcherQueue()
+        room = self._join(mine, profile)
+        try:
+            if since is not None:
+                async for one in self._missed(since, state.ends_by_topic, state):
+                    yield one
+            while (found := await mine.waiting.get()) is not None:
+                yield found
+            if mine.failure is not None:
+                raise mine.failure
+        finally:
+            self._leave(mine, room)
+
+    @property
+    def watchers(self) -> int:
+        """Number of current watchers."""
+        return sum(len(room.queues) for room in self._rooms.values())
+
+    def may_watch(self, profile: Profile) -> bool:
+        """Return True if another client may watch with this release (`RELEASES_WATCHED`)."""
+        return profile.release in self._rooms or len(self._rooms) < RELEASES_WATCHED
+
+    def end(self) -> None:
+        """End the streams of all present and future watchers."""
+        self._ended = True
+        for room in self._rooms.values():
+            for one in room.queues:
+                one.end()
+
+    def _join(self, one: _WatcherQueue, profile: Profile) -> _ReleaseWatchers:
+        room = self._rooms.get(profile.release) or self._opened(profile)
+        room.queues.add(one)
+        if self._ended:  # ended during the wait
+            one.end()
+        return room
+
+    def _opened(self, profile: Profile) -> _ReleaseWatchers:
+        room = _ReleaseWatchers(profile.release)
+        subscribed = self._follower.subscribed(
+            profile, room.listen, partial(self._broken_off, room)
+        )
+        room.listening.enter_context(subscribed)
+        self._rooms[room.release] = room
+        return room
+
+    def _broken_off(self, room: _ReleaseWatchers) -> None:
+        """End the present watchers after a replacement of the log; later ones watch the new log."""
+        del self._rooms[room.release]
+        for one in room.queues:
+            one.fail(LogNotUsable("the log is another one now: look at the state, and watch anew"))
+
+    def _leave(self, one: _WatcherQueue, room: _ReleaseWatchers) -> None:
+        room.queues.discard(one)
+        if room.queues:
+            return
+        room.listening.close()
+        if self._rooms.get(room.release) is room:
+            del self._rooms[room.release]
+
+    async def _missed(
+        self, since: Ends, now: Ends, known: ClusterState
+    ) -> AsyncGenerator[ChangeEvent, None]:
+        """Yield the changes that a reconnecting watcher has missed."""
+        start = {topic: _within(since.get(topic, ()), ends) for topic, ends in now.items()}
+        fold = await load(
+            self._log,
+            known.profile,
+            topics=known.topics,
+            exactly_once=known.exactly_once,
+            stop=start,
+        )
+        ordering = Ordering()
+        batches = self._log.read(list(now), start, now)
+        async for entry in sliced_parts(batch.entries() async for batch in batches):
+            ordering.keep(ordering.rank(entry))
+        before = fold.snapshot()
+        async for entry in sliced(ordering.entries()):
+            await apart(partial(fold.apply, entry), _parts(entry))
+            after = fold.snapshot()
+            async for one in sliced(await _found(entry, before, after)):
+                yield one
+            before = after
+
+
+async def _found(entry: Entry, before: ClusterState, after: ClusterState) -> list[ChangeEvent]:
+    return await apart(lambda: list(_seen(entry, before, after)), _parts(entry))
+
+
+BYTES_IN_A_PART = 50
+"""Bytes of a record that take as long to compare as a config key with its value."""
+
+
+def _parts(entry: Entry) -> int:
+    return len(entry.value or b"") // BYTES_IN_A_PART
+
+
+def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[ChangeEvent]:
+    """Yield the changes of a record's connector."""
+    name = owner(entry.topic, entry.key, after.topics, after.profile)
+    found = [] if name is None else changed_by(entry, before, after, name)
+    for place, change in enumerate(found, 1):
+        yield ChangeEvent(change, entry, after.ends_by_topic if place == len(found) else None)
+
+
+def _within(wanted: Iterable[int], ends: Sequence[int]) -> list[int]:
+    """Return the start offset of each partition, at most its end."""
+    given = [*wanted, *[0] * len(ends)]
+    return [max(0, min(pair)) for pair in zip(given, ends, strict=False)]

@@ -1,0 +1,181 @@
+"""Follower: keeps the state of each requested release up to date with a growing log.
+
+A state is loaded once from the log (`loader`), then entries are folded as they arrive (`log_tail`).
+A follower is like a running worker, not a starting one: it applies entries in their order of
+arrival. Entries that arrive together are put into the one order.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from controlplane.core.entry import Position
+from controlplane.core.fold import Fold
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile, check_support
+from controlplane.core.state import ClusterState, Topics
+from controlplane.event_loop import ended
+from controlplane.logs.log import LogError, ReadableLog
+from controlplane.projection.as_of import Past, PastState, ends_now
+from controlplane.projection.followed_topics import FollowedTopics
+from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.loader import load
+from controlplane.projection.log_tail import LogTail
+from controlplane.projection.notices import Notices
+from controlplane.projection.read_positions import ReadPositions
+from controlplane.projection.release_folds import Listener, ReleaseFolds, Subscription
+
+
+class Follower:
+    """Follows one log: `async with Follower(log) as follower`, then ask for a `state`.
+
+    The follower does not close the log. During an outage it answers from the last state, `failure`
+    gives the reason, and it retries. With `live=False` the log is read once, when the block is
+    entered.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, by name only
+        self,
+        log: ReadableLog,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+        live: bool = True,
+        limits: FollowerLimits | None = None,
+        notices: Notices | None = None,
+    ) -> None:
+        limits, topics = limits or FollowerLimits(), topics or Topics()
+        self._log = log
+        self._topics = topics
+        self._exactly_once = exactly_once
+        self._live = live
+        self._past = Past(log, topics=topics, exactly_once=exactly_once)
+        self._positions = ReadPositions()
+        self._folds = ReleaseFolds(
+            self._load, self._positions, limits.profiles_kept, self._past.forget
+        )
+        self._followed = FollowedTopics(log, topics, self._folds, limits.topics_poll_ms)
+        self._tail = LogTail(log, self._followed, self._folds, limits, notices)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Find the ends of the log and follow it from there, in a task of its own."""
+        self._positions.replace(await ends_now(self._log, self._topics))
+        if self._live:
+            self._task = asyncio.create_task(self._tail.run(), name="follower")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._task is not None:
+            await ended([self._task])
+
+    @property
+    def failure(self) -> LogError | None:
+        """The reason why the log cannot be followed at present; None if all is well."""
+        return self._positions.failure
+
+    @property
+    def ends(self) -> Ends:
+        """End offsets up to which the log has been read, by topic and partition."""
+        return self._positions.ends
+
+    async def state(self, profile: Profile) -> ClusterState:
+        """Return the current state of a worker of this release; the first use folds the whole log.
+
+        Raises:
+            UnknownRelease: it has no exactly-once support, with which the log is read here.
+            LogUnavailable: the release is not loaded yet and the log cannot be read.
+        """
+        check_support(profile, exactly_once=self._exactly_once)
+        if self._task is not None and self._task.done():
+            self._task.result()  # raises the exception that ended the task
+        return (await self._folds.load(profile)).state()
+
+    async def state_at(self, moment: str, profile: Profile) -> PastState:
+        """Return the state of a worker of this release at a moment (see `order.ends_at`).
+
+        Raises:
+            UnknownMoment: the text is no moment, or the log has nothing there.
+            UnknownRelease: it has no exactly-once support, with which the log is read here.
+            LogUnavailable: the log cannot be read.
+        """
+        check_support(profile, exactly_once=self._exactly_once)
+        return await self._past.state(moment, profile, self.ends)
+
+    def present(self, profile: Profile) -> ClusterState | None:
+        """Return the state of a release that is loaded; else None."""
+        fold = self._folds.get(profile)
+        return None if fold is None else fold.state()
+
+    @contextmanager
+    def subscribed(
+        self, profile: Profile, listener: Listener, broken_off: Callable[[], None]
+    ) -> Iterator[None]:
+        """Call the listener within the block for every entry that this release folds.
+
+        If the log is replaced, `broken_off` is called once, and the listener no more.
+
+        Raises:
+            KeyError: this release is not loaded.
+        """
+        subscription = Subscription(listener, broken_off)
+        with self._folds.pinned(profile) as fold:
+            fold.subscriptions.append(subscription)
+            try:
+                yield
+            finally:
+                fold.subscriptions.remove(subscription)
+
+    @contextmanager
+    def pinned(self, profile: Profile) -> Iterator[None]:
+        """Pin this release against eviction within the block.
+
+        Raises:
+            KeyError: this release is not loaded.
+        """
+        with self._folds.pinned(profile):
+            yield
+
+    @property
+    def moves(self) -> int:
+        """Counter that increases with each fold of new entries."""
+        return self._positions.moves
+
+    async def moved(self, seen: int) -> None:
+        """Return as soon as `moves` differs from `seen`."""
+        await self._positions.moved(seen)
+
+    async def follow(self, topics: Iterable[str]) -> None:
+        """Follow these topics as well, before any connector's config names them.
+
+        Returns as soon as all their records have been folded. A missing topic is left out.
+        """
+        more = {*topics} - self.ends.keys()
+        if more:
+            more &= (await self._log.topics()).keys()
+            self._followed.add(more)
+            await self.wait_for(await self._log.ends(more))
+
+    async def passed(self, positions: Iterable[Position]) -> None:
+        """Return as soon as the records at these positions have been folded."""
+        await self._positions.passed(positions)
+
+    async def wait_for(self, ends: Ends) -> None:
+        """Return as soon as every record before these ends has been folded.
+
+        Raises:
+            LogError: the log cannot be read, for another reason than an outage.
+        """
+        await self._positions.wait_for(ends)
+
+    async def _load(self, profile: Profile, stop: Ends) -> Fold:
+        return await load(
+            self._log, profile, topics=self._topics, exactly_once=self._exactly_once, stop=stop
+        )

@@ -1,0 +1,112 @@
+"""Loader: reads what a worker reads at start, and folds it in the one order.
+
+A worker reads three topics, and this project's command topic if it exists. The connector configs
+name further offsets topics, so the config topic comes first. If the log has snapshots, only records
+behind them are read (`snapshot_lookup`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from controlplane.core.entry import Batch
+from controlplane.core.fold import Fold
+from controlplane.core.fold.bulk import BulkLoader
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.views import offsets_topics
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.topic_checks import missing_topics
+from controlplane.projection.snapshot_lookup import (
+    Beginnings,
+    FoundSnapshot,
+    beginnings,
+    overtakes,
+    starts_of,
+)
+
+
+async def load(  # noqa: PLR0913 - settings, by name only
+    log: ReadableLog,
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+    trace: bool = False,
+    stop: Ends | None = None,
+) -> Fold:
+    """Fold a log as a worker of this release does at start, up to `stop` (default: the end).
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    fold = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
+    ends = stop if stop is not None else await _ends(log, fold.topics)
+    await load_topics(log, fold, [fold.topics.config], ends)
+    if stop is None:
+        own = await own_topics(log, fold)
+        ends = {**ends, **await log.ends(own)}
+    others = [topic for topic in ends if topic != fold.topics.config]
+    await load_topics(log, fold, others, ends)
+    return fold
+
+
+async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
+    """Fold further topics, which the fold has not read yet, up to their ends."""
+    stop = {topic: ends[topic] for topic in topics}
+    begun = await beginnings(log, fold, stop)
+    loading = await _gathered(log, fold, begun, stop)
+    for topic, found in begun.items():
+        fold.adopt(topic, found.part, found.about.ends)
+    # In a thread: it may take long, and must not block the event loop.
+    contested = await asyncio.to_thread(loading.finish)
+    if contested:
+        batches = [batch async for batch in _read(log, contested, begun, stop)]
+        await asyncio.to_thread(loading.settle, batches, contested)
+    for topic, parts in stop.items():
+        for partition, end in enumerate(parts):
+            fold.advance(topic, partition, end)
+
+
+async def _gathered(
+    log: ReadableLog, fold: Fold, begun: dict[str, FoundSnapshot], stop: Ends
+) -> BulkLoader:
+    """Read the records behind the snapshots; drop a snapshot that a later record contradicts."""
+    while True:
+        loading, seen, overtaken = BulkLoader(fold), set(), set()
+        async for batch in _read(log, stop, begun, stop):
+            if (batch.topic, batch.partition) not in seen and overtakes(batch, begun):
+                overtaken.add(batch.topic)
+            seen.add((batch.topic, batch.partition))
+            loading.add(batch)
+        if not overtaken:
+            return loading
+        for topic in overtaken:
+            del begun[topic]
+
+
+async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
+    """Return the cluster's topics that the log has; the config topic must be among them."""
+    present = await log.topics()
+    missing_topics(topics, present)
+    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in wanted if topic in present]
+
+
+async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
+    """Return the existing offsets topics of connectors that have their own."""
+    state = fold.snapshot()
+    named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
+    present = await log.topics() if named - {fold.topics.offsets} else {}
+    return sorted(topic for topic in named if topic != fold.topics.offsets and topic in present)
+
+
+async def _ends(log: ReadableLog, topics: Topics) -> Ends:
+    return await log.ends(await read_topics(log, topics))
+
+
+def _read(
+    log: ReadableLog, topics: Iterable[str], begun: Beginnings, stop: Ends
+) -> AsyncIterator[Batch]:
+    names = list(topics)
+    return log.read(names, starts_of(begun), {topic: stop[topic] for topic in names})

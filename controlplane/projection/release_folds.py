@@ -1,0 +1,191 @@
+"""Folds of one log, one per requested release, with the listeners of each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from controlplane.core.entry import Batch, Entry
+from controlplane.core.fold import Fold
+from controlplane.core.order import Ends, Ordering, entries_of, in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.event_loop import sliced, to_its_end
+from controlplane.projection.lru_cache import LruCache
+from controlplane.projection.read_positions import PartitionKey, ReadPositions
+
+AT_ONCE = 200
+"""Maximum entries that are folded in one go; more are folded in slices, some 10 µs each."""
+
+LONG_VALUE = 1 << 14
+"""Bytes of a value above which its entry is folded in a thread: it takes some 10 ms if the value is
+read token by token."""
+
+Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
+"""Receives an entry and the states before and after it; the next entry is folded afterwards."""
+
+
+Load = Callable[[Profile, Ends], Awaitable[Fold]]
+"""Function that folds the log for a release, up to these ends."""
+
+
+class Subscription(NamedTuple):
+    """A listener, and the callback for a replacement of the log."""
+
+    listener: Listener
+    broken_off: Callable[[], None]
+
+
+class ReleaseFold:
+    """The fold of one release and its last published state."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.subscriptions: list[Subscription] = []
+        self.pins = 0
+        """Number of callers that pin this fold against eviction."""
+        self._fold = fold
+        self._state: ClusterState | None = None
+
+    def state(self) -> ClusterState:
+        """Current state, made on demand: the next change after publishing costs a copy."""
+        if self._state is None:
+            self._state = self._fold.snapshot()
+        return self._state
+
+    async def apply(self, entries: Sequence[Entry], ends: Mapping[PartitionKey, int]) -> None:
+        """Fold entries that arrived together, up to these ends; publish no state in between."""
+        if not self.subscriptions and len(entries) <= AT_ONCE and not any(map(_is_long, entries)):
+            self._fold.apply_all(entries)
+        else:
+            await self._apply_in_slices(entries)
+        for (topic, partition), end in ends.items():
+            self._fold.advance(topic, partition, end)
+        self._state = None
+
+    async def _apply_in_slices(self, entries: Sequence[Entry]) -> None:
+        before = self.state()
+        async for entry in sliced(entries):
+            if _is_long(entry):
+                await asyncio.to_thread(self._fold.apply, entry)
+            else:
+                self._fold.apply(entry)
+            if self.subscriptions:
+                after = self._fold.snapshot()
+                for subscription in [*self.subscriptions]:
+                    await subscription.listener(entry, before, after)
+                before = after
+
+
+class ReleaseFolds:
+    """Folds of one log by release: the most recently used ones, and all pinned ones.
+
+    New entries, a new release and a replaced log take turns, so every fold is at `positions`.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        positions: ReadPositions,
+        kept: int,
+        restarted: Callable[[], None],
+    ) -> None:
+        self.positions = positions
+        self._load = load
+        self._restarted = restarted
+        """Called when the log was replaced."""
+        self._recent: LruCache[str, ReleaseFold] = LruCache(kept)
+        self._pinned: dict[str, ReleaseFold] = {}
+        self._turn = asyncio.Lock()
+
+    def get(self, profile: Profile) -> ReleaseFold | None:
+        """Return the fold of a release if it is loaded, and mark it as most recently used."""
+        return self._recent.get(profile.release) or self._pinned.get(profile.release)
+
+    def any(self) -> ReleaseFold | None:
+        """Return the fold of some release; None if none is loaded."""
+        return next(iter(self._recent.values()), None)
+
+    async def load(self, profile: Profile) -> ReleaseFold:
+        """Return the fold of a release; fold it from the log if it is not loaded.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        known = self.get(profile)
+        if known is not None:
+            return known
+        async with self._turn:
+            known = self.get(profile)
+            if known is not None:
+                return known
+            fold = ReleaseFold(await self._load(profile, self.positions.ends))
+            return self._recent.put(profile.release, fold)
+
+    async def fold(self, batches: Sequence[Batch]) -> None:
+        """Fold batches that arrived together, in the one order, into every release.
+
+        If it is cancelled, it folds them to the end first.
+        """
+        async with self._turn:
+            await to_its_end(self._fold(batches))
+
+    async def start_over_if_cut(self, ends: Ends) -> None:
+        """Drop all folds if the log ends before the read positions: it was replaced."""
+        async with self._turn:
+            if not self.positions.beyond(ends):
+                return
+            self._recent.clear()
+            self._break_off()
+            self._restarted()
+            self.positions.replace(ends)
+
+    @contextmanager
+    def pinned(self, profile: Profile) -> Iterator[ReleaseFold]:
+        """Pin a fold against eviction.
+
+        Raises:
+            KeyError: this release is not loaded.
+        """
+        fold = self.get(profile)
+        if fold is None:
+            raise KeyError(profile.release)
+        fold.pins += 1
+        self._pinned[profile.release] = fold
+        try:
+            yield fold
+        finally:
+            fold.pins -= 1
+            if not fold.pins and self._pinned.get(profile.release) is fold:
+                del self._pinned[profile.release]
+
+    async def _fold(self, batches: Sequence[Batch]) -> None:
+        entries = await _ordered(batches)
+        ends: dict[PartitionKey, int] = {}
+        for batch in batches:
+            partition = batch.topic, batch.partition
+            ends[partition] = max(ends.get(partition, 0), batch.end)
+        for fold in {*self._recent.values(), *self._pinned.values()}:
+            await fold.apply(entries, ends)
+        self.positions.advance(ends)
+
+    def _break_off(self) -> None:
+        """End every subscription: the log was replaced."""
+        pinned, self._pinned = self._pinned, {}
+        for fold in pinned.values():
+            for subscription in fold.subscriptions:
+                subscription.broken_off()
+
+
+async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
+    """Return the entries of batches in the one order."""
+    if sum(map(len, batches)) <= AT_ONCE:
+        return in_order(entries_of(batches))
+    ordering = Ordering()
+    async for entry in sliced(entries_of(batches)):
+        ordering.keep(ordering.rank(entry))
+    return [entry async for entry in sliced(ordering.entries())]
+
+
+def _is_long(entry: Entry) -> bool:
+    """Return True if folding this one entry would block the event loop."""
+    return len(entry.value or b"") > LONG_VALUE

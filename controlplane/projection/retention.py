@@ -1,0 +1,107 @@
+"""Retention: removal of old records from an embedded log.
+
+An embedded log keeps everything, because it is the record of what happened. Only the command topic
+is cut by default: it is no state, and it grows with every request. Records of other topics are
+removed only on request, and only those that Kafka's log cleaner would remove: the last record of
+each key always stays.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from controlplane.core.entry import Batch
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import EmbeddedLog, ReadableLog
+
+DAY_MS = 24 * 60 * 60 * 1_000
+
+FOREVER: Literal[-1] = -1
+"""Unlimited retention, as in Kafka (`retention.ms`)."""
+
+_KeptMs = Literal[-1] | Annotated[int, Meta(ge=1)]
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Retention times, in ms or `FOREVER`."""
+
+    commands_ms: _KeptMs = 30 * DAY_MS
+    """Retention of the command topic. It covers questions about past commands, and repeated
+    requests under an idempotency key."""
+
+    superseded_ms: _KeptMs = FOREVER
+    """Retention of superseded records in the other topics. The default keeps the cluster's history,
+    which queries about the past need. As in Kafka, cleaning the config topic can lose a task set
+    (KAFKA-17719) until its connector publishes it again."""
+
+
+async def retain(
+    log: ReadableLog, state: ClusterState, now_ms: int, settings: RetentionSettings | None = None
+) -> int:
+    """Remove expired records; return their number.
+
+    `state` is the log's state: the records of an unfinished command stay, and all behind them.
+    Works in slices, beside readers and writers. A log that is not embedded is left alone.
+
+    Raises:
+        LogError: the log cannot be read or written.
+    """
+    settings = settings or RetentionSettings()
+    if not isinstance(log, EmbeddedLog):
+        return 0
+    removed = 0
+    for topic, ends in state.ends_by_topic.items():
+        is_ours = topic == state.topics.commands
+        kept_ms = settings.commands_ms if is_ours else settings.superseded_ms
+        if kept_ms != FOREVER:
+            held = _unfinished(state) if is_ours else set()
+            below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, held))
+            removed += await (log.trim(topic, below) if is_ours else log.compact(topic, below))
+    return removed
+
+
+def _unfinished(state: ClusterState) -> set[bytes]:
+    """Return the keys of unfinished commands."""
+    traces = state.commands.items()
+    return {name.encode("utf-8", "surrogatepass") for name, trace in traces if trace.unfinished}
+
+
+class KeepRule(NamedTuple):
+    """Rule for the first record to keep: records since a time, and certain keys."""
+
+    since_ms: int
+    keys: AbstractSet[bytes]
+
+    def first_of(self, batch: Batch) -> int | None:
+        """Return the offset of the first record to keep."""
+        for offset, time_ms, key in zip(batch.offsets, batch.timestamps, batch.keys, strict=True):
+            if time_ms >= self.since_ms or key in self.keys:
+                return offset
+        return None
+
+
+async def _first_kept(
+    log: ReadableLog, topic: str, ends: Sequence[int], kept: KeepRule
+) -> list[int]:
+    """Return the offset of the first record to keep in each partition; the end if there is none."""
+    below = []
+    for partition, end in enumerate(ends):
+        stop = [0] * len(ends)
+        stop[partition] = end
+        below.append(await _first(log.read([topic], stop={topic: stop}), end, kept))
+    return below
+
+
+async def _first(batches: AsyncIterator[Batch], end: int, kept: KeepRule) -> int:
+    try:
+        async for batch in batches:
+            offset = kept.first_of(batch)
+            if offset is not None:
+                return offset
+        return end
+    finally:
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()

@@ -1,0 +1,148 @@
+"""Snapshot lookup: finds the snapshots from which a fold can start.
+
+A snapshot replaces the records of one topic before a cut, as one release reads them (`kind_of`).
+Topics are independent, so each has its own snapshots at its own cuts. Starting from a snapshot must
+give the same state as reading everything. That holds under three conditions:
+
+* The records before the cut precede all others in the one order (`core.order`). A late record,
+  stamped by a slow clock, breaks that. So a cut is made some time behind the latest record
+  (`core.topics.watermark`), and a load checks for later records: if there is one, the topic
+  is read whole.
+* No record before the cut was removed since. The log drops a topic's snapshots together with the
+  first record that compaction or retention removes of it: every snapshot describes records that
+  are there.
+* The fold is the same: another release, isolation or version of the fold is another kind.
+
+A damaged snapshot is ignored. `snapshot_writer` makes snapshots; `moment_search` uses them to find
+moments in the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Batch
+from controlplane.core.fold import Fold, TopicSnapshot
+from controlplane.core.fold.snapshot_codec import DamagedSnapshot, SnapshotDecoder, kind_of
+from controlplane.core.order import Ends
+from controlplane.event_loop import sliced_parts
+from controlplane.logs.log import LogCorrupt
+from controlplane.logs.snapshots import SnapshotStore, StoredSnapshot, shelf_of
+
+DIGEST_BYTES = 16
+
+
+class SnapshotHeader(msgspec.Struct, frozen=True, array_like=True):
+    """Header of a snapshot; each sequence is by partition."""
+
+    ends: Sequence[int]
+    """End offsets of the records that it replaces."""
+    latest: Sequence[int]
+    """Running maximum of their timestamps, in ms since 1970."""
+    seen: Sequence[int]
+    """End offsets of the topic at creation: beyond `ends` by the records that were too young."""
+    rows: int
+    """Number of rows in its tables."""
+    digest: bytes
+    """Digest of all pieces."""
+
+
+_ABOUT = msgspec.msgpack.Decoder(SnapshotHeader)
+
+
+def digest_of(*pieces: bytes) -> blake2b:
+    """Return the digest of pieces; further pieces may be added to it."""
+    return blake2b(b"".join(pieces), digest_size=DIGEST_BYTES)
+
+
+def sealed(topic: str, kind: str, about: SnapshotHeader) -> bytes:
+    """Encode a header, preceded by a digest of it, its topic and its kind."""
+    told = msgspec.msgpack.encode(about)
+    return _seal(topic, kind, told) + told
+
+
+def _unsealed(topic: str, kept: StoredSnapshot) -> SnapshotHeader | None:
+    """Decode a header; None if it is damaged, or belongs to another snapshot."""
+    seal, told = kept.about[:DIGEST_BYTES], kept.about[DIGEST_BYTES:]
+    return _ABOUT.decode(told) if seal == _seal(topic, kept.kind, told) else None
+
+
+def _seal(topic: str, kind: str, told: bytes) -> bytes:
+    return digest_of(msgspec.msgpack.encode((topic, kind)), told).digest()
+
+
+class FoundSnapshot(NamedTuple):
+    """A snapshot to start a fold from."""
+
+    part: TopicSnapshot
+    about: SnapshotHeader
+
+
+Beginnings = Mapping[str, FoundSnapshot]
+"""Snapshots by topic."""
+
+
+async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnapshot]:
+    """Return for each topic the nearest snapshot that ends at or before `stop`, if any.
+
+    The fold provides only its release, isolation and version.
+    """
+    shelf, found = shelf_of(log), {}
+    if shelf is not None:
+        for topic, ends in stop.items():
+            nearest = await _nearest(shelf, fold, topic, ends)
+            if nearest is not None:
+                found[topic] = nearest
+    return found
+
+
+async def abouts(
+    shelf: SnapshotStore, topic: str, kind: str | None = None
+) -> list[tuple[int, SnapshotHeader]]:
+    """Return the number and header of each snapshot of a topic (and kind), the newest first."""
+    with suppress(LogCorrupt):
+        every = ((one.number, _unsealed(topic, one)) for one in await shelf.kept(topic, kind))
+        return [(number, about) for number, about in every if about is not None]
+    return []
+
+
+async def _nearest(
+    shelf: SnapshotStore, fold: Fold, topic: str, stop: Sequence[int]
+) -> FoundSnapshot | None:
+    kind = kind_of(fold, topic)
+    within = [
+        (number, about)
+        for number, about in await abouts(shelf, topic, kind)
+        if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
+    ]
+    for number, about in sorted(within, key=lambda one: sum(one[1].ends), reverse=True):
+        digest, thawing = digest_of(), SnapshotDecoder(fold.topics, topic)
+        with suppress(DamagedSnapshot, LogCorrupt):
+            async for piece in sliced_parts((one,) async for one in shelf.pieces(number)):
+                digest.update(piece)
+                thawing.add(piece)
+            if digest.digest() == about.digest:
+                return FoundSnapshot(thawing.part(), about)
+    return None
+
+
+def starts_of(begun: Beginnings) -> Ends:
+    """Return the offsets behind the snapshots, by topic."""
+    return {topic: found.about.ends for topic, found in begun.items()}
+
+
+def overtakes(batch: Batch, begun: Beginnings) -> bool:
+    """Return True if a snapshot has records that are ordered after the first one of this batch.
+
+    Call it with the first batch of each partition: if none is overtaken, no later one is. Ranks are
+    as in `order.Placed`.
+    """
+    found = begun.get(batch.topic)
+    if found is None:
+        return False
+    latest = dict(enumerate(found.about.latest))
+    time_ms = max(batch.timestamps[0], latest.get(batch.partition, batch.timestamps[0]))
+    return (time_ms, batch.partition) < max((ms, at) for at, ms in latest.items())

@@ -1,0 +1,137 @@
+"""Snapshot writer: makes snapshots of a log that is open for writing."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from controlplane.core.fold import Fold
+from controlplane.core.fold.snapshot_codec import freeze, kind_of
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.watermark import NEVER_MS, Watermark
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.projection.loader import load_topics
+from controlplane.projection.snapshot_lookup import SnapshotHeader, abouts, digest_of, sealed
+
+SLICE_BYTES = 4 * 2**20
+"""Bytes per transaction; appends wait for it, some ten milliseconds."""
+
+
+class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedule and number of snapshots."""
+
+    tail_records: int = 10_000
+    """Records of a topic behind its newest snapshot before a new one is due. So many records of the
+    config topic, the costliest ones, fold in a third of a second. A lower number would write the
+    state more often."""
+
+    lateness_ms: Annotated[int, Meta(ge=0)] = 10_000
+    """Time between the end of a snapshot and the latest record of its topic. It covers clock
+    differences of the writers, and appends that overtake each other. A later record costs time,
+    never correctness: the topic is read whole until its next snapshot."""
+
+    kept: int = 4
+    """Number of snapshots per topic: the older ones serve queries about the past. Each is as large
+    as the topic's state."""
+
+
+async def keep_snapshots(
+    log: ReadableLog, state: ClusterState, settings: SnapshotSettings | None = None
+) -> list[str]:
+    """Make a snapshot of every topic that has grown enough; return these topics.
+
+    `state` names the release and the ends to read up to. An idle call costs two short reads per
+    topic. May be cancelled at any time; an incomplete snapshot does not count. A log without
+    snapshot storage is left alone.
+
+    Raises:
+        LogError: the log cannot be read or written. There are no new snapshots then.
+    """
+    shelf, settings = shelf_of(log), settings or SnapshotSettings()
+    made = []
+    if shelf is not None:
+        for topic, upto in state.ends_by_topic.items():
+            maker = _Maker(log, shelf, state, topic, settings)
+            if await maker.is_due(upto) and await maker.make(upto):
+                made.append(topic)
+    return made
+
+
+class _Maker:
+    """Makes a snapshot of one topic."""
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        shelf: SnapshotStore,
+        state: ClusterState,
+        topic: str,
+        settings: SnapshotSettings,
+    ) -> None:
+        self._log = log
+        self._shelf = shelf
+        self._topic = topic
+        self._settings = settings
+        self._fold = Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
+        self._kind = kind_of(self._fold, topic)
+
+    async def is_due(self, upto: Sequence[int]) -> bool:
+        """Return True if enough records have arrived since the last snapshot.
+
+        The number is at least the rows of the state. So snapshots write no more than a constant
+        share of all writes.
+        """
+        newest = await self._newest()
+        seen = newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        rows = newest.rows if newest else 0
+        return sum(upto) - sum(seen) >= max(self._settings.tail_records, rows)
+
+    async def make(self, upto: Sequence[int]) -> bool:
+        """Make a snapshot of the settled records; return False if records are removed meanwhile."""
+        number = await self._shelf.begin(self._topic, self._kind)
+        settled = await self._settled(upto)
+        await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})
+        part = self._fold.part(self._topic)
+        digest = digest_of()
+        slices = _slices(freeze(part))
+        while pieces := await asyncio.to_thread(next, slices, None):
+            digest.update(b"".join(pieces))
+            if not await self._shelf.add(number, pieces):
+                return False
+        about = SnapshotHeader(settled.ends, settled.latest, upto, part.rows, digest.digest())
+        told = sealed(self._topic, self._kind, about)
+        return await self._shelf.finish(number, told, self._settings.kept)
+
+    async def _newest(self) -> SnapshotHeader | None:
+        told = await abouts(self._shelf, self._topic, self._kind)
+        return told[0][1] if told else None
+
+    async def _settled(self, upto: Sequence[int]) -> Watermark:
+        """Return the watermark up to which the topic has settled."""
+        newest = await self._newest()
+        ends, latest = (newest.ends, newest.latest) if newest else ([], [])
+        more = len(upto) - len(ends)
+        mark = Watermark(
+            self._settings.lateness_ms, [*ends, *[0] * more], [*latest, *[NEVER_MS] * more]
+        )
+        start, stop = {self._topic: mark.ends.copy()}, {self._topic: upto}
+        async for batch in self._log.read([self._topic], start, stop):
+            await asyncio.to_thread(mark.add, batch)
+        return mark
+
+
+def _slices(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split pieces into groups for one write each; a group has at least one."""
+    some: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        some.append(piece)
+        size += len(piece)
+        if size >= SLICE_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

@@ -1,0 +1,90 @@
+"""Background maintenance of a log: snapshots, which keep starts short, and retention."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import LogError, ReadableLog
+from controlplane.projection.notices import Notices
+from controlplane.projection.retention import RetentionSettings, retain
+from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
+
+CLOSING_SHARE = 10
+"""Divisor of `tail_records` when a log is closed: nothing waits for that snapshot, and the next
+start is faster."""
+
+
+class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedule of the maintenance, snapshots and retention."""
+
+    interval_ms: int = 60_000
+    """Time between two runs: an idle run costs a few short reads."""
+
+    closing_ms: Annotated[int, Meta(ge=0)] = 5_000
+    """Time limit for the last snapshots when the log is closed; 0 makes none. Records without a
+    snapshot are read at the next start, as after a crash."""
+
+    snapshots: SnapshotSettings = SnapshotSettings()
+    retention: RetentionSettings = RetentionSettings()
+
+
+async def look_after(
+    log: ReadableLog, state: ClusterState, now_ms: int, settings: UpkeepSettings
+) -> None:
+    """Make the snapshots that are due, and remove expired records.
+
+    Raises:
+        LogError: the log cannot be read or written.
+    """
+    await keep_snapshots(log, state, settings.snapshots)
+    await retain(log, state, now_ms, settings.retention)
+
+
+async def keep_looking_after(
+    log: ReadableLog,
+    state: Callable[[], ClusterState | None],
+    now_ms: Callable[[], int],
+    settings: UpkeepSettings,
+    notices: Notices,
+) -> None:
+    """Maintain a log until this is cancelled. Failures are reported and retried.
+
+    While `state` returns None, the log belongs to another writer and is left alone.
+    """
+    while True:
+        try:
+            known = state()
+            if known is not None:
+                await look_after(log, known, now_ms(), settings)
+        except LogError as failure:
+            notices.warning("log_not_looked_after", reason=str(failure))
+        await asyncio.sleep(settings.interval_ms / 1_000)
+
+
+async def look_after_at_last(
+    log: ReadableLog,
+    state: Callable[[], ClusterState | None],
+    settings: UpkeepSettings,
+    notices: Notices,
+) -> None:
+    """Make the last snapshots of a log that is being closed, within the time limit.
+
+    They reach to the last record: nothing is written any more, so no record can come late. May be
+    cancelled at any time; a failure is only reported.
+    """
+    tail_records = max(1, settings.snapshots.tail_records // CLOSING_SHARE)
+    eager = msgspec.structs.replace(settings.snapshots, tail_records=tail_records, lateness_ms=0)
+    known = state()
+    if settings.closing_ms and known is not None:
+        try:
+            async with asyncio.timeout(settings.closing_ms / 1_000):
+                await keep_snapshots(log, known, eager)
+        except LogError as failure:
+            notices.warning("log_not_looked_after", reason=str(failure))
+        except TimeoutError:
+            reason = f"its snapshots take more than upkeep.closing.ms={settings.closing_ms}"
+            notices.warning("log_not_looked_after", reason=reason)

@@ -1,0 +1,149 @@
+"""Fast path for bodies: JSON that every parser reads the same way.
+
+Each function returns what `binding` returns, or raises `NotPlain`. Such a body is then read token
+by token, which is far slower and finds Jackson's error text.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+BYTES_MAX: Final = 1 << 24
+NAME_MAX: Final = 10_000
+"""Limits of the fast path: longer bodies and names may break a limit of Jackson's."""
+
+_LONGS: Final = range(-(2**63), 2**63)
+
+
+class NotPlain(Exception):
+    """The body needs reading token by token."""
+
+
+class LargeBody(bytes):
+    """A body that takes too long to be read token by token in the event loop."""
+
+
+class Unread(Exception):
+    """A large body is not plain, and must be read in another process."""
+
+
+Plain = Callable[[Any], Any]
+"""Function from a decoded value to the value of a shape. Raises `NotPlain`."""
+
+
+def read(body: bytes, plain: Plain) -> Any:
+    """Return the value of a body. Raises `NotPlain`."""
+    if len(body) > BYTES_MAX:
+        raise NotPlain
+    try:
+        decoded = _DECODER.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise NotPlain from None
+    found = plain(decoded)
+    if _quotes(body) != 2 * _strings(decoded):  # a repeated field: the first may be invalid
+        raise NotPlain
+    return found
+
+
+def _quotes(body: bytes) -> int:
+    """Number of quotes that delimit strings."""
+    return (_ESCAPE.sub(b"", body) if b"\\" in body else body).count(b'"')
+
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+
+
+def _strings(decoded: object) -> int:
+    """Number of strings in a decoded value, names included."""
+    count, waiting = 0, [decoded]
+    for value in waiting:
+        if isinstance(value, str):
+            count += 1
+        elif isinstance(value, dict):
+            count += len(value)
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return count
+
+
+def _fraction(_: str) -> NoReturn:
+    raise NotPlain
+
+
+_DECODER: Final = msgspec.json.Decoder[object](float_hook=_fraction)
+
+
+def texts(value: Any) -> dict[str, str | None] | None:
+    """Return a map of texts; numbers and booleans become their spelling."""
+    if value is None:
+        return None
+    return {name: _text(one) for name, one in _named(value)}
+
+
+def _text(value: Any) -> str | None:
+    if value is None or type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is int and value and value in _LONGS:  # zero may have been spelled -0
+        return str(value)
+    raise NotPlain
+
+
+def values(value: Any) -> dict[str, Any] | None:
+    """Return a map of scalars: a partition, an offset."""
+    if value is None:
+        return None
+    return {name: _scalar(one) for name, one in _named(value)}
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, dict | list) or (type(value) is int and value not in _LONGS):
+        raise NotPlain
+    return value
+
+
+def _named(value: Any) -> Any:
+    if type(value) is not dict or any(len(name) > NAME_MAX for name in value):
+        raise NotPlain
+    return value.items()
+
+
+def bean(fields: Mapping[str, Plain]) -> Plain:
+    """Return the reader of an object of known, optional fields."""
+
+    def plain(value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if type(value) is not dict or not value.keys() <= fields.keys():
+            raise NotPlain
+        return {name: fields[name](one) for name, one in value.items()}
+
+    return plain
+
+
+def list_of(plain_item: Plain) -> Plain:
+    """Return the reader of a list of values of a shape, or null."""
+
+    def plain(value: Any) -> list[Any] | None:
+        if value is None:
+            return None
+        if type(value) is not list:
+            raise NotPlain
+        return [plain_item(one) for one in value]
+
+    return plain
+
+
+def text(value: Any) -> str | None:
+    """Return a text; other types are not plain."""
+    if value is None or type(value) is str:
+        return value
+    raise NotPlain
+
+
+offsets: Plain = list_of(bean({"partition": values, "offset": values}))
+"""Reader of a list of offsets in Kafka's form."""

@@ -1,0 +1,1 @@
+"""Connect's REST endpoints: one table of endpoints, with a responder for each."""

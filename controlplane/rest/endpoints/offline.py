@@ -1,0 +1,102 @@
+"""Answers without a service: a GET from a state, and the command of a request."""
+
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from typing import TypedDict, Unpack
+from urllib.parse import quote
+
+from controlplane.core import views
+from controlplane.core.commands import AnyCommand
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.rest.endpoints import command_requests, router
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.errors import OK, Answer, Failed, NoSuchMethod, NoSuchPath, RestError
+from controlplane.rest.http.request_targets import parse_target
+
+
+def answer(reading: Reading, target: str) -> Answer:
+    """Answer `GET target`, a raw path with its query. Never raises."""
+    profile = reading.state.profile
+    try:
+        path, query = parse_target(target, profile)
+        methods, names = _find(path, target, profile)
+        view = methods["GET"].view if "GET" in methods else None
+        if view is None:
+            raise NoSuchPath
+        return Answer(OK, view.view(reading._replace(query=query), *names))
+    except RestError as error:
+        return error.answer()
+    except views.ReadFailed as error:
+        return Failed(str(error)).answer()
+
+
+class Circumstances(TypedDict, total=False):
+    """Facts beside a request that determine its command."""
+
+    signed: bool
+    """True if a worker of the cluster sent it with a verified signature."""
+    known: Container[str]
+    """Names of the connectors that exist."""
+
+
+def command_of(
+    method: str,
+    target: str,
+    body: bytes | None,
+    profile: Profile,
+    **circumstances: Unpack[Circumstances],
+) -> AnyCommand:
+    """Return the command of a request. `target` is the raw path with its query.
+
+    Raises:
+        RestError: a release refuses the request in every state; the message is its own.
+    """
+    path, query = parse_target(target, profile)
+    methods, names = _find(path, target, profile)
+    command = methods[method].command if method in methods else None
+    if command is None:
+        raise NoSuchMethod
+    return command.meant(command_requests.Asking(profile, query, body, **circumstances), *names)
+
+
+def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Methods, router.Path]:
+    """Find the endpoints of a path that need no service.
+
+    Raises:
+        NoSuchPath: the path has none.
+    """
+    found, names = router.find(path, target, profile, compat=True)
+    methods = {
+        method: endpoint
+        for method, endpoint in found.items()
+        if endpoint.view or (endpoint.command and endpoint.command.known(profile))
+    }
+    if not methods:
+        raise NoSuchPath
+    return methods, names
+
+
+def paths(state: ClusterState) -> Iterator[str]:
+    """List the read endpoints of every connector in this release, as the stories do."""
+    for target in every_path(state):
+        path, _ = parse_target(target, state.profile)
+        with suppress(NoSuchPath):
+            if "GET" in _find(path, target, state.profile)[0]:
+                yield target
+
+
+def every_path(state: ClusterState) -> Iterator[str]:
+    """List the read endpoints of every connector; the release may lack some of them."""
+    yield "/connectors"
+    if state.profile.rest_expand:
+        yield "/connectors?expand=status&expand=info"
+    for name in views.connectors(state):
+        base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
+        yield base
+        yield from (f"{base}/{part}" for part in _PARTS)
+        reported = state.status.tasks.get(name, {})
+        yield from (f"{base}/tasks/{task}/status" for task in sorted(reported))
+
+
+_PARTS = ("config", "status", "tasks", "topics", "offsets", "tasks-config")

@@ -1,0 +1,193 @@
+"""Connect's read endpoints: one table of routes, each answered from a state by a pure function.
+
+The endpoints, their shapes and their errors follow `state.profile`, field by field.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from controlplane.core import views
+from controlplane.core.java import java_library
+from controlplane.core.plan import GroupOffsets
+from controlplane.core.plugins import Plugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.views import offset_order
+from controlplane.rest.endpoints import entities
+from controlplane.rest.errors import Failed, Forbidden, NotFound
+
+
+class Reading(NamedTuple):
+    """Input of a read endpoint."""
+
+    state: ClusterState
+    plugins: Plugins = Plugins()
+    cluster_id: str | None = None
+    query: dict[str, list[str]] = {}  # noqa: RUF012 - never written to
+    tracks_topics: bool = True
+    """True if active topics are tracked: `topic.tracking.enable` (KIP-558)."""
+    group: GroupOffsets | None = None
+    """Committed offsets of the requested sink's consumer group; None if they are unknown."""
+
+
+View = Callable[..., Any]
+
+
+class ReadRoute(NamedTuple):
+    """A path template (`{}` takes any one segment), the releases with it, and its view."""
+
+    template: tuple[str, ...]
+    known: Callable[[Profile], bool]
+    view: View
+    of_group: bool = False
+    """True if the answer depends on a sink's consumer group."""
+    of_log: bool = True
+    """True if the answer needs the log; False if it is given even without one."""
+
+
+# --- the views, as Connect spells them ------------------------------------------------------
+
+
+def _root(reading: Reading) -> Any:
+    shown: dict[str, Any] = {"version": reading.state.profile.kafka_release, "commit": "unknown"}
+    if reading.state.profile.rest_cluster_id:
+        shown["kafka_cluster_id"] = reading.cluster_id
+    return shown
+
+
+def _connectors(reading: Reading) -> Any:
+    names = views.connectors(reading.state)
+    if not reading.state.profile.rest_expand or "expand" not in reading.query:
+        return names
+    wanted = reading.query["expand"]
+    expanded = {name: _expanded(reading, name, wanted) for name in names}
+    # A connector without a status is left out completely.
+    return {name: shown for name, shown in expanded.items() if shown is not None}
+
+
+def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] | None:
+    shown = {}
+    for expansion in wanted:
+        if expansion == "status":
+            status = views.status(reading.state, name, reading.plugins)
+            if status is None:
+                return None
+            shown["status"] = entities.status(status, reading.state.profile)
+        if expansion == "info":
+            shown["info"] = _info(reading, name)
+    return shown
+
+
+def _info(reading: Reading, name: str) -> Any:
+    found = views.connector(reading.state, name, reading.plugins)
+    if found is None:
+        raise NotFound(f"Connector {name} not found")
+    return entities.connector(found, reading.state.profile)
+
+
+def _config(reading: Reading, name: str) -> Any:
+    return reading.state.config.connectors[_known(reading, name)]
+
+
+def _known(reading: Reading, name: str) -> str:
+    if name not in reading.state.config.connectors:
+        raise NotFound(f"Connector {name} not found")
+    return name
+
+
+def _tasks(reading: Reading, name: str) -> Any:
+    configs = views.task_configs(reading.state, _known(reading, name))
+    return [
+        {"id": {"connector": name, "task": task}, "config": config}
+        for task, config in configs.items()
+    ]
+
+
+def _tasks_config(reading: Reading, name: str) -> Any:
+    ids = views.task_ids(reading.state, _known(reading, name))
+    configs = views.task_configs(reading.state, name)
+    return {f"{name}-{task}": configs.get(task) for task in ids}
+
+
+def _status(reading: Reading, name: str) -> Any:
+    found = views.status(reading.state, name, reading.plugins)
+    if found is None:
+        raise NotFound(f"No status found for connector {name}")
+    return entities.status(found, reading.state.profile)
+
+
+def _task_status(reading: Reading, name: str, task: str) -> Any:
+    number = java_library.parse_int(task)
+    if number is None:
+        # The route has matched, so this one does carry a content type.
+        raise NotFound("HTTP 404 Not Found")
+    found = views.task_status(reading.state, name, number)
+    if found is None:
+        raise NotFound(f"No status found for task {name}-{number}")
+    return {"id": number, **entities.report(found, reading.state.profile)}
+
+
+def _topics(reading: Reading, name: str) -> Any:
+    if not reading.tracks_topics:
+        raise Forbidden("Topic tracking is disabled.")
+    return {name: {"topics": views.active_topics(reading.state, name)}}
+
+
+def _offsets(reading: Reading, name: str) -> Any:
+    sink = is_sink(reading, _known(reading, name))
+    shown = _group_offsets(reading, name) if sink else _source_offsets(reading, name)
+    if not reading.state.profile.rest_kip_offsets:
+        return {"offsets": shown}
+    kind = "sink" if sink else "source"
+    return {"offsets": {kind: [one for one in shown if one["offset"] is not None]}}
+
+
+def is_sink(reading: Reading, name: str) -> bool:
+    """Return True if a connector's offsets are in a consumer group."""
+    return views.connector_type(reading.state, name, reading.plugins) == "sink"
+
+
+def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+    found = offset_order.in_order(views.all_source_offsets(reading.state, name))
+    return [{"partition": view.partition, "offset": view.offset} for view in found]
+
+
+def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+    if reading.group is None:
+        raise Failed(
+            f"Failed to retrieve consumer group offsets for sink connector {name}: "
+            "they lie in its consumer group, not in the log that is read here"
+        )
+    return [
+        {
+            "partition": {"kafka_partition": partition, "kafka_topic": topic},
+            "offset": {"kafka_offset": offset},
+        }
+        for topic, partition, offset in reading.group
+    ]
+
+
+def _always(_: Profile) -> bool:
+    return True
+
+
+_CONNECTOR = ("connectors", "{}")
+
+ROUTES: tuple[ReadRoute, ...] = (
+    ReadRoute((), _always, _root, of_log=False),  # many clients use it as a liveness check
+    ReadRoute(("connectors",), _always, _connectors),
+    ReadRoute(_CONNECTOR, _always, _info),
+    ReadRoute((*_CONNECTOR, "config"), _always, _config),
+    ReadRoute((*_CONNECTOR, "tasks"), _always, _tasks),
+    ReadRoute(
+        (*_CONNECTOR, "tasks-config"), lambda profile: profile.rest_tasks_config, _tasks_config
+    ),
+    ReadRoute((*_CONNECTOR, "status"), lambda profile: profile.statuses, _status),
+    ReadRoute(
+        (*_CONNECTOR, "tasks", "{}", "status"), lambda profile: profile.statuses, _task_status
+    ),
+    ReadRoute((*_CONNECTOR, "topics"), lambda profile: profile.rest_topics, _topics),
+    ReadRoute(
+        (*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets, of_group=True
+    ),
+)

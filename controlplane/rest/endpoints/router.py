@@ -1,0 +1,215 @@
+"""Router: finds the endpoint of a request, for the server, for tests and for offline tools.
+
+A tree over the templates of `ENDPOINTS` finds a template in as many steps as a path has segments. A
+second table, made once per release, lists the methods that a release has there.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from controlplane.core.java.java_library import hash_map_order
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.rest.endpoints import query_parameters
+from controlplane.rest.endpoints.query_parameters import DRY_RUN
+from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet
+from controlplane.rest.errors import NoSuchMethod, NoSuchPath, OnlyRead
+from controlplane.rest.http.request_targets import RequestTarget, matrix_names
+from controlplane.rest.requests import (
+    ExpectedMedia,
+    Request,
+    check_media,
+    check_origin,
+    check_readable,
+    is_spelled_out,
+)
+
+Path = tuple[str, ...]
+"""Decoded segments of a path, or of a template."""
+
+Methods = Mapping[str, Endpoint]
+"""The endpoints of one path, by method."""
+
+
+class Match(NamedTuple):
+    """A template, and the segments of a path that its `{}` stand for."""
+
+    template: Path
+    names: Path
+
+
+class _Node:
+    """A place in the tree of templates: either fixed segments follow, or one open segment."""
+
+    def __init__(self) -> None:
+        self.template: Path | None = None
+        self.fixed: dict[str, _Node] = {}
+        self.open: _Node | None = None
+
+    def add(self, template: Path, depth: int = 0) -> None:
+        """Add the rest of a template."""
+        if depth == len(template):
+            self.template = template
+            return
+        if template[depth] == "{}":
+            self.open = child = self.open or _Node()
+        else:
+            child = self.fixed.setdefault(template[depth], _Node())
+        assert not (self.fixed and self.open), f"two ways to match {template}"
+        child.add(template, depth + 1)
+
+
+def _tree() -> _Node:
+    root = _Node()
+    for endpoint in ENDPOINTS:
+        root.add(endpoint.template)
+    return root
+
+
+_TREE = _tree()
+
+
+def match(path: Path) -> Match | None:
+    """Find the template of a path in any release; None if there is none."""
+    node, names = _TREE, []
+    for segment in path:
+        child = node.fixed.get(segment)
+        if child is None:
+            if node.open is None:
+                return None
+            child = node.open
+            names.append(segment)
+        node = child
+    return None if node.template is None else Match(node.template, tuple(names))
+
+
+def find(
+    path: Path,
+    target: str,
+    profile: Profile,
+    *,
+    compat: bool = False,
+    part: EndpointSet = EndpointSet.ALL,
+) -> tuple[Methods, Path]:
+    """Find a release's endpoints at a path, and the path's names.
+
+    `compat`: without this project's own endpoints.
+
+    Raises:
+        NoSuchPath: the release has nothing there, or `target` escapes a fixed segment.
+    """
+    found = match(path)
+    methods = found and _offered(profile, part, compat=compat).get(found.template)
+    if found is None or not methods or not is_spelled_out(target, found.template):
+        raise NoSuchPath
+    return methods, found.names
+
+
+@lru_cache(maxsize=256)  # an unknown release is a profile of its own
+def _offered(profile: Profile, part: EndpointSet, *, compat: bool) -> Mapping[Path, Methods]:
+    """List the endpoints of a release, by template."""
+    offered: dict[Path, dict[str, Endpoint]] = {}
+    for endpoint in ENDPOINTS:
+        if endpoint.known(profile) and not (compat and endpoint.ours) and part.has(endpoint):
+            offered.setdefault(endpoint.template, {})[endpoint.method] = endpoint
+    return offered
+
+
+def methods_of(found: Methods) -> Sequence[str]:
+    """List the methods of a path in the order in which Connect lists them."""
+    heads = ["HEAD"] if "GET" in found else []
+    return list(hash_map_order([*heads, *found, "OPTIONS"]))
+
+
+class Offering(NamedTuple):
+    """The endpoints that one listener of a service offers."""
+
+    part: EndpointSet = EndpointSet.ALL
+    read_only: bool = False
+    """True if no commands are run here."""
+    plans: bool = False
+    """True if dry runs are answered although the service is read-only."""
+
+
+EVERYTHING = Offering()
+
+
+class Routed(NamedTuple):
+    """The destination of a request."""
+
+    methods: Methods
+    endpoint: Endpoint | None
+    """None for `OPTIONS`, which asks for the methods."""
+    names: Path
+    notice: str | None = None
+    """Notice about an ignored query parameter."""
+
+
+def route(
+    request: Request, target: RequestTarget, profile: Profile, offering: Offering = EVERYTHING
+) -> Routed:
+    """Check path, method, `Content-Type`, `Accept` and query, in a worker's order.
+
+    Raises:
+        RestError: a worker of the release refuses the request.
+    """
+    check_origin(request, profile)
+    check_readable(request, profile)
+    part, read_only, plans = offering
+    compat = request.compat
+    methods, names = find(target.segments, request.target, profile, compat=compat, part=part)
+    if read_only:
+        methods = _unchanging(methods, request, target.query, plans=plans)
+    if request.method == "OPTIONS":
+        return Routed(methods, None, ())
+    endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
+    if endpoint is None:
+        raise NoSuchMethod
+    check_media(request, endpoint.takes, wanted=_wanted(endpoint, profile))
+    return Routed(methods, endpoint, names, _check_query(request, endpoint, target.query, profile))
+
+
+def _unchanging(
+    methods: Methods, request: Request, query: Mapping[str, object], *, plans: bool
+) -> Methods:
+    """Remove endpoints that change something, except for a dry run that can be planned.
+
+    Raises:
+        OnlyRead: the request would change something. Kafka's releases have no words for that.
+        NoSuchMethod: no endpoint is left.
+    """
+    if request.method in methods and methods[request.method].changes:
+        if plans and DRY_RUN in query:
+            return methods
+        if not request.compat:
+            raise OnlyRead(plans=plans)
+    left = {method: one for method, one in methods.items() if not one.changes}
+    if not left:
+        raise NoSuchMethod
+    return left
+
+
+def _check_query(
+    request: Request, endpoint: Endpoint, query: Mapping[str, list[str]], profile: Profile
+) -> str | None:
+    """Check the parameters; return a notice about an ignored one."""
+    matrix = matrix_names(request.target)
+    if endpoint.ours or not _expects_kafka(request, profile):
+        return query_parameters.check(endpoint.place, query, matrix, ours=endpoint.ours)
+    query_parameters.check_as_kafka(endpoint.place, query, matrix)
+    return None
+
+
+def _expects_kafka(request: Request, profile: Profile) -> bool:
+    """Return True if the client may be a tool that expects Kafka.
+
+    It asks beneath `/compat`, or the root of a service that was started with a release.
+    """
+    return request.compat or (request.profile is None and profile.release != KIP)
+
+
+def _wanted(endpoint: Endpoint, profile: Profile) -> ExpectedMedia:
+    """Return the `Content-Type` that an endpoint requires."""
+    if not endpoint.consumes_json(profile):
+        return ExpectedMedia.ANYTHING
+    return ExpectedMedia.JSON if endpoint.needs_type(profile) else ExpectedMedia.JSON_IF_TOLD

@@ -1,0 +1,146 @@
+"""Table of all endpoints: method, path template, releases that have it, and how it is answered.
+
+The table is data. `router` finds the row of a request, `responders` answer it in a service,
+`offline` answers it without one, and `extensions.openapi` describes it.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from operator import attrgetter
+from typing import NamedTuple
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.endpoints import connector_plugins, reads, writes
+
+
+def _always(_: Profile) -> bool:
+    return True
+
+
+def _never(_: Profile) -> bool:
+    return False
+
+
+class Endpoint(NamedTuple):
+    """One row: a method and a path template, in which `{}` takes any one segment."""
+
+    method: str
+    template: tuple[str, ...]
+    known: Callable[[Profile], bool]
+    """True for the releases that have the endpoint."""
+    view: reads.ReadRoute | None = None
+    """The pure function that answers it from the state, if any."""
+    command: writes.WriteRoute | None = None
+    """The command that it stands for, if any."""
+    reads_body: bool = False
+    consumes_json: Callable[[Profile], bool] = _always
+    """True for the releases that refuse a `Content-Type` other than JSON."""
+    takes_untold: Callable[[Profile], bool] = _never
+    """True for the releases that take a body without a `Content-Type`."""
+    changes: bool = False
+    """True if it exists only where commands are run, or as a dry run."""
+    takes: str = "application/json"
+    """Media type of the answer, which `Accept` must admit."""
+    ours: bool = False
+    """True if Connect has no such endpoint."""
+    reads_log: bool = False
+    """True if the answer needs the log and may take long: it is cancelled when the client
+    leaves."""
+
+    @property
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        """Method and template, which identify the row."""
+        return self.method, self.template
+
+    def needs_type(self, profile: Profile) -> bool:
+        """Return True if a body without a `Content-Type` is refused."""
+        return self.consumes_json(profile) and not self.takes_untold(profile)
+
+
+class EndpointSet(Enum):
+    """The endpoints of a listener: those for administrators may have their own (KIP-495)."""
+
+    ALL = "all"
+    PUBLIC = "without administration"
+    ADMIN = "administration"
+
+    def has(self, endpoint: Endpoint) -> bool:
+        """Return True if the listener has an endpoint."""
+        administers = endpoint.template[:1] == LOGGER[:1]
+        return self is EndpointSet.ALL or (self is EndpointSet.ADMIN) == administers
+
+
+LOGGER = ("admin", "loggers", "{}")
+"""Template of one logger."""
+
+PLUGINS = (
+    reads.ReadRoute(("connector-plugins",), _always, connector_plugins.listed),
+    reads.ReadRoute(
+        ("connector-plugins", "{}", "config"),
+        attrgetter("rest_all_plugins"),
+        connector_plugins.definitions,
+    ),
+)
+"""Views of the connector classes. No log holds them, so they have no past."""
+
+
+def _connects() -> Iterator[Endpoint]:
+    """Connect's endpoints about connectors."""
+    for view in reads.ROUTES:
+        consumes = _always if view.template else _never
+        yield Endpoint("GET", view.template, view.known, view, consumes_json=consumes)
+    for command in writes.ROUTES:
+        if command.template != LOGGER:
+            yield _changing(command)
+
+
+def _changing(command: writes.WriteRoute) -> Endpoint:
+    takes_bytes = command.body == "bytes"
+    return Endpoint(
+        command.method,
+        command.template,
+        command.known,
+        command=command,
+        reads_body=command.body is not None,
+        consumes_json=_refuses_bytes if takes_bytes else _always,
+        takes_untold=attrgetter("session_keys") if takes_bytes else _never,
+        changes=True,
+    )
+
+
+def _refuses_bytes(profile: Profile) -> bool:
+    return not profile.rest_internal_any_type
+
+
+def _of_the_worker() -> Iterator[Endpoint]:
+    """Connect's endpoints about the worker itself."""
+    for view in PLUGINS:
+        yield Endpoint("GET", view.template, view.known, view)
+    validated = ("connector-plugins", "{}", "config", "validate")
+    yield Endpoint("PUT", validated, _always, reads_body=True)
+    has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")
+    yield Endpoint("GET", ("health",), has_health, consumes_json=_never)
+    yield Endpoint("GET", LOGGER[:2], has_loggers)
+    yield Endpoint("GET", LOGGER, has_loggers)
+    # A level for this worker alone is no command: it is set although the log can only be read.
+    level = next(command for command in writes.ROUTES if command.template == LOGGER)
+    yield Endpoint("PUT", LOGGER, has_loggers, command=level, reads_body=True)
+
+
+def _ours() -> Iterator[Endpoint]:
+    """This project's own endpoints, which Connect lacks."""
+    connector = ("connectors", "{}")
+    yield Endpoint("GET", (*connector, "history"), _always, reads_log=True)
+    yield Endpoint("POST", (*connector, "undo"), _always, changes=True)
+    yield Endpoint("GET", ("diff",), _always, reads_log=True)
+    yield Endpoint("GET", ("targets",), _always)
+    yield Endpoint("GET", ("commands",), _always, reads_log=True)
+    yield Endpoint("GET", ("watch",), _always, takes="text/event-stream")
+    yield Endpoint("GET", ("openapi.json",), _always)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *_connects(),
+    *_of_the_worker(),
+    *(endpoint._replace(ours=True) for endpoint in _ours()),
+)

@@ -1,0 +1,79 @@
+"""`GET /diff`: differences between two moments."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from controlplane.core.state import ClusterState
+from controlplane.core.text import value_text
+from controlplane.core.views.diff import Change, diff, differences, is_known
+from controlplane.event_loop import in_thread
+from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
+from controlplane.rest.extensions.pagination import Page
+from controlplane.rest.service import Call
+
+
+async def show_differences(call: Call) -> Answer:
+    """List every fact that differs between `from=` and `as_of=` (default: now), secrets hidden.
+
+    `connector=` selects one connector; `limit=` and `after=` page.
+
+    Raises:
+        BadQuestion: `from=` is missing.
+        NotFound: neither state has the connector.
+        UnknownMoment: the log has nothing at one of the moments.
+    """
+    begin = call.asked("from")
+    if not begin:
+        raise BadQuestion("from= is missing: give the moment to compare with, e.g. from=config@57")
+    page: Page[Change] = Page(call, _place)
+    before = await call.service.follower.state_at(begin, call.profile)
+    after = await call.then()
+    await in_thread(partial(_fill, page, before.state, after.state, call.asked("connector")))
+    page.check_begun()
+    told = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
+    return Answer(OK, told).noticed((*before.notices, *after.notices))
+
+
+def _fill(
+    page: Page[Change],
+    before: ClusterState,
+    after: ClusterState,
+    connector: str | None,
+    left: Callable[[], bool],
+) -> None:
+    """Fill a page with the differences until it is full or the client has left."""
+    for change in _changes(before, after, connector):
+        if page.is_in(change):
+            row = _document(change)
+            page.put(row, len(value_text.json_line(row)))
+        elif page.next is not None:
+            return
+        if left():
+            return
+
+
+def _changes(before: ClusterState, after: ClusterState, name: str | None) -> Any:
+    """Return the changes of all connectors one by one, or of one connector."""
+    if name is None:
+        return differences(before, after)
+    if not (is_known(before, name) or is_known(after, name)):
+        raise NotFound(f"There is no connector {name}, neither then nor at the end")
+    return diff(before, after, name)
+
+
+def _place(change: Change) -> str:
+    return f"{change.connector}/{change.aspect.value}/{change.item}"
+
+
+def _document(change: Change) -> dict[str, Any]:
+    aspect, item = change.aspect, change.item
+    return {
+        "connector": change.connector,
+        "aspect": aspect.value,
+        "item": value_text.item(aspect, item),
+        "before": value_text.shown(aspect, item, change.before),
+        "after": value_text.shown(aspect, item, change.after),
+        "words": value_text.change(aspect, item, change.before, change.after),
+        "record": None if change.cause is None else change.cause._asdict(),
+    }

@@ -1,0 +1,166 @@
+"""`GET /connectors/{c}/history` and `POST /connectors/{c}/undo`: past changes and their undo."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from controlplane.core.commands import RestoreConnector
+from controlplane.core.decide.undo import restoration
+from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import UnknownMoment, position_text, read_position
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.record_text import document, of_event
+from controlplane.core.text.value_text import json_line
+from controlplane.core.views.history import HistoryEvent, HistoryFold
+from controlplane.event_loop import in_thread
+from controlplane.logs.log import ReadableLog
+from controlplane.projection.as_of import cut_at, read_records
+from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
+from controlplane.rest.extensions.pagination import Page
+from controlplane.rest.service import Call
+
+
+async def show_history(call: Call) -> Answer:
+    """List every change of a connector with the position of its record, the oldest first.
+
+    Secrets are hidden. `limit=` and `after=` (the previous page's `next`, or any record) page;
+    `records=true` adds the records of these changes, each once.
+
+    Raises:
+        NotFound: no record concerns the connector.
+        UnknownMoment: the log does not have the record `after=`.
+    """
+    (name,) = call.names
+    log = call.service.log
+    assert log is not None  # the endpoint exists only with a log
+    with_records = call.flag("records")
+    state, notices = await call.then()
+    records = await read_records(log, state, name)
+    if not records:
+        raise NotFound(f"No record of this log concerns a connector {name}")
+    page: Page[HistoryEvent] = Page(
+        call,
+        lambda event: position_text(event.entry.position, state.topics),
+        lambda after: _spelled(after, state.topics),
+        await _known_changes(call, log, state, records),
+    )
+    reading = HistoryFold(name, state.profile, state.topics)
+    changed = await in_thread(partial(_fill, page, records, reading, whole=with_records))
+    page.check_begun()
+    shown: dict[str, Any] = {
+        "connector": name,
+        "profile": state.profile.release,
+        "events": page.rows,
+        "next": page.next,
+    }
+    if with_records:
+        shown["records"] = await in_thread(partial(_documents, changed))
+    return Answer(OK, shown).noticed(notices)
+
+
+async def _known_changes(
+    call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
+) -> Callable[[HistoryEvent], bool] | None:
+    """Return a test for changes before `after=`, a record of another connector; else None."""
+    after = call.asked("after")
+    position = None if after is None else _position(after, state.topics)
+    if after is None or position is None or any(one.position == position for one in records):
+        return None
+    ends = (await cut_at(log, after, state.topics, state.ends_by_topic)).ends
+
+    def is_known(change: HistoryEvent) -> bool:
+        topic, partition, offset = change.entry.position
+        seen = ends.get(topic, ())
+        return partition < len(seen) and offset < seen[partition]
+
+    return is_known
+
+
+def _fill(
+    page: Page[HistoryEvent],
+    records: list[Entry],
+    reading: HistoryFold,
+    left: Callable[[], bool],
+    *,
+    whole: bool,
+) -> list[Entry]:
+    """Fill a page with changes until the client leaves; return the records of the page."""
+    changed: dict[Position, Entry] = {}
+    for entry, event in _changes(records, reading):
+        if event is None:
+            page.pass_by(position_text(entry.position, reading.topics))
+        elif page.is_in(event):
+            shown = of_event(event, reading.topics)
+            of_record = len(entry.value or b"") if whole and entry.position not in changed else 0
+            page.put(shown, len(json_line(shown)) + of_record)
+            changed[entry.position] = entry
+        elif page.next is not None:
+            break
+        if left():
+            break
+    return list(changed.values())
+
+
+def _changes(
+    records: Iterable[Entry], reading: HistoryFold
+) -> Iterator[tuple[Entry, HistoryEvent | None]]:
+    """Yield each record's changes, then None for the end of that record."""
+    for entry in records:
+        for event in reading.apply(entry):
+            yield entry, event
+        yield entry, None
+
+
+def _documents(records: Iterable[Entry], left: Callable[[], bool]) -> list[Any]:
+    """Return the records as JSON until the client leaves: a large one takes long."""
+    return [document(entry) for entry in records if not left()]
+
+
+def _spelled(after: str, topics: Topics) -> str:
+    """Return a position in the spelling of answers; a text that is no position stays as it is."""
+    position = _position(after, topics)
+    return after if position is None else position_text(position, topics)
+
+
+def _position(after: str, topics: Topics) -> Position | None:
+    try:
+        return read_position(after, topics)
+    except UnknownMoment:
+        return None
+
+
+async def meant_by_undo(call: Call) -> RestoreConnector:
+    """Return the command that restores a connector as of `to=`, with its offsets on request.
+
+    Raises:
+        BadQuestion: `to=` is missing.
+        UnknownMoment: the log has nothing there.
+    """
+    (name,) = call.names
+    moment = call.asked("to")
+    if not moment:
+        raise BadQuestion("to= is missing: give a moment to go back to, e.g. to=config@57")
+    offsets = call.flag("offsets")
+    if (known := _repeated(call, name, moment, offsets=offsets)) is not None:
+        return known
+    follower = call.service.follower
+    then = (await follower.state_at(moment, call.profile)).state
+    now = await follower.state(call.profile)
+    if name not in then.config.connectors and name not in now.config.connectors:
+        raise NotFound(f"There is no connector {name}, neither then nor now")
+    return restoration(then, name, offsets=offsets, moment=moment)
+
+
+def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreConnector | None:
+    """Return the undo of the request's idempotency key, if it is the same request.
+
+    The log may have lost that moment since, and the connector may be gone.
+    """
+    commands = call.service.commands
+    if commands is None or call.key is None:
+        return None
+    known = commands.command_of(call.key)
+    if not isinstance(known, RestoreConnector):
+        return None
+    asked = name, moment, offsets
+    return known if (known.connector, known.moment, known.offsets is not None) == asked else None

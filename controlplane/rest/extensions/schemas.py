@@ -1,0 +1,249 @@
+"""JSON schemas of requests and answers, for `GET /openapi.json`.
+
+They hold for every release: fields of some releases are optional.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+NUMBER: Schema = {"type": "integer"}
+FLAG: Schema = {"type": "boolean"}
+ANY: Schema = {}
+MAP: Schema = {"type": "object"}
+
+
+def ref(name: str) -> Schema:
+    """Return a reference to one of `SCHEMAS`."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def listed(items: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def mapped(values: Schema) -> Schema:
+    """Return the schema of an object with arbitrary names."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def _struct(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    """Return the schema of an object with these members, and no others."""
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **optional},
+        "additionalProperties": False,
+    }
+
+
+_NEXT: Schema = {
+    "type": ["string", "null"],
+    "description": "Give it as after= for the next page; null: this is the last page.",
+}
+_PLACE: Mapping[str, Schema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
+_STATE: Mapping[str, Schema] = {"state": TEXT, "worker_id": TEXT_OR_NULL}
+_STATE_MORE: Mapping[str, Schema] = {"version": TEXT_OR_NULL, "trace": TEXT}
+_CONNECTOR: Mapping[str, Schema] = {
+    "name": TEXT,
+    "config": ref("Config"),
+    "tasks": listed(ref("TaskId")),
+}
+_TYPE: Schema = {"type": "string", "enum": ["source", "sink", "unknown"]}
+_BYTES: Schema = {
+    "anyOf": [TEXT_OR_NULL, _struct({"base64": TEXT})],
+    "description": "Text, bytes in Base64, or null for none.",
+}
+_KEY: Mapping[str, Schema] = {
+    "name": TEXT,
+    "type": TEXT,
+    "required": FLAG,
+    "default_value": TEXT_OR_NULL,
+    "importance": TEXT,
+    "documentation": TEXT,
+    "group": TEXT_OR_NULL,
+    "width": TEXT,
+    "display_name": TEXT,
+    "dependents": listed(TEXT),
+}
+
+SCHEMAS: Mapping[str, Schema] = {
+    "Error": _struct({"error_code": NUMBER, "message": TEXT_OR_NULL}),
+    "Server": _struct({"version": TEXT, "commit": TEXT}, kafka_cluster_id=TEXT_OR_NULL),
+    "Health": _struct(
+        {
+            "status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]},
+            "message": TEXT,
+        }
+    ),
+    "Config": mapped(ANY),
+    "TaskId": _struct({"connector": TEXT, "task": NUMBER}),
+    "Connector": _struct(_CONNECTOR, type=_TYPE, initial_offsets_response=TEXT),
+    "Connectors": {
+        "anyOf": [
+            listed(TEXT),
+            mapped(_struct({}, status=ref("Status"), info=ref("Connector"))),
+        ],
+        "description": "Names; with expand= an object with more about each connector.",
+    },
+    "Creation": _struct(
+        {"name": TEXT, "config": ref("Config")},
+        initial_state={"type": ["string", "null"]},
+        initial_offsets={"anyOf": [listed(ref("Offset")), {"type": "null"}]},
+    ),
+    "Task": _struct({"id": ref("TaskId"), "config": ref("Config")}),
+    "TaskConfigs": mapped(ref("Config")),
+    "TaskStatus": _struct({"id": NUMBER, **_STATE}, **_STATE_MORE),
+    "Status": _struct(
+        {
+            "name": TEXT,
+            "connector": _struct(_STATE, **_STATE_MORE),
+            "tasks": listed(ref("TaskStatus")),
+        },
+        type=_TYPE,
+    ),
+    "Topics": mapped(_struct({"topics": listed(TEXT)})),
+    "Offset": _struct({"partition": ANY, "offset": ANY}),
+    "Offsets": _struct(
+        {
+            "offsets": {
+                "anyOf": [
+                    listed(ref("Offset")),
+                    _struct({}, source=listed(ref("Offset")), sink=listed(ref("Offset"))),
+                ]
+            }
+        }
+    ),
+    "Message": _struct({"message": TEXT_OR_NULL}),
+    "Plugin": _struct({"class": TEXT, "type": TEXT}, version=TEXT),
+    "Key": _struct(_KEY, order=NUMBER, order_in_group=NUMBER),
+    "Validation": _struct(
+        {
+            "name": TEXT,
+            "error_count": NUMBER,
+            "groups": listed(TEXT),
+            "configs": listed(
+                _struct(
+                    {
+                        "definition": {"anyOf": [ref("Key"), {"type": "null"}]},
+                        "value": _struct(
+                            {
+                                "name": TEXT,
+                                "value": TEXT_OR_NULL,
+                                "recommended_values": listed(TEXT),
+                                "errors": listed(TEXT),
+                                "visible": FLAG,
+                            }
+                        ),
+                    }
+                )
+            ),
+        }
+    ),
+    "Logger": _struct({"level": TEXT}, last_modified={"type": ["integer", "null"]}),
+    "Level": {"type": "object", "required": ["level"], "properties": {"level": TEXT}},
+    "Position": _struct(_PLACE),
+    "Plan": _struct(
+        {
+            "profile": TEXT,
+            "steps": listed(ref("Step")),
+            "commit_point": TEXT_OR_NULL,
+            "assumed": listed(TEXT),
+            "outcome": MAP,
+        }
+    ),
+    "Step": _struct(
+        {
+            "name": TEXT,
+            "records": listed(
+                _struct(
+                    {
+                        "topic": TEXT,
+                        "partition": {"type": ["integer", "null"]},
+                        "key": _BYTES,
+                        "value": _BYTES,
+                    }
+                )
+            ),
+            "read_back": listed(TEXT),
+            "best_effort": FLAG,
+        },
+        action=ANY,
+        undo=ref("Step"),
+    ),
+    "History": _struct(
+        {
+            "connector": TEXT,
+            "profile": TEXT,
+            "events": listed(
+                _struct(
+                    {
+                        "at": TEXT,
+                        "record": _struct(
+                            {**_PLACE, "timestamp": NUMBER, "key": TEXT_OR_NULL},
+                        ),
+                        "what": TEXT,
+                        "words": TEXT,
+                        "before": ANY,
+                        "after": ANY,
+                    }
+                )
+            ),
+            "next": _NEXT,
+        },
+        records=listed(
+            _struct({**_PLACE, "timestamp": NUMBER, "key": TEXT_OR_NULL, "value": TEXT_OR_NULL})
+        ),
+    ),
+    "Differences": _struct(
+        {
+            "profile": TEXT,
+            "changes": listed(
+                _struct(
+                    {
+                        "connector": TEXT,
+                        "aspect": TEXT,
+                        "item": TEXT,
+                        "before": ANY,
+                        "after": ANY,
+                        "words": TEXT,
+                        "record": {"anyOf": [ref("Position"), {"type": "null"}]},
+                    }
+                )
+            ),
+            "next": _NEXT,
+        }
+    ),
+    "Targets": _struct(
+        {
+            "targets": mapped({"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]}),
+            "next": _NEXT,
+        }
+    ),
+    "Commands": _struct(
+        {
+            "commands": listed(
+                _struct(
+                    {
+                        "id": TEXT,
+                        "at_ms": NUMBER,
+                        "principal": TEXT_OR_NULL,
+                        "command": TEXT_OR_NULL,
+                        "connector": TEXT_OR_NULL,
+                        "outcome": TEXT,
+                        "asked": MAP,
+                        "record": ref("Position"),
+                    },
+                    finished_at_ms=NUMBER,
+                    reason=TEXT,
+                )
+            ),
+            "next": _NEXT,
+        }
+    ),
+}
+"""Schemas by name, for the document's `components`."""

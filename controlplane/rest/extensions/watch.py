@@ -1,0 +1,139 @@
+"""`GET /watch`: live changes as server-sent events.
+
+Each event is one change: `data:` JSON of the connector, the aspect, before and after (secrets
+hidden), and the position of its record. The last change of a record has an `id:`, the end offsets
+read so far. With `records=true` it also has the record's value. A reconnecting browser sends the id
+as `Last-Event-ID`, and gets all changes that it missed.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from controlplane.core.moments import UnknownMoment, is_vector, read_vector
+from controlplane.core.order import Ends
+from controlplane.core.text.record_text import document, reference
+from controlplane.core.text.value_text import plain, shown
+from controlplane.logs.log import LogError
+from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, TooSlow
+from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
+from controlplane.rest.service import Call
+
+WATCHERS_MOST = 10_000
+"""Maximum concurrent watchers; others must retry. Each watcher has a queue of pending changes: one
+reference per change, because the changes are shared."""
+
+SILENCE_S = 15
+"""Seconds without a change after which a comment is sent. It detects clients that have left, and
+keeps proxies from closing the connection."""
+
+
+async def watch(call: Call) -> Answer:
+    """Start a stream of changes. `connector=` selects those of one connector.
+
+    `since=` is an event id, or a moment as in `as_of=`, which does the same.
+    """
+    since = _last_seen(call)
+    if since is None:  # `{}` is the beginning of the log
+        since = await _since_moment(call)
+    watching = call.service.watching
+    assert watching is not None  # the endpoint exists only with a log
+    if watching.watchers >= WATCHERS_MOST:
+        raise NotReady(f"{WATCHERS_MOST} are watching already: try again later")
+    if not watching.may_watch(call.profile):
+        raise NotReady(f"{RELEASES_WATCHED} other releases are watched already: try again later")
+    await call.service.follower.state(call.profile)  # preloads it: joining is quick
+    records = call.flag("records")
+    changes = watching.changes(since, call.profile)
+    told = _events(changes, call, records=records)
+    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, told)
+
+
+def _last_seen(call: Call) -> Ends | None:
+    """Return the end offsets of the last event that the client has seen, if it sends an `id`.
+
+    Raises:
+        BadQuestion: no such `id` was ever sent.
+    """
+    for name, given in (
+        ("Last-Event-ID", call.request.headers.get("last-event-id")),
+        ("since=", call.asked("since")),
+    ):
+        if given and (name != "since=" or is_vector(given)):
+            try:
+                return read_vector(given)
+            except UnknownMoment as error:
+                text = f"{name} is none of the ids that were sent: {error}"
+                raise BadQuestion(text) from None
+    return None
+
+
+async def _since_moment(call: Call) -> Ends | None:
+    since = call.asked("since")
+    if since:
+        then = await call.service.follower.state_at(since, call.profile)
+        return then.state.ends_by_topic
+    return None if call.request.as_of is None else (await call.then()).state.ends_by_topic
+
+
+async def _events(
+    changes: AsyncGenerator[ChangeEvent, None], call: Call, *, records: bool
+) -> AsyncIterator[bytes]:
+    wanted = call.asked("connector")
+    async with aclosing(changes):
+        waiting: asyncio.Task[ChangeEvent] | None = asyncio.ensure_future(anext(changes))
+        try:
+            await asyncio.sleep(0)  # the watcher has joined by now: it gets every later change
+            yield b": watching\n\n"
+            while True:
+                waiting = waiting or asyncio.ensure_future(anext(changes))
+                done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)
+                if not done:
+                    yield b": nothing new\n\n"
+                    continue
+                one, waiting = waiting.result(), None
+                told = wanted in (None, one.change.connector)
+                yield _event(one, _document(one, record=records) if told else None)
+        except (TooSlow, LogError) as error:
+            yield _told("error", {"message": str(error)})
+        except StopAsyncIteration:
+            yield _told("end", {"message": "nothing will change any more"})
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _event(one: ChangeEvent, document: dict[str, Any] | None) -> bytes:
+    """Return a change as an event; only its `id` if the connector is not selected."""
+    place = b""
+    if one.ends is not None:
+        place = b"id: " + msgspec.json.encode({k: list(v) for k, v in one.ends.items()}) + b"\n"
+    if document is None:
+        return place and place + b"\n"
+    return place + _told("change", document)
+
+
+def _told(kind: str, told: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=True)}\n\n".encode("ascii")
+
+
+def _document(one: ChangeEvent, *, record: bool) -> dict[str, Any]:
+    """Return a change as JSON. The record comes once, with its last change, and on request."""
+    change = one.change
+    before, after = (
+        plain(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
+    )
+    whole = record and one.ends is not None
+    return {
+        "connector": change.connector,
+        "aspect": change.aspect.value,
+        "item": change.item,
+        "before": before,
+        "after": after,
+        "record": document(one.entry) if whole else reference(one.entry),
+    }

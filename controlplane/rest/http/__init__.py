@@ -1,0 +1,1 @@
+"""The HTTP server: connections, responses, request targets, error pages."""

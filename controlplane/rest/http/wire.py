@@ -1,0 +1,55 @@
+"""HTTP responses of `Answer` values."""
+
+from collections.abc import Mapping
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from controlplane.core.java import json_converter
+from controlplane.rest.errors import UNAVAILABLE, Answer
+
+RETRY_AFTER_S = 1
+"""Seconds for `Retry-After` while the log cannot be read; `Follower` retries as often."""
+
+PIECE_BYTES = 1 << 18
+"""Maximum bytes of a body that are sent at once."""
+
+
+def response(given: Answer, method: str) -> Response:
+    """Return the response for an answer; a `HEAD` request gets no body."""
+    if given.stream is not None and method != "HEAD":
+        return StreamingResponse(given.stream, given.status, _headers(given))
+    made = _InPieces(_body(given), given.status, _headers(given), media_type=None)
+    if method == "HEAD":
+        made.body = b""  # the length header is set by now
+    return made
+
+
+class _InPieces(Response):
+    """Sends a long body in pieces, as fast as the client reads it.
+
+    The event loop would copy all bytes that the client has not read yet.
+    """
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        """Send the response (ASGI)."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        for at in range(0, len(self.body) or 1, PIECE_BYTES):
+            piece, rest = self.body[at : at + PIECE_BYTES], len(self.body) - at > PIECE_BYTES
+            await send({"type": "http.response.body", "body": piece, "more_body": rest})
+
+
+def _body(given: Answer) -> bytes:
+    if isinstance(given.body, str):
+        return given.body.encode("latin-1", "replace")
+    return json_converter.encode(given.body)
+
+
+def _headers(given: Answer) -> Mapping[str, str]:
+    headers = {"server": "controlplane"}
+    if given.content_type is not None:
+        headers["content-type"] = given.content_type
+    if given.status == UNAVAILABLE:
+        headers["retry-after"] = str(RETRY_AFTER_S)
+    return {**headers, **given.headers}

@@ -1,0 +1,177 @@
+"""Counters: requests, commands, recoveries, outages of the log."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from platform import python_version
+from time import perf_counter
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+)
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.observe import Logger
+from controlplane.rest.endpoints import router
+from controlplane.rest.http.response_cache import Repeat
+from controlplane.rest.metrics.exposition import PATH, Exposing, StateCollector
+from controlplane.rest.security.layer import Layer
+from controlplane.rest.security.request_info import RequestInfo
+from controlplane.rest.service import Service
+
+OTHER = "other"
+"""Label of unknown routes and methods: made-up ones create no new series."""
+
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 90)
+"""Upper bounds of the latency histogram: from an in-memory answer to the longest wait."""
+
+
+class Metrics:
+    """All counters, with their registry."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._found = StateCollector()
+        self._answers: dict[tuple[str, str, int], Callable[[float], None]] = {}
+        self.registry.register(self._found)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._build = Info(
+            "controlplane_build",
+            "Version of this program, and of the Python that runs it.",
+            registry=self.registry,
+        )
+        self._build.info({"version": version("controlplane"), "python": python_version()})
+        self._requests = Counter(
+            "controlplane_http_requests",
+            "Requests that were answered, by endpoint.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self._answering = Histogram(
+            "controlplane_http_answer_seconds",
+            "Time until the head of an answer was sent.",
+            ("route",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._commands = Histogram(
+            "controlplane_command_seconds",
+            "Time that a command took; outcome: done, or why it was refused.",
+            ("command", "outcome"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._recovered = Counter(
+            "controlplane_commands_recovered",
+            "Commands left unfinished by a crash or an outage, and how they were ended.",
+            ("command", "ending"),
+            registry=self.registry,
+        )
+        self._interruptions = Counter(
+            "controlplane_log_interruptions",
+            "How often the log could not be followed for a while.",
+            registry=self.registry,
+        )
+        self._defects = Counter(
+            "controlplane_defects",
+            "Requests that failed by a fault of ours; the log of the service has more.",
+            registry=self.registry,
+        )
+
+    def noticing(self, logger: Logger) -> Logger:
+        """Return a logger that also counts its events."""
+        return _Counting(self, logger)
+
+    def counting(self, app: ASGIApp, dialect: Profile) -> ASGIApp:
+        """Wrap an application to count its answers; use it outermost, so that none is missed."""
+        return _Answers(self, app, dialect)
+
+    def exposing(self, app: ASGIApp, service: Service) -> ASGIApp:
+        """Wrap an application to serve `/metrics`; use it innermost, so that it is protected."""
+        return Exposing(app, service, self.registry, self._found)
+
+    def notice(self, event: str, facts: dict[str, Any]) -> None:
+        """Count a log event."""
+        match event:
+            case "command":
+                labels = facts["command"], facts["outcome"]
+                self._commands.labels(*labels).observe(facts["took_ms"] / 1_000)
+            case "command_recovered":
+                self._recovered.labels(facts["command"], facts["ending"]).inc()
+            case "log_not_followed":
+                self._interruptions.inc()
+            case "defect":
+                self._defects.inc()
+
+    def answering(self, request: RequestInfo, status: int) -> Callable[[float], None]:
+        """Return a function that counts an answer with its duration in seconds."""
+        method = request.request.method
+        labels = method if method in METHODS else OTHER, _route(request.path), status
+        if labels not in self._answers:  # looking a series up by its labels is slow
+            self._answers[labels] = self._counter(*labels)
+        return self._answers[labels]
+
+    def _counter(self, method: str, route: str, status: int) -> Callable[[float], None]:
+        requests = self._requests.labels(method, route, status)
+        answers = self._answering.labels(route)
+
+        def count(took_s: float) -> None:
+            requests.inc()
+            answers.observe(took_s)
+
+        return count
+
+
+def _route(path: tuple[str, ...]) -> str:
+    """Return the template of a path as text."""
+    if path == PATH:
+        return "/metrics"
+    found = router.match(path)
+    return OTHER if found is None else "/" + "/".join(found.template)
+
+
+class _Counting:
+    def __init__(self, metrics: Metrics, logger: Logger) -> None:
+        self._metrics, self._logger = metrics, logger
+
+    def info(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.info(event, **facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.warning(event, **facts)
+
+    def exception(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.exception(event, **facts)  # noqa: LOG004 - the caller handles one
+
+
+class _Answers(Layer):
+    def __init__(self, metrics: Metrics, app: ASGIApp, dialect: Profile) -> None:
+        super().__init__(app, dialect)
+        self._metrics = metrics
+
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        began = perf_counter()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                count = self._metrics.answering(request, message["status"])
+                count(perf_counter() - began)
+                if (repeat := Repeat.of(scope)) is not None:
+                    repeat.told.append(lambda _peer: count(0))
+            await send(message)
+
+        await self._app(scope, receive, sending)

@@ -1,0 +1,95 @@
+"""`GET /metrics`: reads the state at each scrape only."""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from controlplane.core.order import Ends
+from controlplane.event_loop import apart
+from controlplane.logs.log import LogError
+from controlplane.rest.errors import OK
+from controlplane.rest.metrics import state_metrics
+from controlplane.rest.security.layer import Layer
+from controlplane.rest.security.request_info import RequestInfo
+from controlplane.rest.security.roles import READING
+from controlplane.rest.service import Service
+
+PATH = ("metrics",)
+
+ENDS_PATIENCE_S = 5
+"""Time limit for reading the log's end: Prometheus gives up after ten seconds, and would then get
+nothing at all."""
+
+
+class Exposing(Layer):
+    """Serves `/metrics` in the format that the client accepts; passes all else on."""
+
+    def __init__(
+        self, app: ASGIApp, service: Service, registry: CollectorRegistry, found: "StateCollector"
+    ) -> None:
+        super().__init__(app, service.dialect)
+        self._service = service
+        self._registry = registry
+        self._found = found
+
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve the metrics, or pass the request on."""
+        asks = request.path == PATH and request.request.method in READING
+        answer = await self._exposed(scope) if asks and not request.compat else self._app
+        await answer(scope, receive, send)
+
+    async def _exposed(self, scope: Scope) -> Response:
+        families, parts = await _families(self._service)
+        encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
+        async with self._found.turn:
+            self._found.families = families
+            content = await apart(partial(encode, self._registry), parts)
+        return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
+
+
+async def _families(service: Service) -> tuple[Iterable[Metric], int]:
+    """Return the current metrics and the number of connectors; fewer metrics without a log."""
+    follower = service.follower
+    try:
+        state = await follower.state(service.dialect)
+    except LogError:
+        return [*state_metrics.of_log(follower.ends, None, followed=False)], 0
+    ends = await _ends(service)
+    known = [*state_metrics.of_log(follower.ends, ends, followed=follower.failure is None)]
+    return chain(state_metrics.of_state(state), known), len(state.config.connectors)
+
+
+async def _ends(service: Service) -> Ends | None:
+    """Return the end offsets of the log; None if they do not arrive in time."""
+    follower = service.follower
+    if service.log is None or follower.failure is not None:
+        return None
+    try:
+        async with asyncio.timeout(ENDS_PATIENCE_S):
+            return await service.log.ends(list(follower.ends))
+    except (LogError, TimeoutError):
+        return None
+
+
+class StateCollector(Collector):
+    """Collector of the metrics that were last read from the state."""
+
+    def __init__(self) -> None:
+        self.families: Iterable[Metric] = ()
+        self.turn = asyncio.Lock()
+        """Lock from setting `families` until they are encoded."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all metric families."""
+        return self.families

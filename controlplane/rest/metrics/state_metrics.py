@@ -1,0 +1,163 @@
+"""Metrics of the state, under the names of existing Kafka Connect dashboards, and own names.
+
+Three families of names are in use; existing panels and alerts depend on each:
+
+- `kafka_connect_worker_*` and `kafka_connect_connector_status`: the JMX exporter's names for a
+  worker's MBeans, by the rules that Strimzi ships. There they count one worker, and panels sum
+  them up; here they count the whole cluster, once.
+- `kafka_connect_up`, `…_connectors_count`, `…_connector_state_running`, `…_connector_tasks_state`:
+  names of exporters that query the REST API.
+- `controlplane_*`: facts that only a reader of the log knows.
+
+Facts of a worker's own process (throughput, errors, rebalances) are in no log.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from controlplane.core import views
+from controlplane.core.order import Ends
+from controlplane.core.records import State, Target
+from controlplane.core.state import ClusterState
+
+TASK_STATES = ("running", "paused", "failed", "unassigned", "restarting", "destroyed")
+"""States by which tasks are counted (`ConnectMetricsRegistry`)."""
+
+NUMBERED = {"failed": 0, "running": 1, "unassigned": 2, "paused": 3}
+"""Numbers of the task states in exporters; the other states have none."""
+
+
+def of_state(state: ClusterState) -> Iterator[Metric]:
+    """Yield the metrics of a state."""
+    names = views.connectors(state)
+    yield _gauge("kafka_connect_connectors_count", "Connectors there are.", len(names))
+    yield _gauge("kafka_connect_worker_connector_count", "Connectors there are.", len(names))
+    tasks = sum(len(_tasks(state, name)) for name in names)
+    yield _gauge("kafka_connect_worker_task_count", "Tasks that are to run.", tasks)
+    yield from _of_tasks(state, names)
+    yield from _of_connectors(state, names)
+    yield _gauge(
+        "controlplane_commands_unfinished",
+        "Commands that have begun and not ended.",
+        sum(trace.unfinished for trace in state.commands.values()),
+    )
+    yield _gauge(
+        "controlplane_unreadable_records",
+        "Records that were no use, of those that were looked at.",
+        state.unreadable_count,
+    )
+
+
+def of_log(read: Ends, ends: Ends | None, *, followed: bool) -> Iterator[Metric]:
+    """Yield the read positions of the log; without `ends`, no lag."""
+    yield _gauge("kafka_connect_up", "Whether the cluster can be asked.", int(followed))
+    yield _gauge("controlplane_log_followed", "Whether the log can be followed.", int(followed))
+    position = GaugeMetricFamily(
+        "controlplane_log_position", "Offset of the next record to read.", labels=_PLACE
+    )
+    lag = GaugeMetricFamily(
+        "controlplane_projection_lag_records", "Offsets that are still to be read.", labels=_PLACE
+    )
+    for topic, partition, offset in _places(read):
+        position.add_metric((_text(topic), str(partition)), offset)
+    for topic, partition, end in _places(ends or {}):
+        parts = read.get(topic, ())
+        known = parts[partition] if partition < len(parts) else 0
+        lag.add_metric((_text(topic), str(partition)), max(0, end - known))
+    yield position
+    yield lag
+
+
+_PLACE = ("topic", "partition")
+
+
+def _places(ends: Ends) -> Iterator[tuple[str, int, int]]:
+    for topic, parts in sorted(ends.items()):
+        for partition, end in enumerate(parts):
+            yield topic, partition, end
+
+
+def _of_tasks(state: ClusterState, names: Sequence[str]) -> Iterator[Metric]:
+    """Yield the status of each task, and the number of tasks per state."""
+    status = GaugeMetricFamily(
+        "kafka_connect_connector_status",
+        "1 for the state that is reported of a task.",
+        labels=("connector", "task", "status"),
+    )
+    numbered = GaugeMetricFamily(
+        "kafka_connect_connector_tasks_state",
+        "The state of a task: 0 failed, 1 running, 2 unassigned, 3 paused.",
+        labels=("connector", "state", "worker_id", "id"),
+    )
+    counted = {
+        one: GaugeMetricFamily(
+            f"kafka_connect_worker_connector_{one}_task_count",
+            f"Tasks of a connector: {one}.",
+            labels=("connector",),
+        )
+        for one in ("total", *TASK_STATES)
+    }
+    for name in names:
+        tasks = _tasks(state, name)
+        reported = state.status.tasks.get(name, {})
+        numbers: Counter[str] = Counter(total=len(tasks))
+        for task in tasks:
+            if task not in reported:
+                continue
+            told = _lower(reported[task].state)
+            numbers[told] += 1
+            status.add_metric((_text(name), str(task), told), 1)
+            if told in NUMBERED:
+                worker = _text(reported[task].worker_id)
+                numbered.add_metric((_text(name), told, worker, str(task)), NUMBERED[told])
+        for one, family in counted.items():
+            family.add_metric((_text(name),), numbers[one])
+    yield from (status, numbered, *counted.values())
+
+
+def _of_connectors(state: ClusterState, names: Sequence[str]) -> Iterator[Metric]:
+    """Yield the status and the target state of connectors."""
+    running = GaugeMetricFamily(
+        "kafka_connect_connector_state_running",
+        "Whether a connector is reported to run; `state` tells what else it does.",
+        labels=("connector", "state", "worker_id"),
+    )
+    wanted = GaugeMetricFamily(
+        "controlplane_connector_target_state",
+        "1 for the state that a connector is to have.",
+        labels=("connector", "state"),
+    )
+    for name in names:
+        found = state.status.connectors.get(name)
+        if found is not None:
+            told = _lower(found.state)
+            labels = _text(name), told, _text(found.worker_id)
+            running.add_metric(labels, int(told == "running"))
+        target = views.target(state, name)
+        if target is not None:
+            wanted.add_metric((_text(name), _lower(target)), 1)
+    yield from (running, wanted)
+
+
+def _tasks(state: ClusterState, name: str) -> range:
+    """Return a connector's tasks; none if a worker could not list them either."""
+    try:
+        return views.task_ids(state, name)
+    except views.ReadFailed:
+        return range(0)
+
+
+def _lower(state: State | Target) -> str:
+    """Return a state in the exporters' spelling."""
+    return str(state.value).lower()
+
+
+def _text(name: str | None) -> str:
+    """Return text of the log as a label; lone surrogates, which UTF-8 lacks, are escaped."""
+    return (name or "").encode("utf-8", "backslashreplace").decode()
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value)

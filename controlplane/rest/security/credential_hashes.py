@@ -1,0 +1,191 @@
+"""Stored passwords and tokens: hashed, one `name:role:hash` per line.
+
+A password's hash is scrypt's in the PHC string format, `$scrypt$ln=14,r=8,p=1$salt$hash` (Base64
+without padding), which other programs use as well. A token is long and random: SHA-256 is enough.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+from controlplane.rest.security.roles import Role
+
+SALT_BYTES, DIGEST_BYTES = 16, 32
+
+COST_LOG2, BLOCK, LANES = 14, 8, 1
+"""scrypt's N (as a power of two), r and p: 16 MiB and some 50 ms of a core."""
+
+COST_LOG2_MOST, BLOCK_MOST, LANES_MOST = 18, 16, 4
+"""Maximum cost of a line; a costlier login would block all others."""
+
+
+class BadCredentialLine(ValueError):
+    """A line is not a credential. The message names the mistake and shows nothing of the hash."""
+
+
+class ScryptCost(NamedTuple):
+    """Cost of verifying a password: scrypt's N (as a power of two), r and p."""
+
+    cost_log2: int
+    block: int
+    lanes: int
+
+
+class Scrypt(NamedTuple):
+    """Hash of a password with its parameters and salt."""
+
+    cost_log2: int
+    block: int
+    lanes: int
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def of(cls, password: str) -> "Scrypt":
+        """Return a new hash of a password, with a random salt."""
+        made = cls.of_nobody()
+        return made._replace(digest=made.digest_of(password))
+
+    @classmethod
+    def of_nobody(cls) -> "Scrypt":
+        """Return a decoy hash: no known password fits, and verification costs as much as usual."""
+        salt, digest = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES)
+        return cls(COST_LOG2, BLOCK, LANES, salt, digest)
+
+    @property
+    def work(self) -> ScryptCost:
+        """Cost of verifying a password."""
+        return ScryptCost(self.cost_log2, self.block, self.lanes)
+
+    def fits(self, password: str) -> bool:
+        """Return True if the hash is this password's. The comparison takes constant time."""
+        return hmac.compare_digest(self.digest_of(password), self.digest)
+
+    def digest_of(self, password: str) -> bytes:
+        """Return the digest of a password with this hash's parameters and salt."""
+        cost = 1 << self.cost_log2
+        return hashlib.scrypt(
+            password.encode("utf-8", "surrogatepass"),
+            salt=self.salt,
+            n=cost,
+            r=self.block,
+            p=self.lanes,
+            maxmem=128 * self.block * (cost + self.lanes + 2),  # what OpenSSL takes
+            dklen=len(self.digest),
+        )
+
+    def __str__(self) -> str:
+        parameters = f"ln={self.cost_log2},r={self.block},p={self.lanes}"
+        return f"$scrypt${parameters}${_base64(self.salt)}${_base64(self.digest)}"
+
+
+class TokenHash(NamedTuple):
+    """Hash of a token."""
+
+    digest: bytes
+
+    @classmethod
+    def of(cls, token: str) -> "TokenHash":
+        """Return the hash of a token."""
+        return cls(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
+
+    def fits(self, token: str) -> bool:
+        """Return True if the hash is this token's. The comparison takes constant time."""
+        return hmac.compare_digest(TokenHash.of(token).digest, self.digest)
+
+    def __str__(self) -> str:
+        return self.digest.hex()
+
+
+Hash = Scrypt | TokenHash
+
+
+class Credential(NamedTuple):
+    """A stored credential: its owner, role and hash."""
+
+    name: str
+    role: Role
+    hash: Hash
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.role}:{self.hash}"
+
+
+# --- a line -------------------------------------------------------------------------------------
+
+_SCRYPT = re.compile(
+    r"\$scrypt\$ln=(?P<cost>[0-9]{1,2}),r=(?P<block>[0-9]{1,2}),p=(?P<lanes>[0-9]{1,2})"
+    r"\$(?P<salt>[A-Za-z0-9+/]+)\$(?P<digest>[A-Za-z0-9+/]+)"
+)
+_SHA256 = re.compile("[0-9a-fA-F]{64}")
+
+
+def password_line(line: str) -> Credential:
+    """Parse a line of a password file. Raises `BadLine`."""
+    return _line(line, _scrypt)
+
+
+def token_line(line: str) -> Credential:
+    """Parse a line of a token file. Raises `BadLine`."""
+    return _line(line, _token)
+
+
+def check_name(name: str) -> str:
+    """Return a valid name of a caller unchanged.
+
+    Raises:
+        BadLine: the name does not fit into a credential line or a log line.
+    """
+    if not name or ":" in name or name != name.strip() or name[0] == "#" or not name.isprintable():
+        raise BadCredentialLine(
+            f"the name {name!r} cannot be used: take printable letters without a colon"
+        )
+    return name
+
+
+def _line(line: str, hash_of: Callable[[str], Hash]) -> Credential:
+    name, _, rest = line.partition(":")
+    role, colon, kept = rest.partition(":")
+    if not colon:
+        raise BadCredentialLine("it is not of the form name:role:hash")
+    try:
+        found = Role.of(role.strip())
+    except KeyError:
+        roles = ", ".join(map(str, Role))
+        raise BadCredentialLine(f"there is no role {role.strip()!r}: use {roles}") from None
+    return Credential(check_name(name), found, hash_of(kept.strip()))
+
+
+def _scrypt(text: str) -> Scrypt:
+    found = _SCRYPT.fullmatch(text)
+    if found is None:
+        raise BadCredentialLine("its hash is not of the form $scrypt$ln=14,r=8,p=1$salt$hash")
+    cost_log2, block, lanes = (int(found[part]) for part in ("cost", "block", "lanes"))
+    bounds = (cost_log2, COST_LOG2_MOST), (block, BLOCK_MOST), (lanes, LANES_MOST)
+    if not all(1 <= asked <= most for asked, most in bounds):
+        most = f"ln={COST_LOG2_MOST},r={BLOCK_MOST},p={LANES_MOST}"
+        raise BadCredentialLine(
+            f"its hash takes more work than is done for one login: at most {most}"
+        )
+    return Scrypt(cost_log2, block, lanes, _bytes(found["salt"]), _bytes(found["digest"]))
+
+
+def _token(text: str) -> TokenHash:
+    if not _SHA256.fullmatch(text):
+        raise BadCredentialLine("its hash is no SHA-256 in 64 hexadecimal digits")
+    return TokenHash(bytes.fromhex(text))
+
+
+def _base64(raw: bytes) -> str:
+    return b64encode(raw).decode("ascii").rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        raise BadCredentialLine("its hash is no Base64") from None

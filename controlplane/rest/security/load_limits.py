@@ -1,0 +1,176 @@
+"""Limits of the load, per request and in total: head, body, time and concurrency.
+
+The server (`controlplane.rest.http.server`) bounds what no application sees: connections that send
+no request, and clients that read no answer.
+"""
+
+import asyncio
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.errors import (
+    Answer,
+    BodyCutOff,
+    BodyTooLarge,
+    BodyTooSlow,
+    HeadTooLarge,
+    TargetTooLong,
+    TooBusy,
+)
+from controlplane.rest.http.jetty_errors import TooLongForServer
+from controlplane.rest.http.wire import response
+from controlplane.rest.security.layer import Layer
+from controlplane.rest.security.request_info import RequestInfo
+from controlplane.rest.security.settings import HttpLimits
+
+_SEPARATORS = (b",", b"[", b"{")
+"""Bytes that precede each value of a JSON document, unless the value is the whole document."""
+
+WATCH = ("watch",)
+"""Path with endless answers: watchers have their own limit."""
+
+
+class Bounds(Layer):
+    """Enforces the limits.
+
+    A body over its limit raises a `RestError` where the application reads it, so the application
+    words the refusal. A body that is never read breaks no limit.
+    """
+
+    def __init__(self, app: ASGIApp, limits: HttpLimits, dialect: Profile) -> None:
+        super().__init__(app, dialect)
+        self._limits = limits
+        self._requests = _Room(limits.requests_max, "requests are answered")
+        self._watches = _Room(limits.watches_max, "watch")
+
+    async def handle(
+        self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on with a bounded body, or refuse it."""
+        too_large = _too_large(scope, self._limits.head_max_bytes)
+        if too_large is not None:
+            await _refuse(request, _as_worded(request, too_large), scope, receive, send)
+            return
+        room = self._watches if request.path == WATCH and not request.compat else self._requests
+        if room.taken >= room.places:
+            refusal = TooBusy(f"As many {room.whose} at once as may be ({room.places}): ask again")
+            await _refuse(request, refusal.answer(), scope, receive, send)
+            return
+        body = _Body(_content_length(scope), self._limits, receive)
+        room.taken += 1
+        try:
+            await self._app(scope, body.receive, body.noticing(send))
+        finally:
+            room.taken -= 1
+
+
+class _Room:
+    """Counter of concurrent requests of one kind, with its limit."""
+
+    def __init__(self, places: int, whose: str) -> None:
+        self.places = places
+        self.whose = whose
+        self.taken = 0
+
+
+class _Body:
+    """Request body, until it is complete or the answer has begun."""
+
+    def __init__(self, announced: int, limits: HttpLimits, receive: Receive) -> None:
+        self._announced = announced
+        self._limits = limits
+        self._receive = receive
+        self._bytes = 0
+        self._values = 1
+        self._deadline: float | None = None
+        self._over = False
+
+    async def receive(self) -> Message:
+        """Return the next part.
+
+        Raises:
+            BodyTooLarge, BodyTooSlow, BodyCutOff: the body broke a limit or ended early.
+        """
+        if self._over:
+            return await self._receive()
+        if self._announced > self._limits.body_max_bytes:
+            raise self._too_large()
+        message = await self._next()
+        if self._values <= self._limits.body_max_values:
+            return message
+        while message.get("more_body"):  # a client may read no refusal while it sends
+            message = await self._next()
+        most = self._limits.body_max_values
+        raise BodyTooLarge(f"The body has more than {most} values: send them in several parts")
+
+    async def _next(self) -> Message:
+        """Return the next part, and count it."""
+        message = await self._in_time()
+        if message["type"] == "http.disconnect":
+            raise BodyCutOff("The body ended before its end")
+        part = message.get("body", b"")
+        self._bytes += len(part)
+        if self._bytes > self._limits.body_max_bytes:
+            raise self._too_large()
+        self._values += sum(map(part.count, _SEPARATORS))
+        self._over = not message.get("more_body", False)
+        return message
+
+    def noticing(self, send: Send) -> Send:
+        """Wrap `send` to detect the start of the answer: messages after it are no body."""
+
+        async def sending(message: Message) -> None:
+            self._over = True
+            await send(message)
+
+        return sending
+
+    async def _in_time(self) -> Message:
+        if self._deadline is None:
+            patience_s = self._limits.body_patience_ms / 1_000
+            self._deadline = asyncio.get_running_loop().time() + patience_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._receive()
+        except TimeoutError:
+            raise BodyTooSlow(
+                f"The body has not come within {self._limits.body_patience_ms} ms"
+            ) from None
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"The body is larger than {self._limits.body_max_bytes} bytes")
+
+
+def _too_large(scope: Scope, most: int) -> HeadTooLarge | None:
+    """Return the error for a head over its limit; None if the head is short enough."""
+    target = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
+    headers = sum(len(name) + len(value) for name, value in scope["headers"])
+    if target > most:
+        return TargetTooLong(f"The target is longer than {most} bytes")
+    if target + headers > most:
+        return HeadTooLarge(f"Target and headers are longer than {most} bytes")
+    return None
+
+
+def _as_worded(asked_of: RequestInfo, refusal: HeadTooLarge) -> Answer:
+    """Return the refusal in the words of the release's server, or in this project's."""
+    if asked_of.profile.rest_server == "ours":
+        return refusal.answer()
+    request = asked_of.request
+    path = request.target.partition("?")[0]
+    error = TooLongForServer(asked_of.profile, refusal.status, path)
+    return error.paged(request.method, request.base)
+
+
+def _content_length(scope: Scope) -> int:
+    """Return the announced body length; 0 if there is none: the body is then counted on arrival."""
+    told: Any = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(told) if told.isdigit() else 0
+
+
+async def _refuse(
+    request: RequestInfo, refusal: Answer, scope: Scope, receive: Receive, send: Send
+) -> None:
+    await response(refusal, request.request.method)(scope, receive, send)

@@ -1,0 +1,90 @@
+"""Assembly of the security middleware, from settings, in a fixed order."""
+
+import ssl
+from typing import NamedTuple
+
+from starlette.types import ASGIApp
+
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.logs.kafka.tls import server_context
+from controlplane.observe import Logger, silent
+from controlplane.rest.security.authentication import Identities
+from controlplane.rest.security.authorization import Gate
+from controlplane.rest.security.headers import ExtraHeaders, extra_headers
+from controlplane.rest.security.hosts import HostGuard, Hosts
+from controlplane.rest.security.load_limits import Bounds
+from controlplane.rest.security.origins import Origins, allowed
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.settings import Configuration
+from controlplane.settings.listeners import AnswerSettings, admin_tls, listener_tls, own_hosts
+from controlplane.settings.parts import AUTH, HTTP
+from controlplane.settings.security import ServerTls
+from controlplane.settings.worker import WorkerSettings
+
+
+class Protection(NamedTuple):
+    """Protection of an application. The default has limits and no authentication."""
+
+    auth: AuthSettings = AuthSettings()
+    limits: HttpLimits = HttpLimits()
+    answers: AnswerSettings = AnswerSettings()
+    tls: ssl.SSLContext | None = None
+    """TLS of the server; a mounted application is encrypted by its host."""
+    admin_tls: ssl.SSLContext | None = None
+    """TLS of the administrators' listener, if it is separate (KIP-495)."""
+    hosts: tuple[str, ...] = ()
+    """Names of this server beside local ones; checked where no login is required."""
+
+    @classmethod
+    def told(
+        cls, configuration: Configuration, of_listeners: Configuration | None = None
+    ) -> "Protection":
+        """Build the protection from flags, the environment and a worker's file.
+
+        `of_listeners` configures listeners and their answers; None takes them from `configuration`.
+
+        Raises:
+            SettingsError: a value is invalid.
+        """
+        of_listeners = of_listeners or configuration
+        return cls(
+            configuration.settings(AuthSettings, AUTH),
+            configuration.settings(HttpLimits, HTTP),
+            of_listeners.settings(AnswerSettings),
+            _context(listener_tls(configuration, of_listeners)),
+            _context(admin_tls(configuration, of_listeners)),
+            (
+                *configuration.settings(WorkerSettings).allowed_hosts,
+                *of_listeners.make(WorkerSettings, own_hosts),
+            ),
+        )
+
+
+def _context(tls: ServerTls | None) -> ssl.SSLContext | None:
+    return None if tls is None else server_context(tls)
+
+
+def protected(
+    app: ASGIApp,
+    protection: Protection,
+    *,
+    dialect: Profile | None = None,
+    logger: Logger | None = None,
+) -> ASGIApp:
+    """Wrap an application in the middleware. `dialect` is the release that it speaks at the root.
+
+    Raises:
+        SettingsError: a credential file or another setting is invalid.
+    """
+    logger, dialect = logger or silent(), dialect or Profile.of(KIP)
+    auth, limits, answers, *_ = protection
+    if auth.asks:
+        identities = Identities(auth, limits, logger)
+        app = Gate(app, auth, identities, dialect, logger)
+    app = Origins(app, allowed(answers), dialect)
+    if not auth.asks or auth.anonymous_role != "none":
+        app = HostGuard(app, Hosts(protection.hosts), dialect, logger)
+    extra = extra_headers(answers.response_http_headers_config)
+    if extra:
+        app = ExtraHeaders(app, extra)
+    return Bounds(app, limits, dialect)

@@ -1,0 +1,235 @@
+"""Dependencies of the endpoints, and a routed request (`Call`)."""
+
+from collections.abc import AsyncGenerator
+from typing import NamedTuple, Protocol
+
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context, DecisionSettings
+from controlplane.core.order import Ends
+from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logger_levels import Loggers
+from controlplane.logs.log import LogError, ReadableLog
+from controlplane.projection.as_of import PastState
+from controlplane.projection.change_feed import ChangeEvent
+from controlplane.rest.bodies.pool import BodyProcesses
+from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.errors import BadQuestion
+from controlplane.rest.requests import Request
+
+
+class States(Protocol):
+    """Source of states of a log; implemented by `Follower`."""
+
+    @property
+    def failure(self) -> LogError | None:
+        """The reason why the log is not followed at present; None if all is well."""
+        ...
+
+    @property
+    def moves(self) -> int:
+        """A counter that changes whenever the log has been read further."""
+        ...
+
+    @property
+    def ends(self) -> Ends:
+        """The end offsets up to which the log has been read."""
+        ...
+
+    async def state(self, profile: Profile) -> ClusterState:
+        """Return the current state."""
+        ...
+
+    async def state_at(self, moment: str, profile: Profile) -> PastState:
+        """Return the state at a moment of the past."""
+        ...
+
+
+class Changes(Protocol):
+    """Source of live changes of a log; implemented by `ChangeFeed`."""
+
+    @property
+    def watchers(self) -> int:
+        """Number of connected watchers."""
+        ...
+
+    def may_watch(self, profile: Profile) -> bool:
+        """Return True if another client may watch with this release."""
+        ...
+
+    def changes(
+        self, since: Ends | None = None, profile: Profile | None = None
+    ) -> AsyncGenerator[ChangeEvent, None]:
+        """Yield every change from now on, or since these end offsets."""
+        ...
+
+
+class Planner(Protocol):
+    """Plans commands without writing (dry run)."""
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
+    ) -> Plan | Rejected:
+        """Return the plan of a command; nothing is written."""
+        ...
+
+
+class Commands(Planner, Protocol):
+    """Runs commands; implemented by the embedded `ControlPlane`."""
+
+    @property
+    def failure(self) -> LogError | None:
+        """The permanent failure after which commands are refused; None while they work."""
+        ...
+
+    async def trouble(self) -> LogError | None:
+        """Probe the log; return the error that would fail a command now, or None."""
+        ...
+
+    async def carry_out(
+        self,
+        command: AnyCommand,
+        *,
+        principal: str,
+        key: str | None,
+        profile: Profile | None,
+    ) -> Outcome | Rejected:
+        """Run a command to its end, once per idempotency key, as a worker of this release."""
+        ...
+
+    def command_of(self, key: str) -> AnyCommand | None:
+        """Return the command that was accepted under an idempotency key, while it is remembered."""
+        ...
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """Read the committed offsets of a sink connector's consumer group.
+
+        Raises:
+            ExternalActionFailed: the broker cannot be asked.
+        """
+        ...
+
+
+class Service(NamedTuple):
+    """One cluster as this process serves it."""
+
+    follower: States
+    dialect: Profile
+    """Default release for requests that name none."""
+    plugins: Plugins = Plugins()
+    commands: Commands | None = None
+    """Runner of commands; None if the service is read-only."""
+    planner: Planner | None = None
+    """Planner of dry runs for a read-only service; None disables them."""
+    cluster_id: str | None = None
+    worker: DecisionSettings = DecisionSettings()
+    """Settings of the worker that the service represents."""
+    log: ReadableLog | None = None
+    """Log for reading past states; None if only the present is served."""
+    watching: Changes | None = None
+    loggers: Loggers | None = None
+    """Loggers of this process; None hides them."""
+    part: EndpointSet = EndpointSet.ALL
+    metrics: bool = False
+    """True if `/metrics` is served in front of the application."""
+    bodies: BodyProcesses = BodyProcesses()
+
+
+def compose(  # noqa: PLR0913 - parts, by name
+    follower: States,
+    log: ReadableLog,
+    context: Context,
+    *,
+    watching: Changes,
+    commands: Commands | None = None,
+    planner: Planner | None = None,
+    cluster_id: str | None = None,
+    loggers: Loggers | None = None,
+    part: EndpointSet = EndpointSet.ALL,
+) -> Service:
+    """Build the service of a log: every program that serves one calls this.
+
+    `context` supplies the release, the worker's settings and the connector classes; decisions and
+    responses thus depend on the same values.
+    """
+    return Service(
+        follower,
+        context.profile,
+        context.plugins,
+        commands=commands,
+        planner=planner,
+        cluster_id=cluster_id,
+        worker=context.worker,
+        log=log,
+        watching=watching,
+        loggers=loggers,
+        part=part,
+    )
+
+
+_FLAGS = {"true": True, "false": False}
+
+
+class Call(NamedTuple):
+    """A routed request with everything that its endpoint needs."""
+
+    service: Service
+    request: Request
+    profile: Profile
+    """The release that answers."""
+    names: tuple[str, ...]
+    """Decoded variable segments of the path."""
+    query: dict[str, list[str]]
+    body: bytes | None = None
+
+    def asked(self, name: str) -> str | None:
+        """Return the first value of a query parameter."""
+        return self.query[name][0] if name in self.query else None
+
+    def flag(self, name: str) -> bool:
+        """Return True if a boolean query parameter of this project is true.
+
+        Raises:
+            BadQuestion: the value is not a boolean; the command is then not run.
+        """
+        given = self.asked(name)
+        if given is None:
+            return False
+        if given.lower() not in _FLAGS:
+            raise BadQuestion(f"{name}={given} is neither true nor false: nothing has been done")
+        return _FLAGS[given.lower()]
+
+    def check_present(self) -> None:
+        """Refuse a command on the past.
+
+        Raises:
+            BadQuestion: the request has `as_of=`.
+        """
+        if self.request.as_of is not None:
+            raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
+
+    async def then(self) -> PastState:
+        """Return the state at the requested moment."""
+        follower, moment = self.service.follower, self.request.as_of
+        if moment is None:
+            return PastState(await follower.state(self.profile))
+        return await follower.state_at(moment, self.profile)
+
+    @property
+    def key(self) -> str | None:
+        """Idempotency key of the command (`Idempotency-Key`).
+
+        Raises:
+            BadQuestion: the key is empty; all clients without a key would share it.
+        """
+        given = self.request.headers.get("idempotency-key")
+        if given == "":
+            raise BadQuestion("Idempotency-Key is empty: leave it out, or use a new key")
+        return given
+
+    @property
+    def principal(self) -> str:
+        """Name of the caller."""
+        return self.request.principal

@@ -1,0 +1,46 @@
+"""Middleware stack of a service: authentication, limits and metrics around its application."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.observe import Logger
+from controlplane.rest.app import App
+from controlplane.rest.metrics import Metrics
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.rest.service import Service
+
+
+class Front:
+    """Everything between the network and the applications of one process.
+
+    `logger` logs and counts events: pass it to the control plane as well.
+    """
+
+    def __init__(self, protection: Protection, dialect: Profile, logger: Logger) -> None:
+        self.protection = protection
+        self._dialect = dialect
+        self._metrics = Metrics()
+        self.logger = self._metrics.noticing(logger)
+
+    def check(self) -> None:
+        """Validate the settings before any log is opened.
+
+        Raises:
+            SettingsError: a credential file or another setting is invalid.
+        """
+        protected(_unreachable, self.protection, dialect=self._dialect)
+
+    def before(self, service: Service) -> ASGIApp:
+        """Return the application of a service, ready to be served.
+
+        Raises:
+            SettingsError: a credential file or another setting is invalid.
+        """
+        service = service._replace(metrics=True)
+        app = self._metrics.exposing(App(service, self.logger), service)
+        guarded = protected(app, self.protection, dialect=self._dialect, logger=self.logger)
+        return self._metrics.counting(guarded, self._dialect)
+
+
+async def _unreachable(_: Scope, __: Receive, ___: Send) -> None:
+    raise AssertionError("an application that only stands for another one was asked")

@@ -1,0 +1,94 @@
+"""A request to a worker, from its asker's side: what is answered, and what it makes workers do."""
+
+from typing import NamedTuple
+
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import Rejected
+from controlplane.rest import forwarding
+from controlplane.rest.endpoints.command_responses import CompletedCommand
+from controlplane.rest.endpoints.offline import answer, command_of
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.writes import shown
+from controlplane.rest.errors import Answer, RestError, refused
+from controlplane.scenario.running_worker import RunningWorker
+from controlplane.scenario.worker_group import Attempt
+from controlplane.scenario.world import World
+
+
+class WorkerRequest(NamedTuple):
+    """A request to a worker. `target` is the raw path with its query."""
+
+    method: str
+    target: str
+    body: bytes | None
+    signed: bool = False
+    """It comes from a worker of the cluster."""
+
+
+class Exchange(NamedTuple):
+    """A request and all that came of it. Without an `answer` nobody has answered."""
+
+    answer: Answer | None
+    attempt: Attempt | None = None
+    """The command as the worker executed it; None for a read."""
+    passed_on: tuple[str, str] | None = None
+    """From the worker that was asked to the one that leads."""
+
+
+async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
+    """Ask a worker, and let whoever has to carry it out do so."""
+    asked = world.cluster.running.get(via)
+    if asked is None:
+        return Exchange(None)
+    try:
+        if request.method == "GET":
+            reading = Reading(await asked.read(), world.plugins)
+            return Exchange(answer(reading, request.target))
+        command = await _command(request, asked)
+        if asked.leads or not forwarding.forwards(command, asked.worker.profile):
+            return await _carried_out(world, asked, command)
+        return await _passed_on(world, asked, request, command)
+    except RestError as error:
+        return Exchange(error.answer())
+
+
+async def _passed_on(
+    world: World, asked: RunningWorker, request: WorkerRequest, command: AnyCommand
+) -> Exchange:
+    """Forward a request to the leader, which may be of a release without such a path."""
+    refusal = await asked.refusal(command)
+    if refusal is not None and forwarding.told_at_once(command, refusal):
+        raise refused(refusal)
+    way = asked.worker.name, world.cluster.leader
+    leader = world.cluster.running.get(world.cluster.leader)
+    if leader is None:
+        return Exchange(forwarding.unreachable().answer(), passed_on=way)
+    body = forwarding.body_passed_on(command, request.body, asked.worker.profile)
+    try:
+        command = await _command(request._replace(body=body, signed=False), leader)
+    except RestError as error:
+        return Exchange(error.answer(), passed_on=way)
+    made = await _carried_out(world, leader, command)
+    lost = made.answer is None
+    return made._replace(
+        answer=forwarding.broken_off().answer() if lost else made.answer, passed_on=way
+    )
+
+
+async def _command(request: WorkerRequest, by: RunningWorker) -> AnyCommand:
+    method, target, body, signed = request
+    known = (await by.read()).config.connectors
+    return command_of(method, target, body, by.worker.profile, signed=signed, known=known)
+
+
+async def _carried_out(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:
+    attempt = await world.cluster.execute(by.worker.name, command)
+    match attempt.ended:
+        case None:
+            return Exchange(None, attempt)
+        case Rejected():
+            return Exchange(refused(attempt.ended).answer(), attempt)
+    done = CompletedCommand(
+        command, attempt.ended, await by.read(), by.worker.profile, world.plugins
+    )
+    return Exchange(shown(done), attempt)

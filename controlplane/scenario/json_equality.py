@@ -1,0 +1,54 @@
+"""JSON values that are equal where Java's order is none: sets of names, partitions, tasks.
+
+Lists are compared without their order, elements counted; numbers by kind. Nothing here calls
+itself: an answer is nested as deeply as somebody's offsets are, which is more deeply than Python
+calls, or compares.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def alike(one: Any, other: Any) -> bool:
+    """True if two values are equal."""
+    known: _NumberedValues = {}
+    return _number(one, known) == _number(other, known)
+
+
+def unshared(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """The elements that only one of two lists has, in their order."""
+    known: _NumberedValues = {}
+    mine, theirs = ([_number(element, known) for element in listed] for listed in (one, other))
+    shared = {*mine} & {*theirs}
+    numbered = zip((*one, *other), (*mine, *theirs), strict=True)
+    return [element for element, number in numbered if number not in shared]
+
+
+_NumberedValues = dict[Hashable, int]
+"""Number of each structure; equal values have the same number."""
+
+
+def _number(value: Any, known: _NumberedValues) -> int:
+    """The number of a value. Members are numbered before what holds them."""
+    found = [value]
+    for item in found:
+        found += _members(item)
+    numbers: dict[int, int] = {}
+    for item in reversed(found):
+        numbers[id(item)] = known.setdefault(_made_of(item, numbers), len(known))
+    return numbers[id(value)]
+
+
+def _members(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return item.values()
+    return item if isinstance(item, list | tuple) else ()
+
+
+def _made_of(item: Any, numbers: Mapping[int, int]) -> Hashable:
+    if isinstance(item, dict):
+        return dict, frozenset((name, numbers[id(member)]) for name, member in item.items())
+    if isinstance(item, list | tuple):
+        return list, frozenset(Counter(numbers[id(element)] for element in item).items())
+    return type(item), item

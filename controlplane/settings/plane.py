@@ -1,0 +1,69 @@
+"""Settings of a control plane, from a worker's settings.
+
+    settings = told_to_plane(Path("connect-distributed.properties"), profile="3.9")
+    async with ControlPlane.open("sqlite:///state.db", settings) as plane: ...
+
+An embedding program has its own flags and environment, so `told_to_plane` reads the file alone.
+`plane_settings` takes any configuration.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from controlplane.controller import CommandLimits
+from controlplane.core.releases.profiles import KIP
+from controlplane.plane import Partitions, Settings
+from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.upkeep import UpkeepSettings
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.parts import CONTROLLER, FOLLOWER, UPKEEP
+from controlplane.settings.sources import told_by_file
+from controlplane.settings.worker import BROKERS_DEFAULT, deciding
+
+
+def told_to_plane(
+    path: Path, variables: Mapping[str, str] = MappingProxyType({}), *, profile: str = KIP
+) -> Settings:
+    """Read the settings from a worker's `.properties` file; missing keys have their defaults.
+
+    `variables` are the values for `${env:…}` in the file. Unknown keys are ignored; `controlplane
+    config --worker-properties FILE --all` lists them. A worker's file has no release, so `profile`
+    names it.
+
+    Raises:
+        SettingsError: the file cannot be read, or a value in it is invalid.
+    """
+    return plane_settings(Configuration(told_by_file(path), variables=variables), profile=profile)
+
+
+def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Settings:
+    """Build the settings of a control plane that behaves as this release.
+
+    Raises:
+        SettingsError: a value is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    return Settings(
+        profile=profile,
+        worker=configuration.make(WorkerSettings, deciding),
+        administered=worker.admin_listeners is None,
+        topics=worker.topics,
+        partitions=_partitions(worker),
+        exactly_once=worker.exactly_once,
+        limits=configuration.settings(CommandLimits, CONTROLLER),
+        follower=configuration.settings(FollowerLimits, FOLLOWER),
+        upkeep=configuration.settings(UpkeepSettings, UPKEEP),
+        catalogue=worker.plugins_catalogue,
+        trust_unknown_classes=worker.plugins_trust_unknown,
+    )
+
+
+def _partitions(worker: WorkerSettings) -> Partitions:
+    """Return the partition counts of new topics. An embedded log has no broker default."""
+    usual = Partitions()
+    offsets, status = worker.offset_storage_partitions, worker.status_storage_partitions
+    return Partitions(
+        offsets=usual.offsets if offsets == BROKERS_DEFAULT else offsets,
+        status=usual.status if status == BROKERS_DEFAULT else status,
+    )

@@ -1,0 +1,136 @@
+"""Parser of `.properties` files: the text format of `java.util.Properties`, line by line."""
+
+import re
+from collections.abc import Iterator
+from itertools import starmap
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.core.text.file_errors import unreadable
+
+MAX_PROPERTIES_BYTES = 1 << 20
+"""Maximum file size. A worker's file has a few kB; a larger file is refused."""
+
+
+class SettingsError(ValueError):
+    """A setting is invalid; the message names it and says what to do, in one sentence."""
+
+
+class BadLine(SettingsError):
+    """A line that Java cannot read either; `line` is its number, from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
+def located(source: str, failure: SettingsError) -> SettingsError:
+    """Return the same error with its location: `worker.properties:3: …`."""
+    if isinstance(failure, BadLine):
+        return SettingsError(f"{source}:{failure.line}: {failure.reason}")
+    return SettingsError(f"{source}: {failure}")
+
+
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
+_TRAILING_BACKSLASHES = re.compile(r"\\*$")
+_SURROGATES = re.compile("[\ud800-\udfff]+")
+
+
+class Property(NamedTuple):
+    """A key, its value, and the number of its first line, from 1."""
+
+    line: int
+    key: str
+    value: str
+
+
+def read_properties(path: Path) -> list[Property]:
+    """Return the properties in a file, decoded as ISO-8859-1 like in Java.
+
+    Raises:
+        SettingsError: the file cannot be read or is malformed.
+    """
+    try:
+        content = _content(path)
+    except OSError as failure:
+        raise SettingsError(unreadable(path, failure)) from None
+    try:
+        _check_text(content)
+        return list(properties_in(content.decode("iso-8859-1")))
+    except SettingsError as failure:
+        raise located(str(path), failure) from None
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_PROPERTIES_BYTES + 1)
+
+
+def _check_text(content: bytes) -> None:
+    if len(content) > MAX_PROPERTIES_BYTES or b"\0" in content:
+        raise SettingsError("is no .properties file: give the one your worker is started with")
+
+
+def properties_in(text: str) -> Iterator[Property]:
+    r"""Yield the properties that `java.util.Properties#load` reads; in Java the last of a key wins.
+
+    - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
+    - A line that ends in an odd number of backslashes continues in the next.
+    - `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes; any other backslash is dropped.
+    - Java reads such a file as ISO-8859-1: decode it so.
+
+    Raises:
+        BadLine: `\u` without four hexadecimal digits.
+    """
+    return starmap(_property, _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Join continued lines; yield each with the number of its first line, without comments."""
+    lines = _LINE_END.split(text)
+    begun, first = "", 0
+    for number, natural in enumerate(lines, start=1):
+        line = natural.lstrip(_BLANK)
+        if not begun:
+            first = number
+            if not line or line[0] in "#!":
+                continue
+        continues = len(_trailing_backslashes(line)) % 2 == 1
+        begun += line[:-1] if continues else line
+        if not continues or number == len(lines):
+            yield first, begun
+            begun = ""
+
+
+def _trailing_backslashes(line: str) -> str:
+    found = _TRAILING_BACKSLASHES.search(line)
+    return found.group() if found else ""
+
+
+def _property(number: int, line: str) -> Property:
+    key = _KEY.match(line)
+    assert key is not None  # the pattern also matches an empty key
+    separator = _SEPARATOR.match(line, key.end())
+    assert separator is not None
+    value = _unescaped(number, line[separator.end() :])
+    return Property(number, _unescaped(number, key.group()), value)
+
+
+def _unescaped(number: int, text: str) -> str:
+    def character(escape: re.Match[str]) -> str:
+        code = escape.group(1)
+        if code == "u":
+            raise BadLine(number, "\\u must be followed by four hexadecimal digits")
+        return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+    return _SURROGATES.sub(_joined, _ESCAPE.sub(character, text))
+
+
+def _joined(surrogates: re.Match[str]) -> str:
+    """Join surrogate pairs into their character; a lone surrogate becomes U+FFFD."""
+    return surrogates.group().encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,86 @@
+"""Keys, certificates and passwords for connections to Kafka clusters, and for listeners."""
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Secret:
+    """A text that no repr, error or log line shows; only `reveal()` returns it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text, for the one place that sends it."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    __str__ = __repr__
+
+
+class Sasl(msgspec.Struct, frozen=True):
+    """A user name, its password, and the mechanism that proves it (`sasl.mechanism`)."""
+
+    mechanism: str
+    username: str
+    password: Secret
+
+
+class JavaStore(msgspec.Struct, frozen=True):
+    """A Java key store, PKCS12 or JKS, with its password."""
+
+    path: Path
+    password: Secret | None = None
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """TLS of a client: trusted certificates and own identity, as PEM path, PEM text, or Java store.
+
+    Without `trusted` the operating system's authorities are trusted. `identity` is a private key
+    with its certificate chain, for brokers that require one. `identity_password` decrypts a PEM key
+    (a store has its own password). Without `check_hostname` the host name in a certificate is not
+    checked (`ssl.endpoint.identification.algorithm` left empty).
+    """
+
+    trusted: Path | JavaStore | str | None = None
+    identity: Path | JavaStore | Secret | None = None
+    identity_password: Secret | None = None
+    check_hostname: bool = True
+
+
+class ServerTls(msgspec.Struct, frozen=True):
+    """TLS of a listener: its identity, and the verification of client certificates.
+
+    `trusted` are the authorities for client certificates; None: the operating system's.
+    """
+
+    identity: Path | JavaStore | Secret
+    identity_password: Secret | None = None
+    trusted: Path | JavaStore | str | None = None
+    client_auth: Literal["none", "requested", "required"] = "none"
+
+
+class KafkaSecurity(msgspec.Struct, frozen=True):
+    """Security of connections to a cluster; the default is plaintext without authentication."""
+
+    sasl: Sasl | None = None
+    tls: Tls | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's `security.protocol`."""
+        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")

@@ -1,0 +1,96 @@
+"""Output of lines and JSON, safe against control characters in logs.
+
+Names in a log come from strangers: nothing of them is taken for markup.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from controlplane.core.java import json_converter
+from controlplane.core.text.safe_text import safe
+from controlplane.core.text.value_text import plain
+from controlplane.terminal.command_errors import write
+from controlplane.terminal.table_text import columns
+
+DEPTH_INDENTED = 100
+"""JSON that is nested more deeply comes on one line: indented, it would be mostly spaces."""
+
+
+def say(text: str = "", style: str = "") -> None:
+    """Print a line, made safe; on a terminal it wraps between words."""
+    write(rendered(Text(safe(text), style=style), soft_wrap=not _is_terminal()))
+
+
+def note(text: str) -> None:
+    """Write a remark to standard error, as a line or as `remark_by` says."""
+    _remark.get()(text)
+
+
+def remark_by(write_remark: Callable[[str], object]) -> None:
+    """Let this command write its remarks otherwise than as plain lines."""
+    _remark.set(write_remark)
+
+
+def _plain_remark(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(safe(text) + "\n")
+
+
+_remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_plain_remark)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document for machines, indented unless it is nested too deeply for that."""
+    document = plain(value)
+    if _is_deep(document):
+        text = json_converter.encode(document).decode()
+    else:
+        ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+        text = json.dumps(document, indent=2, ensure_ascii=ascii_only)
+    # A lone surrogate is no UTF-8, but as an escape it is JSON.
+    write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _is_deep(value: Any) -> bool:
+    """True if a value is nested more deeply than JSON is indented."""
+    level = [value]
+    for _ in range(DEPTH_INDENTED):
+        level = [
+            member
+            for item in level
+            if isinstance(item, dict | list)
+            for member in (item.values() if isinstance(item, dict) else item)
+        ]
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def rendered(what: Any, *, soft_wrap: bool = False) -> str:
+    """Render a Rich object for standard output, with colours only on a terminal."""
+    terminal = _is_terminal()
+    console = Console(
+        file=StringIO(),
+        force_terminal=terminal,
+        width=columns(),
+        no_color=not terminal,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as printed:
+        console.print(what, soft_wrap=soft_wrap)
+    return printed.get()

@@ -1,0 +1,103 @@
+"""A bar on standard error while much is read: only on a terminal, and gone afterwards."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from controlplane.core.entry import Batch
+from controlplane.core.order import Ends
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.snapshots import SnapshotStore, shelf_of
+
+WORTH_A_BAR_RECORDS = 100_000
+"""Fewer are read before an eye could follow."""
+
+
+class LogWithProgress:
+    """A log that shows how far reading it has come."""
+
+    def __init__(self, log: ReadableLog, name: str) -> None:
+        self._log = log
+        self._name = name
+
+    @property
+    def snapshots(self) -> SnapshotStore | None:
+        """As the log."""
+        return shelf_of(self._log)
+
+    async def topics(self) -> Mapping[str, int]:
+        """As the log."""
+        return await self._log.topics()
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        """As the log."""
+        return await self._log.starts(topics)
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """As the log."""
+        return await self._log.ends(topics)
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """As the log, beneath a bar."""
+        names = list(topics)
+        expected = await self._expected(names, stop) if sys.stderr.isatty() else 0
+        with _progress(visible=expected >= WORTH_A_BAR_RECORDS) as progress:
+            bar = progress.add_task(f"reading {self._name}", total=expected)
+            async for batch in self._log.read(names, start, stop):
+                progress.update(bar, advance=len(batch))
+                yield batch
+
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """As the log."""
+        return self._log.tail(topics, start)
+
+    async def close(self) -> None:
+        """As the log."""
+        await self._log.close()
+
+    async def _expected(self, topics: list[str], stop: Ends | None) -> int:
+        """Records at most: offsets, some of which may be gaps."""
+        starts, ends = await self._log.starts(topics), stop or await self._log.ends(topics)
+        return sum(
+            max(0, end - begin)
+            for topic in topics
+            for begin, end in zip(starts[topic], ends.get(topic, ()), strict=False)
+        )
+
+
+def _progress(*, visible: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not visible,
+    )
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done while it may take long and cannot be measured.
+
+    What is yielded says something else from then on.
+    """
+    with _progress(visible=sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda words: progress.update(task, description=words)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many steps of a task are done.
+
+    The yielded function takes the number of steps that are done, and that of all steps.
+    """
+    with _progress(visible=sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

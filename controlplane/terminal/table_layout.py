@@ -1,0 +1,141 @@
+"""Layout of tables in both commands, in whatever width there is.
+
+A word is not broken as long as there is another way: columns are narrowed to their longest word,
+then those are left out that can be spared, and at last each row becomes a block of lines.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from controlplane.terminal.table_text import cell
+
+GAP = 2
+"""Spaces between two columns."""
+
+LONGEST_WORD = 24
+"""Longest word that is never broken. A longer one may be: JSON without spaces, a class, a hash."""
+
+INDENT = "  "
+"""Before the lines of a block."""
+
+Styles = Mapping[int, str]
+"""Rich styles by row number."""
+
+
+class TableLayout(NamedTuple):
+    """A table as Rich prints it, and the heads of the columns that had no room."""
+
+    parts: Sequence[Text | Table]
+    left_out: Sequence[str] = ()
+
+
+class _Column(NamedTuple):
+    head: str
+    cells: tuple[str, ...]
+
+    @property
+    def widest(self) -> int:
+        """Characters of its longest cell."""
+        return max(1, *map(cell_len, (self.head, *self.cells)))
+
+    @property
+    def narrowest(self) -> int:
+        """Characters of its longest word, at most `LONGEST_WORD`."""
+        words = (cell_len(word) for text in (self.head, *self.cells) for word in text.split())
+        return min(LONGEST_WORD, max(words, default=1))
+
+
+def lay_out(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    width: int,
+    *,
+    styles: Styles | None = None,
+    spare: Sequence[str] = (),
+) -> TableLayout:
+    """Arrange a table in a width. Cells are made safe; heads that are all empty are left out.
+
+    `spare` names columns that may be left out where there is no room, the least important first.
+    """
+    cells = [tuple(map(cell, row)) for row in rows]
+    every = [_Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)]
+    shown = _fitting(every, spare, width)
+    if not shown:
+        return TableLayout(_blocks(every, len(cells), styles or {}))
+    left_out = [one.head for one in every if one not in shown]
+    return TableLayout([_aligned(shown, width, styles or {})], left_out)
+
+
+def _fitting(every: Sequence[_Column], spare: Sequence[str], width: int) -> Sequence[_Column]:
+    """The columns that fit, with as few left out as possible; none: blocks are needed."""
+    for count in range(len(spare) + 1):
+        shown = [one for one in every if one.head not in spare[:count]]
+        if _with_gaps(one.narrowest for one in shown) <= width:
+            return shown
+    return ()
+
+
+def _with_gaps(widths: Iterable[int]) -> int:
+    return sum(width + GAP for width in widths) - GAP
+
+
+def _aligned(shown: Sequence[_Column], width: int, styles: Styles) -> Table:
+    grid = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        show_header=any(one.head for one in shown),
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+    for one, room in zip(shown, _widths(shown, width), strict=True):
+        grid.add_column(Text(one.head), width=room, overflow="fold")
+    for number, row in enumerate(zip(*(one.cells for one in shown), strict=True)):
+        grid.add_row(*map(Text, row), style=styles.get(number, ""))
+    return grid
+
+
+def _widths(shown: Sequence[_Column], width: int) -> list[int]:
+    """Width of each column: those that lack little get it first, the others share the rest."""
+    widths = [one.narrowest for one in shown]
+    room = width - _with_gaps(widths)
+    lacking = {place: one.widest - one.narrowest for place, one in enumerate(shown)}
+    for served, place in enumerate(sorted(lacking, key=lambda place: lacking[place])):
+        more = min(lacking[place], room // (len(shown) - served))
+        widths[place] += more
+        room -= more
+    return widths
+
+
+# --- where there is no room for a table -----------------------------------------------------
+
+
+def _blocks(every: Sequence[_Column], rows: int, styles: Styles) -> list[Text | Table]:
+    """Each row as lines: its title, then a line for each cell that is not empty."""
+    heads = [one.head for one in every]
+    first = next((place for place, head in enumerate(heads) if head), 0)
+    shown: list[Text | Table] = [Text(heads[first], style="bold")] if heads[first] else []
+    for number in range(rows):
+        row, style = [one.cells[number] for one in every], styles.get(number, "")
+        title = " ".join(filter(None, row[: first + 1]))
+        if title:
+            shown.append(Text(title, style=style, overflow="fold"))
+        shown.append(_block(heads[first + 1 :], row[first + 1 :], style))
+    return shown
+
+
+def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    labels = [f"{INDENT}{head}" if head else "" for head in heads]
+    # Cells stand one below the other: as far in as the longest label of the whole table.
+    grid.add_column(width=max(len(INDENT) - GAP, *map(cell_len, labels)))
+    grid.add_column(overflow="fold")
+    for label, text in zip(labels, cells, strict=True):
+        if text:
+            grid.add_row(Text(label), Text(text), style=style)
+    return grid

@@ -1,0 +1,241 @@
+"""Options about a worker: flags, environment, and a worker's file."""
+
+import errno
+import functools
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.core.text.file_errors import unreadable
+from controlplane.settings import Configuration, Telling, WorkerSettings
+from controlplane.settings.access import AccessSettings
+from controlplane.settings.configuration import keys
+from controlplane.settings.environment import WORKER_FILE, told_by_environment
+from controlplane.settings.known_settings import Unknown, unknown
+from controlplane.settings.listeners import (
+    ADMIN_HTTPS,
+    HTTPS,
+    AdminListenerSettings,
+    AnswerSettings,
+    ListenerSettings,
+)
+from controlplane.settings.parts import (
+    AUTH,
+    CONTROLLER,
+    FOLLOWER,
+    HTTP,
+    LOG,
+    READER,
+    SQLITE,
+    UPKEEP,
+)
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.option_names import Decorated, named_option
+from controlplane.terminal.output import note
+
+
+class ReadableFile(click.Path):
+    """Path of a file that must be there and may be read. The file is not opened: it may be a pipe.
+
+    A refusal is worded as that of a file which cannot be read later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            InputRefused: it cannot be read. The message names the option.
+        """
+        del ctx
+        path = Path(value)
+        try:
+            _check_readable(path)
+        except OSError as failure:
+            option = f"{param.opts[-1]}: " if isinstance(param, click.Option) else ""
+            raise InputRefused(f"{option}{unreadable(path, failure)}") from None
+        return path
+
+
+def _check_readable(path: Path) -> None:
+    """Raise `OSError` unless a file is there and may be read."""
+    effective = os.access in os.supports_effective_ids
+    wrong = errno.EISDIR if stat.S_ISDIR(path.stat().st_mode) else 0
+    if not wrong and not os.access(path, os.R_OK, effective_ids=effective):
+        wrong = errno.EACCES
+    if wrong:
+        raise OSError(wrong, os.strerror(wrong), str(path))
+
+
+FILE = ReadableFile()
+
+UNKNOWN_SHOWN = 5
+"""Unknown keys that a warning names; the rest is counted."""
+
+OVERRIDE = "--override"
+
+FORMER = {"offsets_topic": ("--offset-topic",), "commands_topic": ("--command-topic",)}
+"""Former names of the flags of topics: still taken, shown nowhere."""
+
+TOPICS = {
+    "config_topic": ("config.storage.topic", "Topic of configs."),
+    "offsets_topic": ("offset.storage.topic", "Topic of source offsets."),
+    "status_topic": ("status.storage.topic", "Topic of statuses."),
+    "commands_topic": ("command.storage.topic", "Topic of commands (ours)."),
+}
+"""Settings with a flag of their own, in the order of `Topics`: key, and what it is."""
+
+LIMITS = {
+    READER: "controlplane.logs.kafka.limits:ReadLimits",
+    SQLITE: "controlplane.logs.sqlite.settings:SqliteSettings",
+    FOLLOWER: "controlplane.projection.limits:FollowerLimits",
+    CONTROLLER: "controlplane.controller.admission:CommandLimits",
+    UPKEEP: "controlplane.projection.upkeep:UpkeepSettings",
+    LOG: "controlplane.observe:LogSettings",
+    AUTH: "controlplane.rest.security.settings:AuthSettings",
+    HTTP: "controlplane.rest.security.settings:HttpLimits",
+}
+"""The tables of limits by the beginning of their keys, and where they lie: who asks for none of
+them needs no Kafka, no SQLite, and nothing that writes."""
+
+
+def worker_options(command: Decorated) -> Decorated:
+    """Add the options about a worker; the command gets `configuration: Configuration`."""
+
+    @functools.wraps(command)
+    def with_configuration(**arguments: Any) -> Any:
+        flags = {name: arguments.pop(name) for name in TOPICS}
+        overrides = arguments.pop("override")
+        configuration = configured(arguments.pop("worker_properties"), flags, overrides)
+        return command(configuration=configuration, **arguments)
+
+    for option in reversed(_options()):
+        with_configuration = option(with_configuration)
+    return with_configuration  # type: ignore[return-value]  # click's decorators change the type
+
+
+def _options() -> list[Callable[[Any], Any]]:
+    usual = WorkerSettings().topics
+    names = [
+        named_option(
+            _flag(name),
+            former=FORMER.get(name, ()),
+            metavar="NAME",
+            help=f"{about} [default: {topic}]",
+        )
+        for (name, (_, about)), topic in zip(
+            TOPICS.items(), msgspec.structs.astuple(usual), strict=True
+        )
+    ]
+    return [
+        *names,
+        named_option(
+            "--worker-properties",
+            former=("--worker",),
+            type=FILE,
+            envvar=WORKER_FILE,
+            metavar="FILE",
+            help="Take topics, exactly-once support, TLS and SASL from a worker's .properties.",
+        ),
+        click.option(
+            OVERRIDE,
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of the worker, whatever its file says. May be repeated.",
+        ),
+    ]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def configured(
+    file: Path | None, flags: Mapping[str, str | None], overrides: tuple[str, ...]
+) -> Configuration:
+    """Configuration from flags, the environment and a worker's file, in this order.
+
+    Raises:
+        SettingsError: the file, an override or a variable is no such thing.
+    """
+    return Configuration(
+        _told_by_flags(flags, overrides),
+        *told_by_environment(os.environ),
+        told_by_file(file) if file else {},
+        variables=os.environ,
+    )
+
+
+def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> Telling:
+    """A flag of its own beats a general one."""
+    pairs = [one.partition("=") for one in overrides]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
+    named = [
+        (_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value is not None
+    ]
+    return told_by_flags([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
+
+
+def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
+    """The tables of settings that count, those of the limits imported now, and how keys begin."""
+    limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
+    return {
+        WorkerSettings: "",
+        AnswerSettings: "",
+        AccessSettings: "",
+        ListenerSettings: HTTPS,
+        AdminListenerSettings: ADMIN_HTTPS,
+        **limits,
+    }
+
+
+def _imported(place: str) -> type[msgspec.Struct]:
+    module, _, name = place.partition(":")
+    found: type[msgspec.Struct] = getattr(import_module(module), name)
+    return found
+
+
+def unknown_keys(configuration: Configuration) -> list[Unknown]:
+    """Keys that somebody told and that mean nothing to anybody."""
+    told = configuration.told
+    asked = _asked(configuration)
+    counting = chain.from_iterable(keys(*table) for table in tables(asked).items())
+    return unknown(told, counting)
+
+
+def empty_settings(configuration: Configuration) -> list[str]:
+    """A sentence for each setting that a file or a flag leaves empty, and that has no effect so."""
+    read = tables(_asked(configuration)).items()
+    found = chain.from_iterable(configuration.empty(*table) for table in read)
+    return [f"{source}: {key} is empty and counts as not set" for key, source in found]
+
+
+def _asked(configuration: Configuration) -> list[str]:
+    """The prefixes of limits of which somebody tells a key."""
+    told = configuration.keys
+    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
+
+
+def warn_of_unknown(configuration: Configuration) -> None:
+    """Say which keys mean nothing, and which values: a slip is a setting that was not made."""
+    for sentence in empty_settings(configuration):
+        note(f"Warning: {sentence}")
+    found = unknown_keys(configuration)
+    for one in found[:UNKNOWN_SHOWN]:
+        note(f"Warning: {one}")
+    more = len(found) - UNKNOWN_SHOWN
+    if more > 0:
+        note(f"Warning: … and {more} more; `controlplane config` names them all")

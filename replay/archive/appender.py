@@ -1,0 +1,168 @@
+"""Appends to the archive of a cluster: records first, then one manifest that makes them count.
+
+A process that is killed leaves files that no manifest names, or a manifest whose files are all
+complete. Records that are archived already are compared, not added again.
+"""
+
+from collections.abc import Callable, Iterable
+from time import time
+
+import msgspec
+
+from controlplane.core.entry import Batch
+from controlplane.core.state import Topics
+from replay.archive import layout
+from replay.archive.archived_cluster import (
+    ArchivedCluster,
+    ArchivedPartition,
+    PartitionId,
+    parts_in,
+)
+from replay.archive.manifest import (
+    Chain,
+    Manifest,
+    ReadRange,
+    Segment,
+    Snapshot,
+    encoded,
+    read_chain,
+)
+from replay.archive.segment_writer import NOTHING, SegmentTarget, SegmentWriter
+from replay.archive.segments import SIZES, SegmentSizes, table_of
+from replay.archive.store import ArchiveStore
+from replay.errors import ArchiveBusy, ArchiveConflict
+
+WAITING_BYTES = 512 * 1024 * 1024
+"""Bytes that may wait in all partitions together; beyond them the largest partition is written."""
+
+SnapshotMaker = Callable[[ArchivedCluster], Iterable[Snapshot]]
+"""Writes the files of missing snapshots and returns the snapshots for the manifest."""
+
+
+class Appender:
+    """Append to the archive of a cluster: `add` batches, report `reached` offsets, `commit`.
+
+    Raises the errors of `read_chain`, and `ArchiveConflict` if the archive has other topics or
+    another policy for secrets.
+    """
+
+    def __init__(
+        self,
+        store: ArchiveStore,
+        name: str,
+        topics: Topics,
+        secrets: str = "kept",
+        sizes: SegmentSizes = SIZES,
+    ) -> None:
+        layout.check_cluster(name)
+        self._store = store
+        self._name = name
+        self._topics = topics
+        self._secrets = secrets
+        self._sizes = sizes
+        self._fillings: dict[PartitionId, SegmentWriter] = {}
+        self._written: list[Segment] = []
+        self._reaches: dict[PartitionId, ReadRange] = {}
+        self._chain = read_chain(store, name)
+        self.cluster = ArchivedCluster(store, name, self._chain, parts_in(self._chain))
+        if self._chain.manifests:
+            self._check_alike()
+
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """Offset at which reading continues; None if nothing of the partition is archived."""
+        part = self.cluster.parts.get((topic, partition))
+        return None if part is None else part.end
+
+    def add(self, batch: Batch) -> int:
+        """Add records that follow the earlier ones; return the number of new records.
+
+        Raises:
+            ArchiveConflict: the archive has another record at an offset, or a gap there.
+        """
+        filling = self._filling((batch.topic, batch.partition))
+        fresh = filling.add(table_of([batch]))
+        if sum(one.waiting_bytes for one in self._fillings.values()) > WAITING_BYTES:
+            max(self._fillings.values(), key=lambda one: one.waiting_bytes).write()
+        return fresh
+
+    def filling(self, place: PartitionId, start: int) -> SegmentWriter:
+        """Create a writer of a partition from `start` on, for another process (`take_over`)."""
+        part = self.cluster.parts.get(place, NOTHING)
+        touched = tuple(one for one in part.segments if one.end > start) or part.segments[-1:]
+        return self._new(place, part._replace(segments=touched))
+
+    def take_over(self, segments: Iterable[Segment]) -> None:
+        """Add segments that such a writer has written elsewhere to this append."""
+        self._written += segments
+
+    def reached(self, topic: str, partition: int, start: int, end: int) -> None:
+        """Record that everything from `start` (where the source begins) to `end` was added.
+
+        Offsets between the archive's end and a later `start` are lost: a gap.
+        """
+        there = self.end_of(topic, partition)
+        begin = start if there is None else max(start, there)
+        if there is None or end > there:
+            self._reaches[topic, partition] = ReadRange(topic, partition, begin, max(begin, end))
+
+    def commit(self, snapshots: SnapshotMaker | None = None) -> Manifest | None:
+        """Write the manifest; return None if nothing is new. Snapshots cover the whole archive.
+
+        Raises:
+            ArchiveBusy: another process has appended since this append began.
+        """
+        for filling in self._fillings.values():
+            filling.write()
+        made = self._manifest()
+        if snapshots is not None:
+            whole = Chain((*self._chain.manifests, made), "")
+            found = snapshots(ArchivedCluster(self._store, self._name, whole, parts_in(whole)))
+            made = self._manifest(tuple(found))
+        if not (made.reaches or made.segments or made.snapshots):
+            return None
+        if not self._store.take(layout.manifest(self._name, made.number), encoded(made)):
+            raise ArchiveBusy(
+                f"another process has appended to the archive of {self._name}: run it again"
+            )
+        return made
+
+    def _manifest(self, snapshots: tuple[Snapshot, ...] = ()) -> Manifest:
+        filled = (one for filling in self._fillings.values() for one in filling.segments)
+        segments = [*self._written, *filled]
+        return Manifest(
+            self._name,
+            len(self._chain.manifests) + 1,
+            self._chain.head,
+            self._topics,
+            self._secrets,
+            int(time() * 1_000),
+            tuple(self._reaches[place] for place in sorted(self._reaches)),
+            tuple(sorted(segments, key=lambda one: (one.topic, one.partition, one.start))),
+            snapshots,
+        )
+
+    def _check_alike(self) -> None:
+        if self.cluster.topics != self._topics:
+            raise ArchiveConflict(
+                f"the archive of {self._name} is of the topics {', '.join(_names(self.cluster))}: "
+                "name these, or archive another cluster under another name"
+            )
+        if self.cluster.secrets != self._secrets:
+            raise ArchiveConflict(
+                f"secrets in the archive of {self._name} are {self.cluster.secrets}, not "
+                f"{self._secrets}: go on like that, or archive it anew under another name"
+            )
+
+    def _filling(self, place: PartitionId) -> SegmentWriter:
+        if place not in self._fillings:
+            self._fillings[place] = self._new(place, self.cluster.parts.get(place, NOTHING))
+        return self._fillings[place]
+
+    def _new(self, place: PartitionId, part: ArchivedPartition) -> SegmentWriter:
+        return SegmentWriter(
+            SegmentTarget(self._store, self._name, self._topics, self._sizes), place, part
+        )
+
+
+def _names(cluster: ArchivedCluster) -> tuple[str, ...]:
+    return tuple(msgspec.structs.astuple(cluster.topics))

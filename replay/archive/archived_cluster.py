@@ -1,0 +1,167 @@
+"""View of a cluster's archive: its partitions, their segments and gaps."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from controlplane.core.state import Topics
+from replay.archive import layout
+from replay.archive.manifest import Chain, Manifest, ReadRange, Segment, Snapshot, read_chain
+from replay.archive.store import ArchiveStore
+from replay.errors import ArchiveCorrupt, NoArchive
+from replay.gaps import OffsetGap
+
+PartitionId = tuple[str, int]
+"""Topic and partition."""
+
+
+class ArchivedPartition(NamedTuple):
+    """Archived records of one partition."""
+
+    start: int
+    """First archived offset; nothing before it is known."""
+    end: int
+    """Offset behind the last one that was read."""
+    segments: tuple[Segment, ...]
+    gaps: tuple[range, ...]
+    """Offsets that the source had lost before they were read."""
+
+    @property
+    def latest_ms(self) -> int | None:
+        """The greatest timestamp; None without records."""
+        return self.segments[-1].latest_ms if self.segments else None
+
+
+class ArchivedCluster(NamedTuple):
+    """Archive of one cluster."""
+
+    store: ArchiveStore
+    name: str
+    chain: Chain
+    parts: Mapping[PartitionId, ArchivedPartition]
+
+    @property
+    def topics(self) -> Topics:
+        """Names of the cluster's topics."""
+        return self.chain.manifests[0].topics
+
+    @property
+    def secrets(self) -> str:
+        """Policy for secrets: kept, dropped or encrypted."""
+        return self.chain.manifests[0].secrets
+
+    @property
+    def ends(self) -> dict[str, list[int]]:
+        """End offset of each partition, by topic."""
+        found: dict[str, list[int]] = {}
+        for (topic, _), part in sorted(self.parts.items()):
+            found.setdefault(topic, []).append(part.end)
+        return found
+
+    @property
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All snapshots, the oldest first."""
+        for manifest in self.chain.manifests:
+            yield from manifest.snapshots
+
+    @property
+    def gaps(self) -> Iterator[OffsetGap]:
+        """All offsets that the source had lost before they were read."""
+        for (topic, partition), part in self.parts.items():
+            for offsets in part.gaps:
+                yield OffsetGap(topic, partition, offsets)
+
+    def parts_of(self, topic: str) -> list[ArchivedPartition]:
+        """Partitions of a topic, by number."""
+        count = len(self.ends.get(topic, ()))
+        return [self.parts[topic, partition] for partition in range(count)]
+
+
+def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
+    """Open the archive of a cluster.
+
+    Raises:
+        NoArchive: the cluster has no archive.
+        ArchiveCorrupt: its manifests are altered, contradict each other, or are all missing.
+    """
+    layout.check_cluster(name)
+    chain = read_chain(store, name)
+    if not chain.manifests and layout.has_files(store, name):
+        raise ArchiveCorrupt(
+            f"{layout.manifests(name)} has no manifest: restore the manifests of cluster {name}, "
+            "or capture it again if its first capture died"
+        )
+    if not chain.manifests:
+        there = ", ".join(layout.clusters(store)) or "none"
+        raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {there})")
+    return ArchivedCluster(store, name, chain, parts_in(chain))
+
+
+def open_clusters(store: ArchiveStore, names: tuple[str, ...] = ()) -> list[ArchivedCluster]:
+    """Open the archives of the named clusters, each once; without names, of all clusters."""
+    return [open_cluster(store, name) for name in layout.asked_for(store, names)]
+
+
+def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
+    """Collect the partitions that the manifests describe.
+
+    Raises:
+        ArchiveCorrupt: ranges overlap, or a partition is missing.
+    """
+    reaches: dict[PartitionId, list[ReadRange]] = defaultdict(list)
+    segments: dict[PartitionId, list[Segment]] = defaultdict(list)
+    for manifest in chain.manifests:
+        _check_alike(chain.manifests[0], manifest)
+        for reach in manifest.reaches:
+            reaches[reach.topic, reach.partition].append(reach)
+        for segment in manifest.segments:
+            segments[segment.topic, segment.partition].append(segment)
+    parts = {place: _part(some, segments.pop(place, [])) for place, some in sorted(reaches.items())}
+    _check_whole(parts, segments)
+    return parts
+
+
+def _check_alike(first: Manifest, manifest: Manifest) -> None:
+    if (first.topics, first.secrets) != (manifest.topics, manifest.secrets):
+        raise ArchiveCorrupt(
+            f"manifest {manifest.number} of cluster {manifest.cluster} has other topics, or other "
+            "secrets, than the first: restore it"
+        )
+
+
+def _part(reaches: list[ReadRange], segments: list[Segment]) -> ArchivedPartition:
+    gaps = []
+    for before, after in pairwise(reaches):
+        if after.start < before.end:
+            raise _overlap(after.topic, after.partition, range(after.start, before.end))
+        if after.start > before.end:
+            gaps.append(range(before.end, after.start))
+    for earlier, later in pairwise(segments):
+        if later.start < earlier.end:
+            raise _overlap(later.topic, later.partition, range(later.start, earlier.end))
+    start, end = reaches[0].start, reaches[-1].end
+    for segment in segments[:1] + segments[-1:]:
+        if segment.start < start or segment.end > end:
+            raise ArchiveCorrupt(
+                f"{segment.stored.file} holds offsets that no manifest says were read: restore it"
+            )
+    return ArchivedPartition(start, end, tuple(segments), tuple(gaps))
+
+
+def _overlap(topic: str, partition: int, twice: range) -> ArchiveCorrupt:
+    return ArchiveCorrupt(
+        f"offsets {twice.start} to {twice.stop - 1} of {topic} partition {partition} are archived "
+        "twice: restore the manifests"
+    )
+
+
+def _check_whole(
+    parts: Mapping[PartitionId, ArchivedPartition], left: Mapping[PartitionId, list[Segment]]
+) -> None:
+    """Raise `ArchiveCorrupt` if a topic lacks partition 0 or a segment its read range."""
+    for topic, partition in (*left, *parts):
+        if (topic, partition) not in parts or (partition and (topic, partition - 1) not in parts):
+            raise ArchiveCorrupt(
+                f"the manifests leave out a partition of {topic} before {partition}: restore them"
+            )

@@ -1,0 +1,214 @@
+"""Hadoop's settings of object stores (`fs.s3a.…`), translated to Arrow's options.
+
+Arrow reads the files everywhere; Hadoop's jars are not needed. Spark users have these settings in
+Hadoop's words: in core-site.xml or as `--conf`. A setting that decides which bytes are read, or how
+they are stored, is honoured or refused. Settings that tune Hadoop's own client are ignored.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from replay.errors import BadStoreSetting
+
+OF_SPARK = "spark.hadoop."
+"""Prefix of Hadoop's settings in a Spark configuration."""
+
+S3A = "fs.s3a."
+
+_BUCKET = "bucket."
+"""Prefix of per-bucket settings: `fs.s3a.bucket.B.endpoint` is `fs.s3a.endpoint` of bucket B."""
+
+_NAMES = {
+    "access.key": "access_key",
+    "secret.key": "secret_key",
+    "session.token": "session_token",
+    "endpoint.region": "region",
+}
+"""Arrow's names of settings whose values are passed on unchanged."""
+
+_WORKED_OUT = (
+    "endpoint",
+    "connection.ssl.enabled",
+    "path.style.access",
+    "aws.credentials.provider",
+)
+
+_CENTRAL = "s3.amazonaws.com"
+"""AWS's central endpoint, valid for every region."""
+
+_TUNING = re.compile(
+    "impl|attempts|audit|block|buffer|change|committer|connection|directory|downgrade|etag|executor"
+    "|experimental|fast|input|list|max|multiobjectdelete|multipart|paging|performance|prefetch"
+    "|readahead|retry|select|socket|ssl|threads|user|vectored"
+)
+"""Prefixes of settings that tune Hadoop's own client and do not affect the data."""
+
+_ANONYMOUS = "AnonymousAWSCredentialsProvider"
+_PROVIDERS = {
+    "SimpleAWSCredentialsProvider",
+    "TemporaryAWSCredentialsProvider",
+    "EnvironmentVariableCredentialsProvider",
+    "ProfileCredentialsProvider",
+    "IAMInstanceCredentialsProvider",
+    "InstanceProfileCredentialsProvider",
+    "ContainerCredentialsProvider",
+    "WebIdentityTokenFileCredentialsProvider",
+    "DefaultCredentialsProvider",
+}
+"""Credential providers with an equivalent in Arrow: given keys, or AWS's default chain."""
+
+_TRUE, _FALSE = "true", "false"
+
+
+class HadoopSettings(msgspec.Struct, frozen=True):
+    """Settings of object stores, under their Hadoop names. Some values are secrets."""
+
+    told: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(sorted(self.told))})"
+
+    def of(self, bucket: str) -> dict[str, str]:
+        """Settings of one bucket, without the prefix `fs.s3a.`."""
+        every = {name.removeprefix(S3A): value for name, value in self.told.items()}
+        own = f"{_BUCKET}{bucket}."
+        general = {name: one for name, one in every.items() if not name.startswith(_BUCKET)}
+        return general | {
+            name.removeprefix(own): one for name, one in every.items() if name.startswith(own)
+        }
+
+
+NONE = HadoopSettings()
+
+
+def settings(conf: Mapping[str, str]) -> HadoopSettings:
+    """Read the settings from Spark's configuration and from core-site.xml in HADOOP_CONF_DIR.
+
+    Raises:
+        BadStoreSetting: the file cannot be read.
+    """
+    folder = os.environ.get("HADOOP_CONF_DIR")
+    found = _in_file(Path(folder) / "core-site.xml") if folder else {}
+    found |= {name.removeprefix(OF_SPARK): one for name, one in conf.items() if is_hadoops(name)}
+    return HadoopSettings({name: one for name, one in found.items() if name.startswith(S3A)})
+
+
+def is_hadoops(name: str) -> bool:
+    """True if a Spark setting belongs to Hadoop."""
+    return name.startswith(OF_SPARK)
+
+
+def _in_file(path: Path) -> dict[str, str]:
+    try:
+        root = ET.fromstring(path.read_bytes())  # noqa: S314 - it is ours, as a worker's properties
+    except FileNotFoundError:
+        return {}
+    except (OSError, ET.ParseError) as error:
+        raise BadStoreSetting(
+            f"{path} cannot be read ({error}): mend it, or unset HADOOP_CONF_DIR"
+        ) from None
+    pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
+    found = {name.strip(): (value or "").strip() for name, value in pairs if name}
+    return {
+        name: _VARIABLE.sub(lambda one: _variable(one, found), value)
+        for name, value in found.items()
+    }
+
+
+_VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
+_ENVIRONMENT = "env."
+
+
+def _variable(found: re.Match[str], properties: Mapping[str, str]) -> str:
+    """Expand `${env.NAME}` from the environment and `${NAME}` from the properties."""
+    name = found[1]
+    of_environment = name.startswith(_ENVIRONMENT)
+    known = (
+        os.environ.get(name.removeprefix(_ENVIRONMENT)) if of_environment else properties.get(name)
+    )
+    return found[0] if known is None else known
+
+
+# --- in Arrow's words ---------------------------------------------------------------------------
+
+
+def for_arrow(told: HadoopSettings, bucket: str) -> dict[str, Any]:
+    """Options of `pyarrow.fs.S3FileSystem` for a bucket; empty means AWS's defaults.
+
+    Raises:
+        BadStoreSetting: a setting is unknown, or Arrow has no equivalent.
+    """
+    names = told.of(bucket)
+    check_known(names)
+    found: dict[str, Any] = {
+        _NAMES[name]: one for name, one in names.items() if one and name in _NAMES
+    }
+    if ("access_key" in found) is not ("secret_key" in found):
+        raise BadStoreSetting(
+            f"{S3A}access.key and {S3A}secret.key belong together: give both or none"
+        )
+    return found | _endpoint(names) | _style(names) | _credentials(names)
+
+
+def check_known(names: Iterable[str]) -> None:
+    """Raise `BadStoreSetting` for a setting that is neither honoured nor known to be harmless."""
+    for name in sorted(names):
+        if name not in _NAMES and name not in _WORKED_OUT and not _TUNING.match(name):
+            raise BadStoreSetting(
+                f"{S3A}{name} is no setting that is understood here: leave it out "
+                "(docs/replay.md, Object stores, has those that are)"
+            )
+
+
+def _endpoint(names: Mapping[str, str]) -> dict[str, Any]:
+    told = names.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3")
+    told = told or os.environ.get("AWS_ENDPOINT_URL")
+    if not told:
+        return {}
+    parts = urlsplit(told if "://" in told else f"//{told}")
+    if not parts.netloc or "@" in parts.netloc or parts.path.strip("/"):
+        raise BadStoreSetting(
+            f"{S3A}endpoint is neither host:port nor http(s)://host:port: mend it"
+        )
+    if parts.netloc == _CENTRAL:
+        return {}
+    encrypted = _is_set(names, "connection.ssl.enabled", default=True)
+    return {
+        "endpoint_override": parts.netloc,
+        "scheme": parts.scheme or ("https" if encrypted else "http"),
+    }
+
+
+def _style(names: Mapping[str, str]) -> dict[str, Any]:
+    """Addressing style: with an endpoint Arrow puts the bucket into the path by default."""
+    return (
+        {}
+        if _is_set(names, "path.style.access", default=True)
+        else {"force_virtual_addressing": True}
+    )
+
+
+def _credentials(names: Mapping[str, str]) -> dict[str, Any]:
+    classes = re.findall(r"[^\s,]+", names.get("aws.credentials.provider", ""))
+    providers = [one.rpartition(".")[2] for one in classes]
+    for one in providers:
+        if one not in _PROVIDERS and one != _ANONYMOUS:
+            raise BadStoreSetting(
+                f"{S3A}aws.credentials.provider names {one}, which only Hadoop has: give keys, or "
+                "leave it to AWS's environment variables or the machine's role"
+            )
+    return {"anonymous": True} if providers == [_ANONYMOUS] else {}
+
+
+def _is_set(names: Mapping[str, str], name: str, *, default: bool) -> bool:
+    told = names.get(name, _TRUE if default else _FALSE).lower()
+    if told not in (_TRUE, _FALSE):
+        raise BadStoreSetting(f"{S3A}{name} is {_TRUE} or {_FALSE}, not {told!r}")
+    return told == _TRUE

@@ -1,0 +1,52 @@
+"""Files that appear complete or not at all."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from controlplane.core.text.file_errors import unwritable
+from controlplane.private_files import replacing
+from replay.errors import NotWritable
+
+
+def check_place(file: Path) -> None:
+    """Check that a file can be written, before expensive work starts.
+
+    Raises:
+        NotWritable: the file cannot be written.
+    """
+    try:
+        _check(file, file.resolve())
+    except OSError as error:
+        raise NotWritable(unwritable(file, error)) from None
+
+
+def _check(file: Path, place: Path) -> None:
+    if place.is_dir():
+        raise _error(errno.EISDIR)
+    if not place.parent.is_dir():
+        raise NotWritable(f"{file} cannot be written ({place.parent} is no directory): make it")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise _error(errno.EACCES)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Yield a draft that replaces the file when the block ends without an error.
+
+    A link stays: its target is replaced. A device or a pipe is written directly.
+
+    Raises:
+        NotWritable: the file cannot be written.
+    """
+    try:
+        with replacing(file) as draft:
+            yield draft
+    except OSError as error:
+        raise NotWritable(unwritable(file, error)) from None

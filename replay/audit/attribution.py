@@ -1,0 +1,37 @@
+"""Author of a record, from the control plane's own headers or from an audit stream."""
+
+from controlplane.core.entry import Entry
+from replay.audit.context import AuditContext
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.trail.requests import TrailVerb
+
+COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
+"""Headers that the control plane writes; Kafka's workers write none."""
+
+
+def header(entry: Entry, name: str) -> str | None:
+    """Value of a header as text; None if it is absent."""
+    found = [value for known, value in entry.headers if known == name and value is not None]
+    return found[-1].decode("utf-8", "replace") if found else None
+
+
+def who(about: AuditContext, told: DecodedRecord, *verbs: TrailVerb) -> str:
+    """Author as the end of a sentence: ` by ada (command 17)`; empty if unknown.
+
+    Without headers, the audit stream is searched for requests about the connector at that time with
+    one of these verbs. Several requests may match; all of them are named.
+    """
+    principal = header(told.entry, PRINCIPAL)
+    if principal:
+        command = header(told.entry, COMMAND_ID)
+        return f" by {principal}" + (f" (command {command})" if command else "")
+    within_ms = about.thresholds.match_ms
+    near = about.trail.near(told.connector, told.entry.timestamp, within_ms, frozenset(verbs))
+    people = list(dict.fromkeys(request.who for request in near))
+    if not people:
+        return ""
+    if len(people) > 1:
+        return f" by one of {', '.join(people)} (the audit stream has them all at that time)"
+    if near[0].connector is None:
+        return f" most likely by {people[0]}, whose request at that time names no connector,"
+    return f" by {people[0]}, as the audit stream has it,"

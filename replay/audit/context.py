@@ -1,0 +1,126 @@
+"""Context of an audit, and the construction of its findings."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from controlplane.core.entry import Position
+from controlplane.core.moments import time_text
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.text.record_text import place
+from controlplane.core.text.redaction import redacted_text
+from controlplane.core.text.safe_text import count, safe
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.thresholds import Thresholds
+from replay.audit.trail.requests import RequestTrail
+from replay.findings import Finding, Severity
+
+EVIDENCE_KEPT = 10
+"""Greatest number of records in a finding's evidence."""
+
+
+class FindingText(NamedTuple):
+    """Problem and remedy of a finding."""
+
+    sentence: str
+    advice: str = ""
+
+
+class LogClock:
+    """Time of the latest record, kept current by the pass; -1 if unknown."""
+
+    now_ms = -1
+
+
+class AuditContext(NamedTuple):
+    """The audited cluster, and the data to judge it by."""
+
+    cluster: str
+    profile: Profile
+    clock: LogClock
+    topics: Topics = Topics()
+    thresholds: Thresholds = Thresholds()
+    trail: RequestTrail = RequestTrail()
+    """Requests of audit streams."""
+
+    def finding(
+        self,
+        kind: str,
+        severity: Severity,
+        connector: str | None,
+        evidence: Sequence[Position],
+        words: FindingText,
+    ) -> Finding:
+        """Create a finding in this cluster."""
+        return found(kind, severity, (self.cluster, connector), evidence, words)
+
+    def place(self, position: Position) -> str:
+        """Format a position: `config@57`."""
+        return place(position, self.topics)
+
+
+def found(
+    kind: str,
+    severity: Severity,
+    whom: tuple[str, str | None],
+    evidence: Sequence[Position],
+    words: FindingText,
+) -> Finding:
+    """Create a finding about a cluster and a connector.
+
+    Secrets are removed from its text, and control characters are escaped.
+    """
+    sentence, advice = (safe(redacted_text(text)) for text in words)
+    return Finding(kind, severity, *whom, tuple(evidence[:EVIDENCE_KEPT]), sentence, advice)
+
+
+class Audit(Protocol):
+    """Audit of one kind: sees records once, in order, and may yield findings at any time.
+
+    Its memory grows with the number of keys (connectors, tasks, source partitions), not of records.
+    """
+
+    @property
+    def concerns(self) -> tuple[type, ...]:
+        """Types of records that the audit handles."""
+        ...
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Process a record."""
+        ...
+
+    def end(self) -> Iterator[Finding]:
+        """Finish at the end of the log."""
+        ...
+
+
+_UNITS = (
+    ("day", 86_400_000, 3_600_000, "hour"),
+    ("hour", 3_600_000, 60_000, "minute"),
+    ("minute", 60_000, 1_000, "second"),
+    ("second", 1_000, 1_000, ""),
+)
+"""Units of time in milliseconds, each with the unit of its remainder."""
+
+
+def lasting(time_ms: int) -> str:
+    """Format a time span in at most two units: `3 hours`, `2 minutes 50 seconds`.
+
+    The span is never rounded down, so all events lie within the printed span.
+    """
+    for unit, size, lesser_size, lesser in _UNITS:
+        if time_ms >= 2 * size or time_ms == size:
+            whole = -(-time_ms // lesser_size) * lesser_size
+            number, rest = divmod(whole, size)
+            return count(number, unit) + (f" {count(rest // lesser_size, lesser)}" if rest else "")
+    return f"{time_ms} ms"
+
+
+def at(time_ms: int) -> str:
+    """Format a point in time."""
+    return time_text(time_ms) if time_ms >= 0 else "a time unknown"
+
+
+def instance(connector: str, task: int | None) -> str:
+    """Name a connector or one of its tasks."""
+    return f"connector {connector}" if task is None else f"task {task} of {connector}"

@@ -1,0 +1,130 @@
+"""Decoded records of a cluster's log, each with the state before it, in one pass.
+
+Memory grows with the number of keys, not of records: the folded config topic, and the last record
+of each key. Records of the command topic are not kept, because their keys never repeat.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from controlplane.core.codec.commands import decode_command
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_offset, decode_partition
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold import Fold
+from controlplane.core.records import SourcePartition
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ConfigState, Topics
+from replay.audit.trail.requests import RequestTrail
+
+
+class ClusterLog(NamedTuple):
+    """Log of one cluster, and its reader."""
+
+    name: str
+    entries: Iterable[Entry]
+    """Entries in the one order (`core.order`), consumed once."""
+    profile: Profile
+    topics: Topics = Topics()
+    exactly_once: bool = False
+    """True if workers run with exactly-once support and skip records of aborted transactions."""
+    trail: RequestTrail = RequestTrail()
+    """Requests of audit streams."""
+
+
+class PreviousRecord(NamedTuple):
+    """Previous record with the same topic and key."""
+
+    entry: Entry
+    offset: Any
+    """Decoded offset, as in `DecodedRecord`."""
+
+
+class DecodedRecord(NamedTuple):
+    """Decoded record, with the state of a worker around it."""
+
+    entry: Entry
+    time_ms: int
+    """Running maximum of the partition's timestamps; it never decreases. -1 if unknown."""
+    record: Any
+    """Decoded record: a type of `core.records`, `Invalid`, or None (a command's tombstone)."""
+    about: str | None
+    """Connector of the record; None without one."""
+    offset: Any
+    """Decoded value of a source offset (see `decode_offset`); None for other records."""
+    previous: "PreviousRecord | None"
+    """Previous record with the same topic and raw key."""
+    before: ConfigState
+    """Config state before the record."""
+    config: ConfigState
+    """Config state after the record."""
+
+    @property
+    def position(self) -> Position:
+        """Position of the record."""
+        return self.entry.position
+
+    @property
+    def connector(self) -> str:
+        """Connector of a record that is known to have one."""
+        assert self.about is not None
+        return self.about
+
+    @property
+    def kept(self) -> "DecodedRecord":
+        """Copy without the states, so that storing the record does not keep them alive."""
+        return self._replace(before=_NOTHING, config=_NOTHING)
+
+
+_NOTHING = ConfigState()
+
+
+def read(cluster: ClusterLog) -> Iterator[DecodedRecord]:
+    """Yield the records that the cluster's workers see."""
+    topics = cluster.topics
+    fold = Fold(cluster.profile, topics=topics, exactly_once=cluster.exactly_once)
+    decoder = _Decoder(cluster)
+    latest: dict[tuple[str, int], int] = {}
+    last: dict[tuple[str, bytes | None], PreviousRecord] = {}
+    known = fold.config.publish()
+    for entry in cluster.entries:
+        place = entry.topic, entry.partition
+        latest[place] = time_ms = max(entry.timestamp, latest.get(place, -1))
+        if entry.aborted and not fold.sees_aborted(entry.topic):
+            continue
+        record, before = decoder.record(entry), known
+        if entry.topic == topics.config:
+            fold.config.apply(entry)
+            known = fold.config.publish()
+        about = getattr(record, "connector", None)
+        offset = decoder.offset(entry) if isinstance(record, SourcePartition) else None
+        same = entry.topic, entry.key
+        yield DecodedRecord(entry, time_ms, record, about, offset, last.get(same), before, known)
+        if entry.topic != topics.commands:
+            last[same] = PreviousRecord(entry, offset)
+
+
+class _Decoder:
+    """Decodes records by topic. Keys of offsets are cached, because they repeat."""
+
+    def __init__(self, cluster: ClusterLog) -> None:
+        self._profile = cluster.profile
+        self._topics = cluster.topics
+        self._partitions: dict[bytes | None, Any] = {}
+
+    def record(self, entry: Entry) -> Any:
+        """Decode a record as a worker of the release does."""
+        if entry.topic == self._topics.config:
+            return decode_config(entry.key, entry.value, self._profile)
+        if entry.topic == self._topics.status:
+            return decode_status(entry.key, entry.value, self._profile)
+        if entry.topic == self._topics.commands:
+            return decode_command(entry.key, entry.value)
+        if entry.key not in self._partitions:
+            self._partitions[entry.key] = decode_partition(entry.key, self._profile)
+        return self._partitions[entry.key]
+
+    def offset(self, entry: Entry) -> Any:
+        """Decode the value of a source offset."""
+        return decode_offset(entry.value, self._profile)

@@ -1,0 +1,97 @@
+"""Changes of configs and target states, with time and author."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.records import ConnectorConfig, Target, TargetState
+from controlplane.core.state import Aspect
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import change
+from replay.audit.attribution import who
+from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.trail.requests import TrailVerb
+from replay.findings import Finding, Severity
+
+CHANGES_SHOWN = 8
+"""Keys of a config whose change is listed; further ones are counted."""
+
+
+_ASKED_BY = {
+    Target.STARTED: (TrailVerb.RESUME,),
+    Target.PAUSED: (
+        TrailVerb.PAUSE,
+        TrailVerb.STOP,
+    ),  # releases without STOPPED read a stop as PAUSED
+    Target.STOPPED: (TrailVerb.STOP,),
+}
+
+
+class ConfigChanges:
+    """Audit with a finding per record that changes a config or a target state."""
+
+    concerns = (ConnectorConfig, TargetState)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Report a change; an unchanged config or state is none."""
+        match told.record:
+            case ConnectorConfig(name, properties):
+                before = told.before.connectors.get(name)
+                if frozen(before) != frozen(properties):
+                    yield self._config(told, before, properties)
+            case TargetState(name, Target() as wanted):
+                before_that = told.before.targets.get(name)
+                if name in told.before.connectors and before_that is not wanted:
+                    yield self._target(told, before_that, wanted)
+
+    def end(self) -> Iterator[Finding]:
+        """Nothing is pending."""
+        return iter(())
+
+    def _config(
+        self, told: DecodedRecord, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    ) -> Finding:
+        if after is None:
+            return self._told(told, "connector-deleted", "was deleted", "", TrailVerb.DELETE)
+        if before is None:
+            connector_class = after.get("connector.class", "no class")
+            wanted = told.config.targets.get(told.connector, Target.STARTED)
+            state = "" if wanted is Target.STARTED else f", {wanted.value}"
+            more = f": {connector_class} with {count(len(after), 'setting')}{state}"
+            verbs = TrailVerb.CREATE, TrailVerb.CONFIG
+            return self._told(told, "connector-created", "was created", more, *verbs)
+        more = f": {_differences(before, after)}"
+        return self._told(told, "config-changed", "got another config", more, TrailVerb.CONFIG)
+
+    def _target(self, told: DecodedRecord, before: Target | None, wanted: Target) -> Finding:
+        was = (before or Target.STARTED).value
+        happened = f"went from {was} to {wanted.value}"
+        return self._told(told, "target-changed", happened, "", *_ASKED_BY[wanted])
+
+    def _told(
+        self, told: DecodedRecord, kind: str, happened: str, more: str, *verbs: TrailVerb
+    ) -> Finding:
+        by = who(self._about, told, *verbs)
+        sentence = f"{told.connector} {happened}{by} at {at(told.entry.timestamp)}{more}"
+        severity, words = Severity.INFO, FindingText(sentence)
+        return self._about.finding(kind, severity, told.connector, [told.position], words)
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Format differences without secrets: `rows: 2 → 4, topics: …`."""
+    absent = object()
+    keys = [
+        key
+        for key in {**before, **after}
+        if frozen(before.get(key, absent)) != frozen(after.get(key, absent))
+    ]
+    shown = [
+        f"{key}: {change(Aspect.CONFIG, key, before.get(key), after.get(key))}"
+        for key in keys[:CHANGES_SHOWN]
+    ]
+    more = [f"and {len(keys) - CHANGES_SHOWN} more"] if len(keys) > CHANGES_SHOWN else []
+    return ", ".join([*shown, *more])

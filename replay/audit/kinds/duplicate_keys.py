@@ -1,0 +1,73 @@
+"""Duplicate keys: the same raw key in two partitions, so that their order is undefined.
+
+The cause is an increase of partitions, or a program with another partitioner. Compaction keeps both
+records forever.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.entry import Entry
+from controlplane.core.text.safe_text import count
+from replay.audit.context import AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+_Parts = dict[int, Entry]
+"""Last record with the key, by partition."""
+
+
+class DuplicateKeys:
+    """Audit with a finding per connector and topic; worse if the two records disagree."""
+
+    concerns = (object,)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._split: dict[tuple[str | None, str], dict[bytes | None, _Parts]] = {}
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Remember keys that occur in several partitions."""
+        entry, previous = told.entry, told.previous
+        if previous is not None:
+            topic = self._split.get((told.about, entry.topic), {})
+            if entry.key in topic:
+                topic[entry.key][entry.partition] = entry
+            elif previous.entry.partition != entry.partition:
+                parts = {previous.entry.partition: previous.entry, entry.partition: entry}
+                self._split.setdefault((told.about, entry.topic), {})[entry.key] = parts
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Report the keys; their current values decide the severity."""
+        for (name, topic), split in self._split.items():
+            unlike = [parts for parts in split.values() if _disagree(parts)]
+            yield self._finding(name, topic, list(split.values()), unlike)
+
+    def _finding(
+        self, name: str | None, topic: str, split: list[_Parts], unlike: list[_Parts]
+    ) -> Finding:
+        of = "" if name is None else f" of {name}"
+        severity = Severity.DANGER if unlike else Severity.INFO
+        fate = (
+            f"{count(len(unlike), 'key')} with different values: which one counts is a matter of "
+            "luck, and may change when a worker starts"
+            if unlike
+            else "with the same value everywhere"
+        )
+        lie = "lies" if len(split) == 1 else "lie"
+        numbers = ", ".join(map(str, sorted({part for parts in split for part in parts})))
+        sentence = (
+            f"{count(len(split), 'key')}{of} in {topic} {lie} in several partitions ({numbers}), "
+            f"{fate}"
+        )
+        advice = (
+            "Write the right value (for offsets: stop the connector, PATCH its offsets) and a "
+            "tombstone for the key into the other partition; never add partitions to this topic."
+        )
+        shown = sorted(entry.position for parts in unlike or split for entry in parts.values())
+        words = FindingText(sentence, advice if unlike else "")
+        return self._about.finding("key-in-two-partitions", severity, name, shown, words)
+
+
+def _disagree(parts: _Parts) -> bool:
+    return len({entry.value for entry in parts.values()}) > 1

@@ -1,0 +1,83 @@
+"""Two clusters on one status topic, detected by interleaved group generations.
+
+Workers of one group share its newest generation. Two groups on the same topics count separately: a
+worker moves to a generation that others have passed long ago, and those continue from theirs,
+repeatedly. A group without members restarts its count and catches up; that shows only once.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from controlplane.core.records import ConnectorStatus, Status, TaskStatus
+from replay.audit.context import AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+CROSSINGS = 2
+"""Least number of interleavings of two workers; a restarted group shows one."""
+
+
+class _WorkerReport(NamedTuple):
+    """Last report of a worker."""
+
+    generation: int
+    number: int
+    """Sequence number of the report."""
+    told: DecodedRecord
+
+
+class MixedGroups:
+    """Tracks the generation of each worker."""
+
+    concerns = (ConnectorStatus, TaskStatus)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._number = 0
+        self._heard: dict[str, _WorkerReport] = {}
+        self._waiting: dict[str, dict[str, DecodedRecord]] = {}
+        """Workers that moved on behind each leading worker since its last report."""
+        self._crossings: dict[tuple[str, str], int] = {}
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Report each pair of workers once."""
+        match told.record:
+            case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
+                if status.worker_id is not None:
+                    yield from self._report(status.worker_id, status.generation, told)
+
+    def end(self) -> Iterator[Finding]:
+        """Nothing is pending."""
+        return iter(())
+
+    def _report(self, worker: str, generation: int, told: DecodedRecord) -> Iterator[Finding]:
+        self._number += 1
+        before = self._heard.get(worker)
+        self._heard[worker] = _WorkerReport(generation, self._number, told.kept)
+        behind = self._waiting.pop(worker, {})
+        if before is None or generation < before.generation:
+            return
+        for other, moved in behind.items():
+            yield from self._crossed(worker, other, told, moved)
+        if generation > before.generation:
+            for ahead, heard in self._heard.items():
+                if heard.generation > generation and heard.number > before.number:
+                    self._waiting.setdefault(ahead, {})[worker] = told.kept
+
+    def _crossed(
+        self, ahead: str, behind: str, told: DecodedRecord, moved: DecodedRecord
+    ) -> Iterator[Finding]:
+        crossings = self._crossings[ahead, behind] = self._crossings.get((ahead, behind), 0) + 1
+        if crossings != CROSSINGS:
+            return
+        sentence = (
+            f"{ahead} and {behind} report to one status topic from two groups: {ahead} in "
+            f"generation {self._heard[ahead].generation}, while {behind} moves on in generation "
+            f"{moved.record.status.generation}"
+        )
+        advice = (
+            "Two clusters share their topics: give each a group.id and topics of its own. Until "
+            "then both run every connector, and each overwrites what the other reports."
+        )
+        evidence, words = [moved.position, told.position], FindingText(sentence, advice)
+        yield self._about.finding("two-clusters-one-topic", Severity.DANGER, None, evidence, words)

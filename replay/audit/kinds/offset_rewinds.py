@@ -1,0 +1,127 @@
+"""Rewinds and resets of source offsets.
+
+An offset is a map, and only its connector knows which fields matter. It counts as rewound if a
+number in it fell (or the number at the end of a name, as in `binlog.000004`) and no other field
+advanced: a position may fall when a new file begins.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from controlplane.core.records import SourcePartition, Target
+from controlplane.core.text.redaction import redacted_value
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import json_line
+from replay.audit.attribution import who
+from replay.audit.bursts import Burst, Episodes
+from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.decoded_log import DecodedRecord, PreviousRecord
+from replay.audit.trail.requests import TrailVerb
+from replay.findings import Finding, Severity
+
+_NUMBERED = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
+
+
+class OffsetRewinds:
+    """Rewinds and resets; simultaneous ones of a connector make one finding."""
+
+    concerns = (SourcePartition,)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._episodes: Episodes[tuple[str, str, bool]] = Episodes(about.thresholds.episode_ms)
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Report changes of one key in one partition; elsewhere the order is undefined."""
+        previous = told.previous
+        if previous is None or previous.entry.partition != told.entry.partition:
+            return
+        kind = _kind(previous, told)
+        if kind is not None:
+            key = told.connector, kind, _at_rest(told)
+            over = self._episodes.add(key, told)
+            if over is not None:
+                yield self._finding(key, over)
+
+    def end(self) -> Iterator[Finding]:
+        """Report episodes that last until the end of the log."""
+        for key, burst in self._episodes.end():
+            yield self._finding(key, burst)
+
+    def _finding(self, key: tuple[str, str, bool], burst: Burst) -> Finding:
+        connector, kind, at_rest = key
+        severity = Severity.INFO if at_rest else Severity.WARNING
+        by = who(self._about, burst.last, TrailVerb.OFFSETS)
+        number = count(burst.count, "source offset")
+        when = f"at {at(burst.last.time_ms)}"
+        if kind == "offsets-reset":
+            happened = f"{connector} lost {number}{by} {when}"
+        else:
+            happened = f"{connector} went back{by} {when} in {number}, {_example(burst.last)}"
+        told, advice = _JUDGED[kind, at_rest]
+        words = FindingText(f"{happened}: {told}", advice)
+        return self._about.finding(kind, severity, connector, burst.evidence, words)
+
+
+def _kind(previous: PreviousRecord, told: DecodedRecord) -> str | None:
+    if told.entry.value is None:
+        return None if previous.entry.value is None else "offsets-reset"
+    was, now = previous.offset, told.offset
+    if not isinstance(was, Mapping) or not isinstance(now, Mapping):
+        return None
+    return "offsets-regressed" if goes_back(was, now) else None
+
+
+def _example(told: DecodedRecord) -> str:
+    assert told.previous is not None  # a rewind has a previous record
+    shown = (told.record.partition, told.previous.offset, told.offset)
+    partition, was, now = (json_line(redacted_value("", one)) for one in shown)
+    return f"in that of {partition} from {was} to {now}"
+
+
+_MEANT = FindingText("it did not run then, so that was most likely meant")
+
+_JUDGED = {
+    ("offsets-reset", True): _MEANT,
+    ("offsets-regressed", True): _MEANT,
+    ("offsets-reset", False): FindingText(
+        "nobody had stopped it, so its tasks went on from what they had in memory, and a restart "
+        "begins at the start",
+        "Stop the connector before its offsets are reset (PUT /connectors/…/stop), then look "
+        "whether they are what you want.",
+    ),
+    ("offsets-regressed", False): FindingText(
+        "nobody had stopped it, so what lies in between is most likely read twice",
+        "Look who else writes under this name: a worker that was believed dead, a second cluster, "
+        "a restored backup. Expect duplicates behind this point.",
+    ),
+}
+"""Explanation of the severity, by whether the connector was at rest."""
+
+
+def _at_rest(told: DecodedRecord) -> bool:
+    """True if the connector was stopped or absent, so that its offsets may be changed (KIP-875)."""
+    name = told.connector
+    return name not in told.config.connectors or told.config.targets.get(name) is Target.STOPPED
+
+
+def goes_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """True if a field of an offset fell and none advanced."""
+    if before.keys() != after.keys():
+        return False
+    moves = {_move(before[name], after[name]) for name in before}
+    return -1 in moves and 1 not in moves
+
+
+def _move(before: Any, after: Any) -> int:
+    """Direction of a change: -1 fell, 0 unchanged, 1 advanced or of another type."""
+    if type(before) is bool or type(after) is bool or before == after:
+        return int(before != after)
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        return 1 if after > before else -1
+    if isinstance(before, str) and isinstance(after, str):
+        was, now = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(after)
+        if was and now and was[1] == now[1]:
+            return 1 if int(now[2]) >= int(was[2]) else -1
+    return 1

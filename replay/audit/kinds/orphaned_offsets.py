@@ -1,0 +1,98 @@
+"""Source offsets of deleted connectors: orphans, or inherited by a successor of the same name.
+
+Deletion of a connector keeps its offsets. A connector created later under the same name continues
+from them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import ConnectorConfig, SourcePartition
+from controlplane.core.text.safe_text import count
+from replay.audit.attribution import COMMAND_ID, header
+from replay.audit.context import AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+_Live = dict[tuple[str, bytes | None], Entry]
+"""Offsets with a value, by topic and raw key."""
+
+
+class OrphanedOffsets:
+    """Offsets of absent connectors."""
+
+    concerns = (ConnectorConfig, SourcePartition)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._live: dict[str, _Live] = {}
+        self._deleted: dict[str, Position] = {}
+        self._configured: Mapping[str, object] = {}
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Track offsets; those given at creation (KIP-995) are not inherited."""
+        self._configured = told.config.connectors
+        match told.record:
+            case SourcePartition(name, _):
+                self._offset(name, told.entry)
+            case ConnectorConfig(name, None):
+                if name in told.before.connectors:
+                    self._deleted[name] = told.position
+            case ConnectorConfig(name, _):
+                if name not in told.before.connectors and name in self._deleted:
+                    yield from self._inheritance(told, self._deleted.pop(name))
+
+    def end(self) -> Iterator[Finding]:
+        """Report orphans without a successor."""
+        for name, live in self._live.items():
+            if name not in self._configured and live:
+                yield self._orphans(name, live)
+
+    def _offset(self, name: str, entry: Entry) -> None:
+        live = self._live.setdefault(name, {})
+        if entry.value is None:
+            live.pop((entry.topic, entry.key), None)
+        else:
+            live[entry.topic, entry.key] = entry
+
+    def _inheritance(self, told: DecodedRecord, deleted: Position) -> Iterator[Finding]:
+        name, command = told.connector, header(told.entry, COMMAND_ID)
+        inherited = [
+            entry
+            for entry in self._live.get(name, {}).values()
+            if command is None or header(entry, COMMAND_ID) != command
+        ]
+        if not inherited:
+            return
+        sentence = (
+            f"{name} was created again at {self._about.place(told.position)} and goes on from "
+            f"{count(len(inherited), 'source offset')} of its former life, which ended at "
+            f"{self._about.place(deleted)}: what lies before them it does not read"
+        )
+        advice = (
+            "If it is to begin at the start: stop it, reset its offsets "
+            "(DELETE /connectors/…/offsets) and resume it."
+        )
+        evidence = [told.position, deleted, *(entry.position for entry in inherited)]
+        words = FindingText(sentence, advice)
+        yield self._about.finding("offsets-inherited", Severity.WARNING, name, evidence, words)
+
+    def _orphans(self, name: str, live: _Live) -> Finding:
+        number, deleted = count(len(live), "source offset"), self._deleted.get(name)
+        gone = (
+            f"deleted at {self._about.place(deleted)}"
+            if deleted is not None
+            else "of which this log has no config"
+        )
+        sentence = (
+            f"{name}, {gone}, has left {number} behind: the next one of that name goes on from "
+            "there"
+        )
+        advice = (
+            "Nothing, unless the name is to be used again for something else: then reset the "
+            "offsets first, or take another name."
+        )
+        first = [deleted] if deleted is not None else []
+        evidence = [*first, *(entry.position for entry in live.values())]
+        words = FindingText(sentence, advice)
+        return self._about.finding("offsets-orphaned", Severity.INFO, name, evidence, words)

@@ -1,0 +1,190 @@
+"""Unfinished changes in the config topic: a worker died between two records.
+
+A stop is an empty task set and then the state STOPPED (KIP-875). A task set is a record per task
+and then the commit.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from controlplane.core.records import (
+    ConnectorConfig,
+    ConnectorStatus,
+    State,
+    Target,
+    TargetState,
+    TaskCommit,
+    TaskConfig,
+    TaskStatus,
+)
+from controlplane.core.state import ConfigState
+from controlplane.core.text.safe_text import count
+from replay.audit.context import AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+_STOP_ANEW = "Stop the connector again (PUT /connectors/…/stop), or resume it if it is to run."
+
+
+class _ConnectorRecords(msgspec.Struct):
+    """Last records of a connector since its creation."""
+
+    commit: DecodedRecord | None = None
+    task: DecodedRecord | None = None
+    target: DecodedRecord | None = None
+    status: DecodedRecord | None = None
+    tasks: dict[int, DecodedRecord] = {}
+    """Last status of each task."""
+    had_tasks: int = 0
+    """Number of tasks in the last non-empty commit, unless the config changed since."""
+    stopped_since: bool = False
+    """True if it was STOPPED at or after the last commit."""
+
+
+class PartialCommits:
+    """Finds unfinished changes at the end of the log."""
+
+    concerns = (ConnectorConfig, TaskConfig, TaskCommit, TargetState, ConnectorStatus, TaskStatus)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._lives: dict[str, _ConnectorRecords] = {}
+        self._config = ConfigState()
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Remember the last records of each connector."""
+        self._config = told.config
+        life = self._lives.setdefault(told.connector, _ConnectorRecords())
+        match told.record:
+            case ConnectorConfig(name, None):
+                del self._lives[name]
+            case ConnectorConfig():
+                life.had_tasks = 0
+            case TaskConfig():
+                life.task = told.kept
+            case TaskCommit(_, tasks):
+                life.commit = told.kept
+                life.had_tasks = tasks if tasks > 0 else life.had_tasks
+                life.stopped_since = told.config.targets.get(told.connector) is Target.STOPPED
+            case TargetState(_, wanted):
+                life.target = told.kept
+                life.stopped_since = life.stopped_since or wanted is Target.STOPPED
+            case ConnectorStatus():
+                life.status = told.kept
+            case TaskStatus(_, task):
+                life.tasks[task] = told.kept
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Report each connector with its missing records."""
+        for name, life in self._lives.items():
+            if name in self._config.connectors:
+                for look in (self._without_tasks, self._with_tasks, self._idle, self._task_set):
+                    yield from look(name, life)
+
+    def _without_tasks(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
+        if life.commit is None or not life.had_tasks or life.commit.record.tasks:
+            return
+        if self._target(name) is not Target.STARTED or not _is_running(life.status):
+            return
+        was = count(life.had_tasks, "task")
+        if life.stopped_since:
+            sentence = f"{name} was resumed and is RUNNING, but its {was} were not made anew"
+            advice = "Restart the connector (POST /connectors/…/restart): it makes its tasks anew."
+        else:
+            sentence = (
+                f"{name} is RUNNING with no tasks; it had {was}, and nothing stopped it: a stop "
+                "died half-way, or the connector asked for no tasks"
+            )
+            advice = f"{_STOP_ANEW} If it finds nothing to read, nothing has to be done."
+        words = FindingText(sentence, advice)
+        yield self._finding("stop-half-done", name, [life.commit, life.status], words)
+
+    def _with_tasks(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
+        tasks = len(self._config.task_ids(name))
+        if self._target(name) is not Target.STOPPED or not tasks:
+            return
+        sentence = (
+            f"{name} is STOPPED, yet its set of {count(tasks, 'task')} was not emptied: a stop "
+            "that died half-way, or that was written by something else than a worker"
+        )
+        advice = f"{_STOP_ANEW} Before that its offsets cannot be changed safely."
+        seen = [life.target, life.commit]
+        yield self._finding("stop-half-done", name, seen, FindingText(sentence, advice))
+
+    def _idle(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
+        """Idle tasks; a failed or paused task has a worker."""
+        tasks = self._config.task_ids(name)
+        if self._target(name) is not Target.STARTED or not _is_running(life.status) or not tasks:
+            return
+        reports = [life.tasks[task] for task in tasks if task in life.tasks]
+        if any(not _is_unassigned(report) for report in reports):
+            return
+        sentence = (
+            f"{name} is RUNNING, and nobody runs any of its {count(len(tasks), 'task')}: a stop "
+            "that left the task set as it was, or a rebalance that did not end"
+        )
+        advice = "Stop the connector and resume it: its tasks are then made and assigned anew."
+        seen = [life.target, life.commit, life.status, *reports]
+        words, patience_ms = FindingText(sentence, advice), self._about.thresholds.rebalance_ms
+        yield self._finding("tasks-not-running", name, seen, words, patience_ms)
+
+    def _task_set(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
+        advice = (
+            "Write the config once more as it is (PUT /connectors/…/config), or restart the "
+            "connector: its tasks are then made and committed anew."
+        )
+        waiting: Mapping[int, object] = self._config.deferred.get(name, {})
+        if waiting:
+            sentence = (
+                f"{name} has {count(len(waiting), 'task config')} without the commit that should "
+                "follow: whoever made them died, and its tasks run as they were before"
+            )
+            words = FindingText(sentence, advice)
+            yield self._finding("tasks-uncommitted", name, [life.task], words)
+        if name in self._config.inconsistent:
+            sentence = (
+                f"{name} runs no tasks: the last commit speaks of tasks whose configs are not there"
+            )
+            words = FindingText(sentence, advice)
+            yield self._finding("tasks-inconsistent", name, [life.commit], words)
+
+    def _target(self, name: str) -> Target:
+        return self._config.targets.get(name, Target.STARTED)
+
+    def _finding(
+        self,
+        kind: str,
+        name: str,
+        seen: list[DecodedRecord | None],
+        words: FindingText,
+        patience_ms: int | None = None,
+    ) -> Finding:
+        """Create a finding; while its records are fresh, the change may still be in progress."""
+        there = [told for told in seen if told is not None]
+        limit_ms = self._about.thresholds.under_way_ms if patience_ms is None else patience_ms
+        severity, words = judged(there, words, self._about.clock.now_ms, limit_ms)
+        evidence = [told.position for told in there]
+        return self._about.finding(kind, severity, name, evidence, words)
+
+
+def judged(
+    seen: list[DecodedRecord], words: FindingText, now_ms: int, patience_ms: int
+) -> tuple[Severity, FindingText]:
+    """Severity and text for records without the expected successor."""
+    latest_ms = max((told.time_ms for told in seen), default=-1)
+    if latest_ms >= 0 and now_ms - latest_ms < patience_ms:
+        more = " (it was written just before the log ends: it may be under way)"
+        return Severity.INFO, words._replace(sentence=words.sentence + more)
+    return Severity.WARNING, words
+
+
+def _is_running(told: DecodedRecord | None) -> bool:
+    status = None if told is None else told.record.status
+    return status is not None and status.state is State.RUNNING
+
+
+def _is_unassigned(told: DecodedRecord) -> bool:
+    status = told.record.status
+    return status is None or status.state is State.UNASSIGNED

@@ -1,0 +1,51 @@
+"""Restart storms: repeated requests to restart a connector (KIP-745).
+
+The log holds restarts of a connector together with its tasks only. Other restarts go directly to
+the owning worker and leave no record.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.records import RestartRequest
+from replay.audit.attribution import who
+from replay.audit.bursts import Burst, Bursts
+from replay.audit.context import AuditContext, FindingText, at, lasting
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.trail.requests import TrailVerb
+from replay.findings import Finding, Severity
+
+
+class RestartStorms:
+    """Too many requests for one connector within a window."""
+
+    concerns = (RestartRequest,)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        limits = about.thresholds
+        self._storms: Bursts[str] = Bursts(limits.storm_restarts, limits.storm_window_ms)
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Count requests; those for absent connectors have no effect."""
+        if isinstance(told.record, RestartRequest) and told.connector in told.config.connectors:
+            over = self._storms.add(told.connector, told)
+            if over is not None:
+                yield self._finding(told.connector, over)
+
+    def end(self) -> Iterator[Finding]:
+        """Report storms that last until the end of the log."""
+        for name, burst in self._storms.end():
+            yield self._finding(name, burst)
+
+    def _finding(self, name: str, burst: Burst) -> Finding:
+        by = who(self._about, burst.last, TrailVerb.RESTART)
+        sentence = (
+            f"{name} was restarted {burst.count} times within {lasting(burst.lasted_ms)} until "
+            f"{at(burst.last.time_ms)}, the last time{by or ' by nobody knows whom'}"
+        )
+        advice = (
+            "Stop what restarts it (most likely a script that watches for FAILED), and mend what "
+            "makes it fail; let scripts wait longer each time."
+        )
+        words, severity = FindingText(sentence, advice), Severity.WARNING
+        return self._about.finding("restart-storm", severity, name, burst.evidence, words)

@@ -1,0 +1,48 @@
+"""Commands of the control plane that started and never ended: a crash interrupted them."""
+
+from collections.abc import Iterator
+from types import NoneType
+
+from controlplane.core.records import CommandAccepted, CommandFinished
+from replay.audit.context import AuditContext, FindingText, at
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.kinds.partial_commits import judged
+from replay.findings import Finding
+
+
+class UnfinishedCommands:
+    """Tracks commands until they end. Their arguments may hold secrets and are not shown."""
+
+    concerns = (CommandAccepted, CommandFinished, NoneType)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._begun: dict[bytes | None, DecodedRecord] = {}
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Track a command; the record that ends or forgets it has the same key."""
+        if isinstance(told.record, CommandAccepted):
+            self._begun[told.entry.key] = told.kept
+        else:
+            self._begun.pop(told.entry.key, None)
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Report commands without an end."""
+        for told in self._begun.values():
+            command: CommandAccepted = told.record
+            asked = command.command.get("command", "a command")
+            connector = command.command.get("connector")
+            name = connector if isinstance(connector, str) else ""
+            sentence = (
+                f"{asked}{f' of {name}' if name else ''}, asked by {command.principal} at "
+                f"{at(command.at_ms)} (command {command.command_id}), began and never ended"
+            )
+            advice = (
+                "Start the control plane on this log: it carries out again what a crash left half "
+                "done, from the first step."
+            )
+            words, patience_ms = FindingText(sentence, advice), self._about.thresholds.under_way_ms
+            severity, words = judged([told], words, self._about.clock.now_ms, patience_ms)
+            evidence = [told.position]
+            yield self._about.finding("command-unfinished", severity, name, evidence, words)

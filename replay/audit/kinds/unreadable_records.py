@@ -1,0 +1,89 @@
+"""Unreadable records: written by other programs, damaged, or of a newer release.
+
+Records are counted by topic, and some are listed. `controlplane inspect --hazards` shows their
+effect on a worker of each release.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from controlplane.core.entry import Position
+from controlplane.core.records import Invalid, SourcePartition
+from controlplane.core.text.safe_text import count
+from replay.audit.context import EVIDENCE_KEPT, AuditContext, FindingText
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+REASONS_KEPT = 8
+"""Distinct reasons kept per topic; reasons may quote arbitrary content."""
+
+_OTHERS = "other reasons"
+
+_ADVICE = (
+    "Let `controlplane inspect --hazards` tell what each of them does; then write a good record "
+    "under its key, and let the topic be compacted."
+)
+
+
+class _TopicProblems:
+    """Unreadable records of one topic."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self.thrown = 0
+        """Number of records on which a worker throws; it skips the others."""
+        self._thrown: list[Position] = []
+        self._others: list[Position] = []
+
+    def add(self, bad: Invalid, position: Position) -> None:
+        """Count a record; keep the positions of the first few."""
+        reason = bad.reason.partition(":")[0]
+        room = reason in self.reasons or len(self.reasons) < REASONS_KEPT
+        self.reasons[reason if room else _OTHERS] += 1
+        throws = bad.thrown is not None
+        self.thrown += throws
+        shown = self._thrown if throws else self._others
+        if len(shown) < EVIDENCE_KEPT:
+            shown.append(position)
+
+    @property
+    def evidence(self) -> list[Position]:
+        """Positions of a few records, the worst first."""
+        return [*self._thrown, *self._others]
+
+
+class UnreadableRecords:
+    """Audit with a finding per topic; worse if a worker throws."""
+
+    concerns = (Invalid, SourcePartition)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._found: dict[str, _TopicProblems] = {}
+        self._topics = msgspec.structs.astuple(about.topics)
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Count an unreadable key or value."""
+        bad = told.record if isinstance(told.record, Invalid) else told.offset
+        if isinstance(bad, Invalid) and told.entry.topic in self._topics:
+            self._found.setdefault(told.entry.topic, _TopicProblems()).add(bad, told.position)
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Report number and reasons."""
+        for name, topic in self._found.items():
+            severity = Severity.WARNING if topic.thrown else Severity.INFO
+            words = FindingText(self._sentence(name, topic), _ADVICE if topic.thrown else "")
+            yield self._about.finding("unreadable-records", severity, None, topic.evidence, words)
+
+    def _sentence(self, name: str, topic: _TopicProblems) -> str:
+        number, release = topic.reasons.total(), self._about.profile.release
+        reasons = ", ".join(f"{reason} ({of})" for reason, of in topic.reasons.most_common())
+        mean = "means" if number == 1 else "mean"
+        harm = f"; at {topic.thrown} of them it throws" if topic.thrown else ""
+        return (
+            f"{count(number, 'record')} of {name} {mean} nothing to a worker of {release}: "
+            f"{reasons}{harm}"
+        )

@@ -1,0 +1,151 @@
+"""Zombies: two workers that both run the same connector or task.
+
+A regular takeover after a crash reports RUNNING in a later generation, and the earlier owner never
+released the task. A group without members restarts its generations, so a lower generation alone
+proves nothing. Two owners exist if a worker reports in a generation that it had already joined
+before the other took over: it has missed the takeover.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from controlplane.core.records import ConnectorStatus, State, Status, TaskStatus
+from replay.audit.context import AuditContext, FindingText, instance
+from replay.audit.decoded_log import DecodedRecord
+from replay.audit.kinds.state_flaps import ConnectorOrTask
+from replay.findings import Finding, Severity
+
+_HOLDS = (State.RUNNING, State.PAUSED, State.RESTARTING)
+"""States of an owner; a worker that reports any other state does not run the task."""
+
+
+class _Ownership(NamedTuple):
+    """Last worker that reported to run an instance."""
+
+    worker: str
+    generation: int
+    number: int
+    """Sequence number of the report."""
+    told: DecodedRecord
+
+
+class _ContestedOwnership(NamedTuple):
+    """Two owners in one generation, unless the first is dead and the group restarted its count."""
+
+    first: _Ownership
+    second: _Ownership
+
+
+class Zombies:
+    """Tracks the owner of each instance and the generation of each worker."""
+
+    concerns = (ConnectorStatus, TaskStatus)
+
+    def __init__(self, about: AuditContext) -> None:
+        self._about = about
+        self._number = 0
+        self._claims: dict[ConnectorOrTask, _Ownership] = {}
+        self._since: dict[str, tuple[int, int]] = {}
+        """Generation of each worker, and the number of its first report in it."""
+        self._doubts: dict[str, dict[ConnectorOrTask, _ContestedOwnership]] = {}
+        self._told: set[ConnectorOrTask] = set()
+
+    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+        """Report two owners of one instance once; a tombstone resets it."""
+        match told.record:
+            case ConnectorStatus(name, status):
+                yield from self._report((name, None), status, told)
+            case TaskStatus(name, task, status):
+                yield from self._report((name, task), status, told)
+
+    def end(self) -> Iterator[Finding]:
+        """Unconfirmed suspicions are no findings."""
+        return iter(())
+
+    def _report(
+        self, what: ConnectorOrTask, status: Status | None, told: DecodedRecord
+    ) -> Iterator[Finding]:
+        if status is None:
+            self._claims.pop(what, None)
+            self._told.discard(what)
+            return
+        if status.worker_id is None:
+            return
+        self._number += 1
+        claim = _Ownership(status.worker_id, status.generation, self._number, told.kept)
+        yield from self._confirmed(claim)
+        rival = self._claims.get(what)
+        if rival is not None and rival.worker != claim.worker:
+            yield from self._rivals(what, rival, claim, status.state)
+        elif status.state in _HOLDS:
+            self._claims[what] = claim
+        else:
+            self._claims.pop(what, None)
+        self._hear(claim)
+
+    def _rivals(
+        self, what: ConnectorOrTask, rival: _Ownership, claim: _Ownership, state: State
+    ) -> Iterator[Finding]:
+        """Judge a report of a non-owner; UNASSIGNED may arrive late after a rebalance."""
+        if state is State.UNASSIGNED:
+            return
+        if self._was_there(claim, rival):
+            yield from self._zombie(what, rival, claim)
+            return
+        if state not in _HOLDS:
+            return
+        if claim.generation == rival.generation:
+            self._doubts.setdefault(rival.worker, {})[what] = _ContestedOwnership(rival, claim)
+        self._claims[what] = claim
+
+    def _was_there(self, claim: _Ownership, rival: _Ownership) -> bool:
+        """True if a worker reports in a generation that it joined before the takeover."""
+        generation, since = self._since.get(claim.worker, (None, 0))
+        same = generation == claim.generation
+        return same and claim.generation <= rival.generation and since < rival.number
+
+    def _hear(self, claim: _Ownership) -> None:
+        if self._since.get(claim.worker, (None, 0))[0] != claim.generation:
+            self._since[claim.worker] = claim.generation, claim.number
+
+    def _confirmed(self, claim: _Ownership) -> Iterator[Finding]:
+        """Confirm suspicions: a worker that reports again in the same generation is alive."""
+        for what, doubt in self._doubts.pop(claim.worker, {}).items():
+            if claim.generation == doubt.first.generation:
+                yield from self._zombie(what, doubt.first, doubt.second)
+
+    def _zombie(
+        self, what: ConnectorOrTask, first: _Ownership, second: _Ownership
+    ) -> Iterator[Finding]:
+        if what in self._told:
+            return
+        self._told.add(what)
+        evidence = [first.told.position, second.told.position]
+        words, severity = _words(what, first, second), Severity.DANGER
+        yield self._about.finding("two-owners", severity, what[0], evidence, words)
+
+
+def _words(what: ConnectorOrTask, first: _Ownership, second: _Ownership) -> FindingText:
+    stale, owner = sorted((first, second), key=lambda one: one.generation)
+    if stale.generation == owner.generation:
+        sentence = (
+            f"{instance(*what)} has two owners: {first.worker} and {second.worker} both run it in "
+            f"generation {owner.generation}"
+        )
+        advice = (
+            "Restart both workers, one after the other, and look whether they really are of one "
+            f"cluster (group.id). {_TWICE}"
+        )
+        return FindingText(sentence, advice)
+    sentence = (
+        f"{instance(*what)} has two owners: {owner.worker} runs it in generation "
+        f"{owner.generation}, and {stale.worker} still speaks for it in generation "
+        f"{stale.generation}"
+    )
+    advice = f"Restart the worker {stale.worker}: it has lost the group unnoticed. {_TWICE}"
+    return FindingText(sentence, advice)
+
+
+_TWICE = (
+    "What both wrote meanwhile is there twice; exactly-once support fences such a task of a source."
+)

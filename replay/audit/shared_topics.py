@@ -1,0 +1,142 @@
+"""Findings between clusters: two clusters that write one topic.
+
+Clusters that share a config topic have the same session key, because it is random. Two sources
+often share a topic on purpose within one cluster, hardly ever across clusters.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+import msgspec
+
+from controlplane.core.entry import Position
+from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
+from replay.audit.context import FindingText, found
+from replay.audit.decoded_log import DecodedRecord
+from replay.findings import Finding, Severity
+
+_KIND = "two-clusters-one-topic"
+
+
+class TopicWriter(msgspec.Struct, frozen=True):
+    """Source that writes a topic, by its cluster's status topic."""
+
+    cluster: str
+    connector: str
+    topic: str
+    position: Position
+
+
+class SharedResources(msgspec.Struct, frozen=True):
+    """Resources of one cluster that others may share by mistake."""
+
+    cluster: str
+    keys: dict[str, Position]
+    """Session keys as hashes; the keys themselves are not needed."""
+    writers: tuple[TopicWriter, ...]
+
+    @property
+    def positions(self) -> Iterator[Position]:
+        """Records that prove the resources."""
+        yield from self.keys.values()
+        yield from (writer.position for writer in self.writers)
+
+
+class SharedResourceFinder:
+    """Collects shared resources while the records of a cluster pass by."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._keys: dict[str, Position] = {}
+        self._sources: set[str] = set()
+        self._active: dict[str, dict[str, Position]] = {}
+        """Records by connector and topic."""
+
+    def see(self, seen: DecodedRecord) -> None:
+        """Process a record."""
+        match seen.record:
+            case SessionKey(key):
+                self._keys[sha256(key).hexdigest()] = seen.position
+            case SourcePartition(name, _):
+                self._sources.add(name)
+            case ConnectorConfig(name, None):
+                self._active.pop(name, None)
+            case ActiveTopic(name, topic, activity):
+                if activity is None:
+                    self._active.get(name, {}).pop(topic, None)
+                else:
+                    self._active.setdefault(name, {})[topic] = seen.position
+
+    def end(self) -> SharedResources:
+        """Finish: only sources write topics, sinks read them."""
+        writers = tuple(
+            TopicWriter(self._cluster, name, topic, position)
+            for name in sorted(self._sources & self._active.keys())
+            for topic, position in self._active[name].items()
+        )
+        return SharedResources(self._cluster, self._keys, writers)
+
+
+def in_common(fleet: Iterable[SharedResources]) -> Iterator[Finding]:
+    """Yield findings about shared resources; each belongs to the first cluster."""
+    keys: dict[str, dict[str, Position]] = {}
+    topics: dict[str, list[TopicWriter]] = {}
+    for one in fleet:
+        for key, position in one.keys.items():
+            keys.setdefault(key, {})[one.cluster] = position
+        for writer in one.writers:
+            topics.setdefault(writer.topic, []).append(writer)
+    for shared in keys.values():
+        if len(shared) > 1:
+            yield _one_config_topic(shared)
+    for topic, writers in topics.items():
+        if len({writer.cluster for writer in writers}) > 1:
+            yield _two_writers(topic, writers)
+
+
+NAMED = 8
+"""Greatest number of names in a sentence; further ones are counted."""
+
+
+def _some(names: list[str]) -> str:
+    """Format names: `a, b and c`; of many only the first."""
+    more = len(names) - NAMED
+    first, last = (names[:NAMED], f"{more} more") if more > 0 else (names[:-1], names[-1])
+    return f"{', '.join(first)} and {last}"
+
+
+def _one_config_topic(shared: dict[str, Position]) -> Finding:
+    names = sorted(shared)
+    sentence = (
+        f"the clusters {_some(names)} have the same session key: they write one config "
+        "topic, or one was made from a copy of the other, or the same log was given twice"
+    )
+    advice = (
+        "Give each cluster a group.id and topics of its own; two groups on one config topic "
+        "both run every connector."
+    )
+    evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
+    one = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
+    return _in(names, one)
+
+
+def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
+    there = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
+    sentence = (
+        f"{topic} is written by sources of several clusters: {there} – if those clusters write to "
+        "the same Kafka, the topic holds the records of all of them"
+    )
+    advice = (
+        "Delete the connector where it should not run any more (after a move, most likely), or "
+        "give each of them a topic of its own."
+    )
+    evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
+    whom = writers[0].cluster, writers[0].connector
+    one = found(_KIND, Severity.WARNING, whom, evidence, words)
+    return _in([writer.cluster for writer in writers], one)
+
+
+def _in(clusters: list[str], finding: Finding) -> Finding:
+    """Add the cluster of each evidence record to a finding."""
+    told = tuple(clusters[: len(finding.evidence)])
+    return msgspec.structs.replace(finding, clusters=told)

@@ -1,0 +1,247 @@
+"""Formats of audit streams: JSON lines, CloudEvents, access logs, log lines of `serve`.
+
+Producers use different field names, so each fact is searched under its usual names. Requests that
+wrote nothing (reads and refusals) are skipped.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from controlplane.core.moments import KAFKA_IS_YOUNGER_MS, UnknownMoment, read_time_ms
+from replay.audit.trail.logfmt import is_logfmt, read_logfmt
+from replay.audit.trail.requests import TrailRequest, TrailVerb
+
+_TIME = ("time", "timestamp", "@timestamp", "ts", "at_ms", "at")
+_WHO = (
+    *("principal", "authenticationInfo.principal", "authid", "actor.name", "user.name"),
+    *("actor", "user", "username", "remote_user"),
+)
+_CONNECTOR = ("connector", "connector_name", "connectorName")
+_PATH = (
+    *("path", "uri", "url", "request_uri", "requestURI", "target"),
+    *("resourceName", "resource", "subject"),
+)
+_METHOD = ("method", "http_method", "request_method", "requestMethod", "verb")
+_OUTCOME = ("status", "status_code", "outcome", "response.status")
+
+_IN_PATH = re.compile(r"/connectors/([^/?#\s]+)(?:/([^?#\s]+))?")
+_IN_NAME = re.compile(r"\bconnector=([^/?#\s]+)")
+_ALL_CONNECTORS = re.compile(r"/connectors/?(?:[?#].*)?$")
+_ACCESS = re.compile(
+    r'(?P<host>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)'
+    r'[^"]*" (?P<outcome>\d{3}) '
+)
+_ACCESS_TIME = re.compile(
+    r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", re.ASCII
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_REFUSED = ("3", "4")
+"""First digits of response codes of requests that changed nothing."""
+
+_VERBS: Mapping[tuple[str, str], TrailVerb] = {
+    ("POST", ""): TrailVerb.CREATE,
+    ("PUT", "config"): TrailVerb.CONFIG,
+    ("PATCH", "config"): TrailVerb.CONFIG,
+    ("DELETE", ""): TrailVerb.DELETE,
+    ("PUT", "pause"): TrailVerb.PAUSE,
+    ("PUT", "resume"): TrailVerb.RESUME,
+    ("PUT", "stop"): TrailVerb.STOP,
+    ("POST", "restart"): TrailVerb.RESTART,
+    ("PATCH", "offsets"): TrailVerb.OFFSETS,
+    ("DELETE", "offsets"): TrailVerb.OFFSETS,
+}
+"""Verb by method and last part of the path behind the connector."""
+
+_COMMANDS: Mapping[str, TrailVerb] = {
+    "create": TrailVerb.CREATE,
+    "put-config": TrailVerb.CONFIG,
+    "patch-config": TrailVerb.CONFIG,
+    "delete": TrailVerb.DELETE,
+    "pause": TrailVerb.PAUSE,
+    "resume": TrailVerb.RESUME,
+    "stop": TrailVerb.STOP,
+    "restart": TrailVerb.RESTART,
+    "restart-task": TrailVerb.RESTART,
+    "alter-offsets": TrailVerb.OFFSETS,
+    "reset-offsets": TrailVerb.OFFSETS,
+}
+"""Verb by command of the control plane; any other command matches every verb."""
+
+_WRITTEN = ("done", "unfinished")
+"""Outcomes of commands that may have written records."""
+
+
+class UnreadableLine(ValueError):
+    """A line that is no event of an audit stream. The message gives the reason."""
+
+
+class TrailContent(NamedTuple):
+    """Content of an audit stream."""
+
+    requests: list[TrailRequest]
+    problems: list[str]
+    """Number and problem of each unreadable line."""
+    lines: int
+    """Number of lines that are not empty."""
+
+
+def read_trail(lines: Iterable[str]) -> TrailContent:
+    """Read the requests of an audit stream that may have written records."""
+    requests: list[TrailRequest] = []
+    problems: list[str] = []
+    count = 0
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        count += bool(text)
+        try:
+            requests += _requests(text)
+        except UnreadableLine as error:
+            problems.append(f"line {number} {error}")
+    return TrailContent(requests, problems, count)
+
+
+def _requests(text: str) -> Iterator[TrailRequest]:
+    if not text:
+        return
+    if text.startswith("{"):
+        found = _event(text)
+    else:
+        found = _log_line(text) if is_logfmt(text) else _access(text)
+    if found is not None:
+        yield found
+
+
+# --- JSON ------------------------------------------------------------------------------------
+
+
+def _event(text: str) -> TrailRequest | None:
+    """Read a JSON object; fields of a CloudEvent's envelope count like those in `data`."""
+    try:
+        event = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise UnreadableLine("is no JSON object") from None
+    inner = event.get("data")
+    facts = {**event, **inner} if isinstance(inner, dict) else event
+    return _told(event, facts)
+
+
+# --- log lines of `serve` ---------------------------------------------------------------------
+
+
+def _log_line(text: str) -> TrailRequest | None:
+    facts = read_logfmt(text)
+    if facts is None:
+        raise UnreadableLine("is no line of key=value pairs")
+    return _told(facts, facts)
+
+
+# --- facts ------------------------------------------------------------------------------------
+
+
+def _told(event: Mapping[str, Any], facts: Mapping[str, Any]) -> TrailRequest | None:
+    """Request in an event; None if nothing was changed."""
+    who = _first(facts, _WHO)
+    if not isinstance(who, str) or not who:
+        raise UnreadableLine(f"does not tell who: name them in {_WHO[0]!r}")
+    time = _time_ms(event, facts)
+    if facts.get("event") == "command":
+        return _commanded(time, who, facts)
+    method, path = _first(facts, _METHOD), _first(facts, _PATH)
+    named = _first(facts, _CONNECTOR) or _name_in(facts.get("body"))
+    request = _asked(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
+    if request is None:
+        return None
+    connector, verb = request
+    return TrailRequest(time, who, named if isinstance(named, str) else connector, verb)
+
+
+def _commanded(time_ms: int, who: str, facts: Mapping[str, Any]) -> TrailRequest | None:
+    """Request in a log line of a command of the control plane."""
+    connector, command = facts.get("connector"), facts.get("command")
+    if facts.get("outcome") not in _WRITTEN or not isinstance(connector, str):
+        return None
+    return TrailRequest(time_ms, who, connector, _COMMANDS.get(str(command)))
+
+
+def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
+    found = _first(facts, _TIME) or _first(event, _TIME)
+    if isinstance(found, str):
+        try:
+            return read_time_ms(found)
+        except UnknownMoment as error:
+            raise UnreadableLine(f"has no time: {error}") from None
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return int(found if found >= KAFKA_IS_YOUNGER_MS else found * 1_000)
+    raise UnreadableLine(f"does not tell when: give the time in {_TIME[0]!r}")
+
+
+def _name_in(body: Any) -> Any:
+    """Connector name in the body of a POST to `/connectors`."""
+    return body.get("name") if isinstance(body, dict) else None
+
+
+def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """First fact under one of these names; `a.b` is one level deeper."""
+    for name in names:
+        found: Any = facts.get(name)
+        if found is None and "." in name:
+            outer, _, inner = name.partition(".")
+            below = facts.get(outer)
+            found = below.get(inner) if isinstance(below, dict) else None
+        if isinstance(found, str | int | float):
+            return found
+    return None
+
+
+# --- access logs ------------------------------------------------------------------------------
+
+
+def _access(text: str) -> TrailRequest | None:
+    found = _ACCESS.match(text)
+    if found is None:
+        raise UnreadableLine("is no JSON object, no log line of `serve`, no line of an access log")
+    time_ms = _access_time_ms(found["time"])
+    request = _asked(found["method"], found["path"], found["outcome"])
+    if request is None:
+        return None
+    user = found["user"]
+    return TrailRequest(time_ms, f"somebody at {found['host']}" if user == "-" else user, *request)
+
+
+def _access_time_ms(text: str) -> int:
+    """Time of `21/Nov/2026:10:00:00 +0000`, independent of the locale."""
+    found = _ACCESS_TIME.fullmatch(text)
+    if found is None or found[2] not in _MONTHS:
+        raise UnreadableLine(f"has no time of an access log: {text!r}")
+    day, year, hour, minute, second = (int(found[place]) for place in (1, 3, 4, 5, 6))
+    ahead = timedelta(hours=int(found[8]), minutes=int(found[9]))
+    try:
+        zone = timezone(-ahead if found[7] == "-" else ahead)
+        month = _MONTHS.index(found[2]) + 1
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+        return int(moment.astimezone(UTC).timestamp()) * 1_000
+    except (ValueError, OverflowError) as error:
+        raise UnreadableLine(f"has no time of an access log: {error}") from None
+
+
+# --- what was asked ---------------------------------------------------------------------------
+
+
+def _asked(method: str, path: str, outcome: Any) -> tuple[str | None, TrailVerb | None] | None:
+    """Connector and verb, if known; None if nothing was changed."""
+    if outcome is not None and str(outcome).startswith(_REFUSED):
+        return None
+    found = _IN_PATH.search(path) or _IN_NAME.search(path)
+    if found is None and method and not (method == "POST" and _ALL_CONNECTORS.search(path)):
+        return None
+    connector = unquote(found[1]) if found else None
+    rest = (found[2] or "") if found and found.re is _IN_PATH else ""
+    if not method or not path.startswith(("/", "http")):
+        return connector, None
+    verb = _VERBS.get((method, rest.rstrip("/").rpartition("/")[2]))
+    return None if verb is None else (connector, verb)

@@ -1,0 +1,240 @@
+"""Capture in Spark: one task per partition reads and archives records in parallel.
+
+Begin and end of topics, and the comparison with the archive, work as without Spark (`log_capture`).
+One manifest makes the segments of all tasks count, or none.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from controlplane.logs.log import ReadableLog
+from replay.archive.archived_cluster import PartitionId
+from replay.capture.log_capture import CaptureTarget, LogCapture
+from replay.capture.spark_tasks import (
+    ANSWERS_DDL,
+    RUNS_DDL,
+    CaptureTask,
+    PartitionResult,
+    SeenOffsets,
+    archived,
+    runs,
+)
+from replay.engine.spark.jobs import run
+from replay.engine.spark.session import NoSpark
+from replay.errors import ArchiveConflict, NotCapturable
+from replay.progress import ProgressListener
+
+COMMITTED, EVERYTHING = "read_committed", "read_uncommitted"
+
+NO_SOURCE = "Failed to find data source: kafka"
+LATE = "long overflow"
+"""Complaint of Spark's Kafka source about a timestamp that overflows microseconds."""
+
+OffsetRanges = Mapping[PartitionId, range]
+"""Offset ranges by topic and partition."""
+
+
+class KafkaFrames(NamedTuple):
+    """Spark's Kafka source for one cluster."""
+
+    session: SparkSession
+    bootstrap: str
+    settings: Mapping[str, str]
+    """Settings of Kafka's clients: address and credentials."""
+
+    def options(self, isolation: str) -> dict[str, str]:
+        """Options of the source, without the range to read."""
+        return {
+            **{f"kafka.{key}": value for key, value in self.settings.items()},
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.isolation.level": isolation,
+            "includeHeaders": "true",
+            # Gaps are recorded in the archive, which knows the ranges.
+            "failOnDataLoss": "false",
+        }
+
+    def read(self, spans: OffsetRanges, isolation: str) -> DataFrame:
+        """Data frame of the records in these ranges."""
+        wanted = {
+            # A subscription needs a start offset for each partition of its topics.
+            "assign": assigned(spans),
+            "startingOffsets": vector({place: span.start for place, span in spans.items()}),
+            "endingOffsets": vector({place: span.stop for place, span in spans.items()}),
+        }
+        return self.loaded(self.session.read, isolation, wanted)
+
+    def loaded(
+        self, reader: DataFrameReader | DataStreamReader, isolation: str, wanted: Mapping[str, str]
+    ) -> DataFrame:
+        """Load a data frame from the source.
+
+        Raises:
+            NotCapturable: Spark lacks the Kafka source.
+        """
+        told = {**self.options(isolation), **wanted}
+        try:
+            return reader.format("kafka").options(**told).load()
+        except AnalysisException as error:
+            if NO_SOURCE not in str(error):
+                raise
+            raise NotCapturable(
+                "Spark has no Kafka source here: fetch its jars with `make spark-jars`, and give "
+                "their folder as --jars"
+            ) from None
+
+
+def assigned(partitions: Iterable[PartitionId]) -> str:
+    """Encode partitions for the source: JSON, by topic."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return json.dumps(found)
+
+
+def vector(offsets: Mapping[PartitionId, int]) -> str:
+    """Encode offsets for the source: JSON, by topic and partition."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(found)
+
+
+def places(text: str) -> dict[PartitionId, int]:
+    """Decode offsets of the source."""
+    found: dict[str, dict[str, int]] = json.loads(text)
+    return {
+        (topic, int(partition)): offset
+        for topic, some in found.items()
+        for partition, offset in some.items()
+    }
+
+
+class SparkCapture(LogCapture):
+    """Reads topics of a Kafka cluster into an archive with Spark tasks.
+
+    `log` reads the begin and end of topics from the same cluster.
+    """
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        target: CaptureTarget,
+        source: KafkaFrames,
+        progress: ProgressListener | None = None,
+    ) -> None:
+        super().__init__(log, target, goes_on=True, progress=progress)
+        self._source = source
+
+    async def _read(self, topics: Sequence[str]) -> int:
+        """Read topics up to their current ends, one commit at a time."""
+        begins, spans = await self._spans(topics)
+        read = 0
+        for number, some in enumerate(parts_of(spans, self._target.commit_records)):
+            if number:  # the partition continues behind its archived part
+                self._commit()
+            read += self.archive(begins, some)
+        return read
+
+    async def _spans(
+        self, topics: Sequence[str]
+    ) -> tuple[dict[PartitionId, int], dict[PartitionId, range]]:
+        """Begin of topics, and the ranges to read."""
+        begins: dict[PartitionId, int] = {}
+        spans: dict[PartitionId, range] = {}
+        for topic in topics:
+            starts = (await self._log.starts([topic]))[topic]
+            ends = (await self._log.ends([topic]))[topic]
+            self._check_ends(topic, ends)
+            archived_to = self._starts(topic, len(ends))
+            for partition, (begin, end) in enumerate(zip(starts, ends, strict=True)):
+                begins[topic, partition] = begin
+                spans[topic, partition] = range(max(begin, archived_to[partition]), end)
+        return begins, spans
+
+    def archive(
+        self,
+        begins: Mapping[PartitionId, int],
+        spans: OffsetRanges,
+        committed: DataFrame | None = None,
+    ) -> int:
+        """Archive the records of ranges; return their number.
+
+        `committed` holds the committed records of the ranges, if already read.
+
+        Raises:
+            ArchiveConflict: a record contradicts the archive.
+        """
+        read = 0
+        if any(spans.values()):
+            seen = self._seen(
+                self._source.read(spans, COMMITTED) if committed is None else committed
+            )
+            answers = self._archived(spans, seen)
+            self._appending.take_over(one for answer in answers for one in answer.segments)
+            self._own.update(topic for answer in answers for topic in answer.own)
+            read = sum(answer.read for answer in answers)
+        for (topic, partition), span in spans.items():
+            self._appending.reached(topic, partition, begins[topic, partition], span.stop)
+        return read
+
+    def _seen(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
+        """Offsets that a reader of committed records sees."""
+        places_only = committed.select("topic", "partition", "offset")
+        found: dict[PartitionId, list[tuple[int, int]]] = {}
+        for row in self._rows(places_only.mapInArrow(runs, RUNS_DDL)).to_pylist():
+            place = row["topic"], row["partition"]
+            found.setdefault(place, []).append((row["first"], row["behind"]))
+        return {place: SeenOffsets(some) for place, some in found.items()}
+
+    def _rows(self, frame: DataFrame) -> pa.Table:
+        try:
+            return run(frame, self._progress)
+        except NoSpark as error:
+            if LATE in str(error):
+                raise NotCapturable(
+                    "a record is dated later than Spark can read (the year 294247): capture it "
+                    "with --engine local"
+                ) from None
+            raise
+
+    def _archived(
+        self, spans: OffsetRanges, committed: Mapping[PartitionId, SeenOffsets]
+    ) -> list[PartitionResult]:
+        fillings = {
+            place: self._appending.filling(place, span.start) for place, span in spans.items()
+        }
+        job = CaptureTask(fillings, committed, self._target.secrets, self._target.topics)
+        rows = self._source.read(spans, EVERYTHING)
+        table = self._rows(rows.mapInArrow(partial(archived, job=job), ANSWERS_DDL))
+        answers = [
+            msgspec.msgpack.decode(one, type=PartitionResult)
+            for one in table.column("answer").to_pylist()
+        ]
+        for answer in answers:
+            if answer.wrong:
+                raise ArchiveConflict(answer.wrong)
+        return answers
+
+
+def parts_of(spans: OffsetRanges, records: int) -> Iterator[OffsetRanges]:
+    """Split ranges into parts of one commit each; at least one part."""
+    left = dict(spans)
+    while left:
+        share = max(1, records // len(left))
+        yield {
+            place: range(span.start, min(span.stop, span.start + share))
+            for place, span in left.items()
+        }
+        left = {
+            place: range(span.start + share, span.stop)
+            for place, span in left.items()
+            if span.start + share < span.stop
+        }

@@ -1,0 +1,221 @@
+"""Continuous capture with Structured Streaming, which stores its progress in a checkpoint.
+
+Each micro-batch is one append. A batch repeats if a capture is killed between the append and the
+checkpoint; it is then compared and adds nothing. A stream knows only the topics that existed at its
+start. When another topic is to be archived, the stream is restarted and continues.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from threading import Event
+from typing import Any, NamedTuple, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from controlplane.logs.log import ReadableLog
+from replay.archive.archived_cluster import PartitionId
+from replay.capture.log_capture import CaptureResult, CaptureTarget
+from replay.capture.spark_capture import COMMITTED, KafkaFrames, SparkCapture, places, vector
+from replay.engine.spark.session import NoSpark, told
+from replay.errors import ArchiveConflict
+from replay.progress import NoProgress, ProgressListener
+
+EARLIEST = -2
+"""Spark's offset for the begin of a partition."""
+
+LOOK_S = 1
+"""Seconds between checks whether a stream has ended."""
+
+LogFactory = Callable[[], AbstractAsyncContextManager[ReadableLog]]
+"""Opens the cluster to find the begin of topics."""
+
+CaptureListener = Callable[[CaptureResult], None]
+"""Receives the result of each micro-batch that has added records."""
+
+ResultT = TypeVar("ResultT")
+
+
+class CaptureStream(NamedTuple):
+    """Source and target of a stream."""
+
+    opening: LogFactory
+    target: CaptureTarget
+    source: KafkaFrames
+    checkpoint: str
+    """Folder for this stream alone, as a Hadoop path."""
+    pause_s: float | None
+    """Seconds between micro-batches; None captures the present content only."""
+
+
+def follow(
+    stream: CaptureStream,
+    told_of: CaptureListener,
+    progress: ProgressListener | None = None,
+    ended: Event | None = None,
+) -> None:
+    """Archive new records until `ended` is set; with `pause_s=None`, the present content only.
+
+    Raises:
+        ArchiveConflict: the log, or the checkpoint, contradicts the archive.
+        NoSpark: Spark has failed.
+    """
+    ended = ended or Event()
+    following = _StreamRun(stream, told_of, progress or NoProgress(), ended)
+    while following.again and not ended.is_set():
+        following.run()
+
+
+class _StreamRun:
+    """Run of a stream, until it must be restarted."""
+
+    def __init__(
+        self,
+        stream: CaptureStream,
+        told_of: CaptureListener,
+        progress: ProgressListener,
+        ended: Event,
+    ) -> None:
+        self.again = True
+        """True if topics have appeared that the stream does not know."""
+        self._stream = stream
+        self._told_of = told_of
+        self._progress = progress
+        self._ended = ended
+        self._topics: set[str] = set()
+        self._first: dict[PartitionId, int] = {}
+        self._trouble: Exception | None = None
+
+    def run(self) -> None:
+        """Follow the present topics."""
+        self._topics, self._first = self._ask(self._positions)
+        self.again = False
+        query = self._begun()
+        try:
+            while not query.awaitTermination(LOOK_S):
+                if self.again or self._ended.is_set():
+                    query.stop()
+        except PySparkException as error:
+            if self._trouble is None:
+                raise NoSpark(f"Spark has failed ({told(error)})") from None
+        finally:
+            query.stop()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _begun(self) -> StreamingQuery:
+        source = self._stream.source
+        wanted = {
+            "subscribe": ",".join(sorted(self._topics)),
+            "startingOffsets": vector(self._first),
+            "maxOffsetsPerTrigger": str(self._stream.target.commit_records),
+        }
+        frame = source.loaded(source.session.readStream, COMMITTED, wanted)
+        pause_s = self._stream.pause_s
+        when: dict[str, Any] = (
+            {"availableNow": True} if pause_s is None else {"processingTime": f"{pause_s} seconds"}
+        )
+        return (
+            frame.writeStream.foreachBatch(self._batch)
+            .option("checkpointLocation", self._stream.checkpoint)
+            .trigger(**when)
+            .start()
+        )
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        """Archive a micro-batch. Errors are stored, because Spark would replace their text."""
+        try:
+            captured, unknown = self._ask(lambda capture: self._append(capture, frame, number))
+        except Exception as error:
+            self._trouble = error
+            raise
+        if captured.added:
+            self._told_of(captured)
+        self.again = bool(unknown)
+
+    async def _append(
+        self, capture: "StreamedCapture", frame: DataFrame, number: int
+    ) -> tuple[CaptureResult, set[str]]:
+        behind = places(self._offsets(number))
+        first = places(self._offsets(number - 1)) if number else self._first
+        return await capture.append(frame, first, behind), await capture.wanted() - self._topics
+
+    def _offsets(self, number: int) -> str:
+        """End offsets of a micro-batch, from the checkpoint."""
+        path = f"{self._stream.checkpoint}/offsets/{number}"
+        lines = self._stream.source.session.read.text(path).collect()
+        return str(lines[-1].value)
+
+    async def _positions(
+        self, capture: "StreamedCapture"
+    ) -> tuple[set[str], dict[PartitionId, int]]:
+        topics = await capture.wanted()
+        return topics, await capture.positions(topics)
+
+    def _ask(
+        self, question: Callable[["StreamedCapture"], Coroutine[Any, Any, ResultT]]
+    ) -> ResultT:
+        """Run a question on a capture with a fresh connection, because brokers come and go."""
+
+        async def asked() -> ResultT:
+            stream = self._stream
+            async with stream.opening() as log:
+                capture = StreamedCapture(log, stream.target, stream.source, self._progress)
+                return await question(capture)
+
+        return asyncio.run(asked())
+
+
+class StreamedCapture(SparkCapture):
+    """Capture whose end offsets come from outside."""
+
+    async def wanted(self) -> set[str]:
+        """Existing topics that shall be archived."""
+        topics = self._target.topics
+        named = {topics.config, topics.offsets, topics.status, topics.commands}
+        there = await self._log.topics()
+        return (named | self._known_topics() | self._own) & there.keys()
+
+    async def positions(self, topics: set[str]) -> dict[PartitionId, int]:
+        """Start offsets of a stream: the last archived record, or the begin of a partition."""
+        there = await self._log.topics()
+        found = {}
+        for topic in topics:
+            for partition, offset in enumerate(self._starts(topic, there[topic])):
+                found[topic, partition] = offset or EARLIEST
+        return found
+
+    async def append(
+        self, frame: DataFrame, first: dict[PartitionId, int], behind: dict[PartitionId, int]
+    ) -> CaptureResult:
+        """Archive a micro-batch of committed records between two vectors.
+
+        Raises:
+            ArchiveConflict: the batch does not begin at the end of the archive.
+        """
+        begins: dict[PartitionId, int] = {}
+        for topic in sorted({topic for topic, _ in behind}):
+            self._check_ends(topic, (await self._log.ends([topic]))[topic])
+            starts = (await self._log.starts([topic]))[topic]
+            begins |= {(topic, number): start for number, start in enumerate(starts)}
+        spans = {
+            place: range(min(end, max(first.get(place, EARLIEST), begins[place])), end)
+            for place, end in behind.items()
+        }
+        for place, span in spans.items():
+            self._check_follows(place, span.start, begins[place])
+        before = self._records
+        read = self.archive(begins, spans, frame)
+        return self._finished(read, before, ())
+
+    def _check_follows(self, place: PartitionId, start: int, begin: int) -> None:
+        """Raise `ArchiveConflict` if a checkpoint is ahead of the archive."""
+        topic, partition = place
+        there = max(begin, self._appending.end_of(topic, partition) or 0)
+        if start > there:
+            raise ArchiveConflict(
+                f"{topic} partition {partition} is archived up to {there}, and the checkpoint says "
+                f"up to {start}: it is of another archive, so name another folder for it"
+            )

@@ -1,0 +1,1 @@
+"""Subcommands of `replay`, one module each."""

@@ -1,0 +1,172 @@
+"""`replay audit`: problems and changes in the logs of one or more clusters."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from controlplane.core.releases.profiles import KIP, Profile, check_support
+from controlplane.core.state import Topics
+from replay.audit import AuditResult, ClusterLog, audited, together
+from replay.audit.catalogue import KINDS
+from replay.audit.thresholds import Thresholds, known, thresholds
+from replay.audit.trail.requests import RequestTrail, TrailRequest
+from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.options.logs import logs_argument
+from replay.cli.options.trails import requests_by_cluster, trail_option
+from replay.cli.output.findings import FleetFindings, print_fleet
+from replay.cli.output.printer import output_option, print_json, read_profile, say, table
+from replay.findings import Finding, Severity, called
+
+_SEVERITIES = [severity.value for severity in Severity]
+
+
+class _FindingFilter(NamedTuple):
+    """Filter of the findings to print."""
+
+    kinds: tuple[str, ...]
+    least: str
+
+    def __call__(self, finding: Finding) -> bool:
+        """True if a finding shall be printed."""
+        bad_enough = _SEVERITIES.index(finding.severity.value) >= _SEVERITIES.index(self.least)
+        return bad_enough and (not self.kinds or finding.kind in self.kinds)
+
+
+def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print every kind and every threshold, and end."""
+    if asked:
+        table(("KIND", "WHAT IT IS ABOUT"), KINDS.items())
+        say()
+        shown = [(one.name, f"{one.usual} {one.unit}".strip(), one.reason) for one in known()]
+        table(("THRESHOLD", "USUAL", "WHY"), shown)
+        ctx.exit()
+
+
+@click.command()
+@logs_argument
+@click.option(
+    "--release", metavar="RELEASE", default=KIP, help="Release of the workers. [default: kip]"
+)
+@trail_option
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(list(KINDS)),
+    multiple=True,
+    metavar="KIND",
+    help="Print only this kind of finding; repeatable. [default: all, see --list]",
+)
+@click.option(
+    "--least",
+    type=click.Choice(_SEVERITIES),
+    default="info",
+    help="Print only findings of at least this severity. [default: info]",
+)
+@click.option(
+    "--threshold",
+    "told",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Change a threshold; see --list.",
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list,
+    help="List all kinds of findings and all thresholds, and exit.",
+)
+@output_option()
+@fleet_options
+@click.pass_context
+def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    ctx: click.Context,
+    asked: tuple[LogInput, ...],
+    release: str,
+    trails: tuple[str, ...],
+    kinds: tuple[str, ...],
+    least: str,
+    told: tuple[str, ...],
+    output: str,
+    way: JobOptions,
+) -> None:
+    """Find problems, changes and their authors in the logs of one or more clusters.
+
+    Resources that clusters share by mistake are searched among all named clusters. Exit code 0: at
+    most informational findings; 1: findings that need action; 2: bad input.
+    """
+    profile, limits = read_profile(release), _thresholds(told)
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    look = _AuditTask(profile, limits, requests_by_cluster(asked, trails))
+    done = for_each(asked, ClusterJob("auditing", look, AuditOutcome), way)
+    everything = together(one.audited for one in done.results.values())
+    found = FleetFindings(
+        [one for one in everything if _FindingFilter(kinds, least)(one)],
+        {cluster: one.topics for cluster, one in done.results.items()},
+    )
+    if output == "json":
+        print_json(found.document | done.document)
+    else:
+        _print(found)
+    ctx.exit(worst([done.code, found.code]))
+
+
+class AuditOutcome(msgspec.Struct, frozen=True):
+    """Findings of one cluster, and the names of its topics."""
+
+    topics: Topics
+    audited: AuditResult
+
+
+class _AuditTask(msgspec.Struct, frozen=True):
+    """Task: audit one cluster. Its fields are everything that affects the result."""
+
+    profile: Profile
+    limits: Thresholds
+    requests: dict[str, list[TrailRequest]]
+
+    def __call__(self, log: OpenedInput) -> AuditOutcome:
+        trail = RequestTrail(self.requests[log.cluster])
+        support = log.exactly_once
+        cluster = ClusterLog(log.cluster, log.entries(), self.profile, log.topics, support, trail)
+        return AuditOutcome(log.topics, audited(cluster, self.limits))
+
+
+def _thresholds(told: Sequence[str]) -> Thresholds:
+    pairs = (text.partition("=") for text in told)
+    return thresholds({name.strip(): value.strip() for name, _, value in pairs})
+
+
+def _print(found: FleetFindings) -> None:
+    several = len(found.topics) > 1
+    if found.findings:
+        heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", _MATTER, "RECORDS")
+        table(heads, [_row(one, found, several=several) for one in found.findings])
+        say()
+    for advice, about in _advised(found.findings).items():
+        say(f"{', '.join(about)}: {advice}")
+    print_fleet(found)
+
+
+_MATTER = "WHAT IS THE MATTER"
+
+
+def _row(one: Finding, found: FleetFindings, *, several: bool) -> tuple[str, ...]:
+    cluster = [one.cluster] * several
+    records = ", ".join(found.places(one))
+    return one.severity.value, one.kind, *cluster, called(one.connector), one.sentence, records
+
+
+def _advised(found: Sequence[Finding]) -> dict[str, list[str]]:
+    """Each advice once, with its connectors or clusters."""
+    advised: dict[str, list[str]] = {}
+    for one in found:
+        whom = advised.setdefault(one.advice, []) if one.advice else []
+        name = one.cluster if one.connector is None else called(one.connector)
+        if name not in whom:
+            whom.append(name)
+    return advised

@@ -1,0 +1,182 @@
+"""`replay capture`: archive logs, once or continuously."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.core.state import Topics, check_topics
+from controlplane.logs.log_factory import DumpForm, Opening
+from controlplane.settings import Configuration, SettingsError, WorkerSettings
+from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.terminal.shell_completion import complete_files
+from replay.capture.secrets import SecretPolicy, dropped, encrypted, kept
+from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
+from replay.cli.exit_codes import INTERRUPTED, REFUSED
+from replay.cli.inputs.store import store_named
+from replay.cli.options.engines import EngineChoice, engine_options
+from replay.cli.output.printer import output_option
+from replay.errors import NotCapturable
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+_KEYS = {
+    "config": "config.storage.topic",
+    "offsets": "offset.storage.topic",
+    "status": "status.storage.topic",
+    "commands": "command.storage.topic",
+}
+"""Settings of a worker that name its topics."""
+
+
+def _topic_options(command: Any) -> Any:
+    for field, topic in reversed(msgspec.structs.asdict(Topics()).items()):
+        command = click.option(
+            f"--{field}-topic", metavar="NAME", help=f"Topic of {field}. [default: {topic}]"
+        )(command)
+    return command
+
+
+@click.command()
+@click.argument(
+    "sources", metavar="[NAME=]LOG...", nargs=-1, required=True, shell_complete=complete_files
+)
+@click.argument("archive", shell_complete=complete_files)
+@click.option("--once", is_flag=True, help="Archive the present content once, and exit.")
+@click.option(
+    "--every",
+    "pause_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0.1),
+    default=60,
+    help="Seconds between two captures of a live log. [default: 60]",
+)
+@click.option(
+    "--secrets",
+    "mode",
+    type=click.Choice(["keep", "drop", "encrypt"]),
+    default="keep",
+    help="Keep, drop or encrypt secrets of configs. [default: keep]",
+)
+@click.option(
+    "--secrets-key",
+    "key",
+    type=_FILE,
+    metavar="FILE",
+    help="File with the key for --secrets encrypt.",
+)
+@click.option(
+    "--worker-properties",
+    "worker",
+    type=_FILE,
+    metavar="FILE",
+    help="Read topics, TLS and SASL from a worker's .properties file.",
+)
+@engine_options
+@click.option(
+    "--jars",
+    type=_FOLDER,
+    metavar="FOLDER",
+    help="Folder with the jars of Spark's Kafka source, if Spark lacks it.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    shell_complete=complete_files,
+    help="Follow clusters with Structured Streaming, which stores its progress in this folder.",
+)
+@click.option("--format", "dump_format", metavar="NAME", help="Format of a dump.")
+@click.option("--topic", metavar="NAME", help="Topic of a dump without topic names.")
+@_topic_options
+@output_option()
+def capture(  # noqa: PLR0913 - click passes every option by name
+    sources: tuple[str, ...],
+    archive: str,
+    *,
+    once: bool,
+    pause_s: float,
+    mode: str,
+    key: Path | None,
+    worker: Path | None,
+    engine: EngineChoice,
+    jars: Path | None,
+    checkpoint: str | None,
+    dump_format: str | None,
+    topic: str | None,
+    output: str,
+    **topics: str | None,
+) -> None:
+    """Archive LOGs in ARCHIVE, a folder or s3a://bucket/folder, which is created if needed.
+
+    A LOG is kafka://host:port, an embedded log, or a dump in a format of `controlplane import`.
+    NAME is the name of its cluster. The default is the file name, or the id of a Kafka cluster.
+
+    Offsets, gaps, times, headers and aborted records are kept. Archived records are compared and
+    not added again. A capture continues where an earlier one was killed. It ends after a dump;
+    other logs are captured repeatedly, until --once or Ctrl-C.
+
+    A problem of one LOG, such as a recreated topic, is printed and does not affect the others; live
+    logs are retried. Exit code 2: a LOG is not archived, or not completely.
+    """
+    if (mode == "encrypt") is not (key is not None):
+        raise click.UsageError("--secrets encrypt and --secrets-key FILE belong together")
+    how = _opening(worker, topics, DumpForm(dump_format, topic))
+    if not engine.is_spark and (jars or checkpoint):
+        raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
+    secrets = _secrets(mode, key, how.topics)
+    every = [_source(one) for one in sources]
+    alone = len(every) == 1
+    job = CaptureOptions(
+        store_named(archive), how, secrets, output, None if once else pause_s, alone=alone
+    )
+    try:
+        if engine.is_spark:
+            is_whole = _in_spark(every, job._replace(checkpoint=checkpoint), engine, jars)
+        else:
+            is_whole = asyncio.run(run(every, job))
+    except KeyboardInterrupt:
+        click.echo("interrupted: the next capture goes on where this one was", err=True)
+        raise SystemExit(INTERRUPTED) from None
+    if not is_whole:
+        raise SystemExit(REFUSED)
+
+
+def _source(text: str) -> CaptureSource:
+    name, equals, where = text.partition("=")
+    return CaptureSource(name, where) if equals and "/" not in name else CaptureSource(None, text)
+
+
+def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm) -> Opening:
+    """Options for opening logs: aborted records are marked, undecided ones are withheld."""
+    flags = [
+        (f"--{field}-topic", _KEYS[field], name)
+        for field in _KEYS
+        if (name := topics[f"{field}_topic"])
+    ]
+    try:
+        told = Configuration(told_by_flags(flags), told_by_file(worker) if worker else {})
+        names = told.settings(WorkerSettings).topics
+    except SettingsError as error:
+        raise NotCapturable(str(error)) from None
+    check_topics(names)
+    named = frozenset(field for field in _KEYS if topics[f"{field}_topic"])
+    return Opening(names, told, True, form, named, "topics are named by --config-topic and so on")
+
+
+def _secrets(mode: str, key: Path | None, topics: Topics) -> SecretPolicy:
+    if key is not None:
+        return encrypted(topics, key)
+    return dropped(topics) if mode == "drop" else kept(topics)
+
+
+def _in_spark(
+    sources: list[CaptureSource], job: CaptureOptions, engine: EngineChoice, jars: Path | None
+) -> bool:
+    """Run the capture with a Spark session; logs that are no Kafka cluster need none."""
+    from replay.cli.execution.spark_captures import with_jars  # noqa: PLC0415 - not everybody has it
+
+    with with_jars(engine.where, jars) as session:
+        return asyncio.run(run(sources, job._replace(session=session)))

@@ -1,0 +1,199 @@
+"""`replay compat`: effects of a release change on every connector, and the preparation."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from controlplane.core.text.safe_text import count
+from replay.cli.execution.cluster_jobs import (
+    ClusterJob,
+    ClusterResults,
+    JobOptions,
+    fleet_options,
+    for_each,
+    worst,
+)
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.options.logs import logs_argument
+from replay.cli.output.printer import output_option, print_json, read_profile, say, table
+from replay.compat import ReleaseChange, RolloutMode, assess, report_formats, roll, steps_of
+from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector, told
+from replay.compat.preparation import StepTime
+from replay.compat.worker_views import ReleaseView
+from replay.findings import called
+
+_STYLES = ("green", "yellow", "red")
+"""Colour of each verdict."""
+
+_STEPS = {
+    StepTime.BEFORE: "Before the first worker is changed:",
+    StepTime.DURING: "With each worker:",
+    StepTime.AFTER: "When all workers are changed:",
+}
+
+
+@click.command()
+@logs_argument
+@click.option(
+    "--from", "start", metavar="RELEASE", required=True, help="Present release of the workers."
+)
+@click.option(
+    "--to", "goal", metavar="RELEASE", required=True, help="Future release of the workers."
+)
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in RolloutMode]),
+    help="rolling: replace workers one by one. [default: stop all workers in between]",
+)
+@click.option("--transitive", is_flag=True, help="Change through every release line in between.")
+@output_option("junit", about="Print tables, JSON, or JUnit XML.")
+@fleet_options
+@click.pass_context
+def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    ctx: click.Context,
+    asked: tuple[LogInput, ...],
+    start: str,
+    goal: str,
+    mode: str | None,
+    output: str,
+    way: JobOptions,
+    *,
+    transitive: bool,
+) -> None:
+    """Predict the effects of a release change on every connector, and plan the preparation.
+
+    Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
+    """
+    whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
+    look = _CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
+    done = for_each(asked, ClusterJob("assessing", look, CompatOutcome), way)
+    rolls = [one for each in done.results.values() for one in each.rolls]
+    if output == "json":
+        print_json(report_formats.document(rolls) | done.document)
+    elif output == "junit":
+        click.echo(report_formats.junit(rolls, done.failed), nl=False)
+    else:
+        _print(done)
+    ctx.exit(worst([done.code, report_formats.worst(rolls)]))
+
+
+class CompatOutcome(msgspec.Struct, frozen=True):
+    """Assessments of one cluster, one per step of the change."""
+
+    rolls: tuple[ReportedAssessment, ...]
+
+
+class _CompatTask(msgspec.Struct, frozen=True):
+    """Task: assess one cluster. Its fields are everything that affects the result."""
+
+    way: tuple[ReleaseChange, ...]
+
+    def __call__(self, log: OpenedInput) -> CompatOutcome:
+        entries = list(log.entries())
+        rolls = (
+            assess(
+                entries,
+                one,
+                topics=log.topics,
+                cluster=log.cluster,
+                exactly_once=log.exactly_once,
+            )
+            for one in self.way
+        )
+        return CompatOutcome(tuple(told(one, log.topics) for one in rolls))
+
+
+# --- printing -------------------------------------------------------------------------------
+
+
+def _print(done: ClusterResults[CompatOutcome]) -> None:
+    for one in done.results.values():
+        for step in one.rolls:
+            _print_roll(step)
+        if len(one.rolls) > 1:
+            verdict = report_formats.worst(one.rolls)
+            say(f"all of the way: {verdict.words}", style=_STYLES[verdict])
+    if len(done.results) > 1:
+        _print_fleet(done)
+
+
+def _print_fleet(done: ClusterResults[CompatOutcome]) -> None:
+    """Print a row per cluster, and the number of clusters per verdict."""
+    verdicts = {name: report_formats.worst(one.rolls) for name, one in done.results.items()}
+    heads = ("CLUSTER", "VERDICT", *(word.upper() for word in VERDICTS), "STEPS")
+    rows = (
+        (name, verdicts[name].words, *_numbers(one.rolls)) for name, one in done.results.items()
+    )
+    table(heads, rows)
+    say()
+    numbers = Counter(verdicts.values())
+    told = (f"{numbers[one]} {one.words}" for one in sorted(numbers, reverse=True))
+    say(f"{count(len(verdicts), 'cluster')}: {', '.join(told)}")
+
+
+def _numbers(rolls: Sequence[ReportedAssessment]) -> tuple[str, ...]:
+    """Number of connectors per verdict, and of steps, for one cluster."""
+    worst_of: dict[str, int] = {}
+    for connector in (connector for one in rolls for connector in one.connectors):
+        name, verdict = connector.connector, VERDICTS[connector.verdict]
+        if name is not None:
+            worst_of[name] = max(verdict, worst_of.get(name, verdict))
+    numbers = Counter(worst_of.values())
+    return (
+        *(str(numbers[one]) for one in VERDICTS.values()),
+        str(sum(len(one.plan) for one in rolls)),
+    )
+
+
+def _print_roll(step: ReportedAssessment) -> None:
+    say(f"{step.cluster}: {step}: {step.verdict}", style=_STYLES[VERDICTS[step.verdict]])
+    named = [one for one in step.connectors if one.connector is not None]
+    if named:
+        heads = ("CONNECTOR", "VERDICT", f"AS {step.start}", f"AS {step.goal}")
+        table(
+            heads, ((called(one.connector), one.verdict, *map(_brief, one.views)) for one in named)
+        )
+    for one in step.connectors:
+        _print_reasons(one)
+    for remark in step.remarks:
+        say(remark)
+    _print_plan(step)
+    say()
+
+
+def _brief(view: ReleaseView) -> str:
+    """View of a connector as one cell."""
+    if not view.configured:
+        return "-"
+    tasks = "? tasks" if view.tasks is None else count(view.tasks, "task")
+    reports = f", then {view.will_report}" if view.will_report != view.reported else ""
+    flaw = ", inconsistent" if view.inconsistent else ""
+    return f"{view.target or 'runs'}, {tasks}{flaw}; shown {view.reported or 'nothing'}{reports}"
+
+
+def _print_reasons(one: ReportedConnector) -> None:
+    lines = one.reasons
+    if not lines:
+        return
+    say(called(one.connector), style="bold")
+    for line in lines:
+        say(f"  {line}")
+    for written in one.writes:
+        older, newer = written.views
+        say(
+            f"  asked to {written.request} it, {older.release} writes "
+            f"{', '.join(written.records)}: "
+            f"{older.target} for {older.release}, {newer.target} for {newer.release}"
+        )
+
+
+def _print_plan(step: ReportedAssessment) -> None:
+    for when, heading in _STEPS.items():
+        steps = [one for one in step.plan if one.when == when.value]
+        if steps:
+            say(heading, style="bold")
+        for one in steps:
+            say(f"  {one.command}")
+            say(f"    # {one.why}")

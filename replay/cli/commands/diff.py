@@ -1,0 +1,274 @@
+"""`replay diff`: differences between two moments, two releases, or two clusters."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.core import views
+from controlplane.core.java import json_converter
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.text.record_text import place
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.views.diff import Change
+from controlplane.core.views.diff import diff as differences
+from controlplane.terminal.option_names import named_option
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.cli.execution import engine_choice
+from replay.cli.execution.plan_output import explain, explain_option
+from replay.cli.options.archives import (
+    EVERY,
+    NONE,
+    ArchiveInput,
+    archive_argument,
+    check_connectors,
+    connectors_option,
+    file_option,
+    gaps_of,
+    moment_option,
+    planned,
+    tell,
+)
+from replay.cli.options.engines import EngineChoice, engine_options
+from replay.cli.output.printer import output_option, print_json, say, table
+from replay.engine.query import StateQuery
+from replay.engine.read_plan import ReadPlan
+from replay.timeline.timeline_rows import CHANGES, RowDocument, write
+
+FOUND = 1
+"""Exit code: a difference was found."""
+
+
+class _DiffSide(NamedTuple):
+    """Side of a comparison: cluster, moment and release."""
+
+    asked: ArchiveInput
+    cluster: ArchivedCluster
+    moment: str | None
+    profile: Profile
+
+    def question(self) -> StateQuery:
+        """Query for the state of this side."""
+        local = self.asked.local(self.cluster)
+        return StateQuery(local, planned(local, self.moment, [self.profile]), [self.profile])
+
+
+class _SideStates(NamedTuple):
+    """State of one side."""
+
+    side: _DiffSide
+    plan: ReadPlan
+    state: ClusterState
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The side as a JSON document."""
+        about = {"cluster": self.side.cluster.name, "profile": self.side.profile.release}
+        return about | {"as_of": self.plan.ends}
+
+
+class _Comparison(NamedTuple):
+    """Two sides and their differences."""
+
+    before: _SideStates
+    after: _SideStates
+    changes: list[Change]
+
+
+class _SideNames(NamedTuple):
+    """Sides as named by the options."""
+
+    begin: str | None
+    end: str | None
+    moment: str | None
+    profile: str | None
+    cluster: str | None
+
+    def check(self, asked: ArchiveInput) -> None:
+        """Raise `UsageError` unless the options name two sides."""
+        if self == (None,) * len(self):
+            raise click.UsageError(
+                "say what to compare: --from MOMENT, --to-release or --to-cluster"
+            )
+        if self.end is not None and self.moment is not None:
+            raise click.UsageError("--as-of and --to mean the same here: leave one out")
+        if self.cluster is not None and len(asked.clusters) != 1:
+            raise click.UsageError(
+                "--to-cluster needs a cluster to compare with: name it with --cluster"
+            )
+
+    @property
+    def moments(self) -> tuple[str | None, str | None]:
+        """Moment of each side; None is the end of the archive."""
+        begin, end, moment, profile, cluster = self
+        if moment is not None:
+            is_for_both = begin is None and (profile is not None or cluster is not None)
+            return (moment if is_for_both else begin), moment
+        return begin, (begin if end is None and profile is not None else end)
+
+
+@click.command("diff")
+@archive_argument
+@click.option(
+    "--from",
+    "begin",
+    metavar="MOMENT",
+    help="First moment: a record (config@57), a time, or a vector.",
+)
+@click.option("--to", "end", metavar="MOMENT", help="Second moment. [default: the end]")
+@moment_option("Same as --to; the moment of both releases or clusters.")
+@named_option(
+    "--release",
+    former=("--profile",),
+    metavar="RELEASE",
+    default="kip",
+    help="Release of the first side. [default: kip]",
+)
+@named_option(
+    "--to-release",
+    former=("--to-profile",),
+    metavar="RELEASE",
+    help="Release of the second side. [default: release of the first]",
+)
+@click.option(
+    "--to-cluster",
+    metavar="NAME",
+    help="Cluster of the second side. [default: cluster of the first]",
+)
+@connectors_option
+@engine_options
+@explain_option
+@file_option()
+@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+def command(  # noqa: PLR0913 - click passes every option by name
+    asked: ArchiveInput,
+    *,
+    begin: str | None,
+    end: str | None,
+    moment: str | None,
+    release: str,
+    to_release: str | None,
+    to_cluster: str | None,
+    connectors: tuple[str, ...],
+    engine: EngineChoice,
+    is_explained: bool,
+    output: str,
+    file: Path | None,
+) -> None:
+    """Compare the connectors in ARCHIVE between two moments. Secrets are hidden.
+
+    --release and --to-release compare two releases at one moment (--to then defaults to --from);
+    --cluster and --to-cluster compare two clusters. Exit code 1: a difference was found; 2: bad
+    input.
+    """
+    if EVERY in (release, to_release):
+        raise click.UsageError("two releases are compared, not all: --release A --to-release B")
+    named = _SideNames(begin, end, moment, to_release, to_cluster)
+    named.check(asked)
+    since, until = named.moments
+    profiles = asked.profiles([release, to_release or release])
+    sides = []
+    for cluster in asked.opened():
+        (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
+        before = _DiffSide(asked, cluster, since, profiles[0])
+        sides.append((before, _DiffSide(asked, other, until, profiles[-1])))
+    questions = [side.question() for both in sides for side in both]
+    tell([one.plan for one in questions])
+    if is_explained:
+        explain(engine_choice.plans(engine, questions), output)
+        return
+    known = _known([side for both in sides for side in both], questions, engine)
+    found = [_compared(next(known), next(known), connectors) for _ in sides]
+    check_connectors(connectors, {name for one in found for name in _names(one)})
+    if file is not None:
+        write(file, CHANGES, (row for one in found for row in _rows(one)))
+    elif output == "json":
+        print_json([_document(one) for one in found])
+    else:
+        _print(found)
+    if any(one.changes for one in found):
+        raise SystemExit(FOUND)
+
+
+def _known(
+    sides: Sequence[_DiffSide], questions: Sequence[StateQuery], engine: EngineChoice
+) -> Iterator[_SideStates]:
+    """State of each side."""
+    with engine_choice.engine(engine, questions) as opened:
+        answers = opened.states(questions)
+    for side, question, (state,) in zip(sides, questions, answers, strict=True):
+        yield _SideStates(side, question.plan, state)
+
+
+def _compared(before: _SideStates, after: _SideStates, connectors: Sequence[str]) -> _Comparison:
+    changes = differences(before.state, after.state)
+    if connectors:
+        changes = [one for one in changes if one.connector in connectors]
+    return _Comparison(before, after, changes)
+
+
+def _names(compared: _Comparison) -> Iterator[str]:
+    """Connectors that at least one side knows."""
+    for _, _, state in compared[:2]:
+        config, status = state.config, state.status
+        for table_ in (config.connectors, config.targets, config.task_counts, config.inconsistent):
+            yield from table_
+        yield from (*status.connectors, *status.tasks, *status.active_topics)
+        yield from views.offset_owners(state)
+
+
+def _document(compared: _Comparison) -> dict[str, Any]:
+    return {
+        "from": compared.before.document,
+        "to": compared.after.document,
+        "gaps": gaps_of([known.plan for known in (compared.before, compared.after)]),
+        "changes": [_change(one) for one in compared.changes],
+    }
+
+
+def _rows(compared: _Comparison) -> Iterator[RowDocument]:
+    """Rows of the differences, for a file."""
+    sides = (known.document for known in (compared.before, compared.after))
+    before, after = (
+        side | {"as_of": json_converter.encode(side["as_of"]).decode()} for side in sides
+    )
+    for one in compared.changes:
+        yield {"from": before, "to": after} | _change(one)
+
+
+def _change(one: Change) -> dict[str, Any]:
+    return {
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": item(one.aspect, one.item),
+        "before": shown(one.aspect, one.item, one.before),
+        "after": shown(one.aspect, one.item, one.after),
+        "words": change(one.aspect, one.item, one.before, one.after),
+        "cause": None if one.cause is None else one.cause._asdict(),
+    }
+
+
+def _print(found: Sequence[_Comparison]) -> None:
+    rows = [
+        (compared.after.side.cluster.name, *_row(compared, one))
+        for compared in found
+        for one in compared.changes
+    ]
+    if rows:
+        table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "BECAUSE OF"), rows)
+    for compared in found:
+        number = len(compared.changes)
+        told = count(number, "difference") if number else "no differences"
+        say(f"{compared.after.side.cluster.name}: {told}")
+
+
+def _row(compared: _Comparison, one: Change) -> tuple[str, ...]:
+    return (
+        one.connector,
+        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
+        change(one.aspect, one.item, one.before, one.after),
+        NONE if one.cause is None else place(one.cause, compared.after.side.cluster.topics),
+    )

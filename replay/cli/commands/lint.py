@@ -1,0 +1,85 @@
+"""`replay lint`: rehearsal of a compaction and a worker's restart."""
+
+import click
+import msgspec
+
+from controlplane.core.releases.profiles import Profile, check_support
+from controlplane.core.state import Topics
+from controlplane.core.text.redaction import redacted_text
+from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.options.logs import logs_argument
+from replay.cli.output.findings import FleetFindings, print_fleet
+from replay.cli.output.printer import output_option, print_json, read_profile, say, table
+from replay.findings import Finding, called
+from replay.lint import lint as rehearse
+
+
+@click.command()
+@logs_argument
+@click.option("--release", metavar="RELEASE", required=True, help="Release of the worker.")
+@output_option()
+@fleet_options
+@click.pass_context
+def lint(
+    ctx: click.Context, asked: tuple[LogInput, ...], release: str, output: str, way: JobOptions
+) -> None:
+    """Rehearse a compaction of the log and the restart of a worker.
+
+    The states before and after are compared. Exit code 0: at most informational findings; 1:
+    findings that need action; 2: bad input.
+    """
+    profile = read_profile(release)
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    done = for_each(asked, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
+    found = FleetFindings(
+        [finding for one in done.results.values() for finding in one.findings],
+        {cluster: one.topics for cluster, one in done.results.items()},
+    )
+    if output == "json":
+        print_json({"release": profile.release} | found.document | done.document)
+    else:
+        _print(found)
+        print_fleet(found, f", compacted and read by a worker of {profile.release}")
+    ctx.exit(worst([done.code, found.code]))
+
+
+class LintOutcome(msgspec.Struct, frozen=True):
+    """Findings of one cluster, and the names of its topics."""
+
+    topics: Topics
+    findings: tuple[Finding, ...]
+
+
+class _LintTask(msgspec.Struct, frozen=True):
+    """Task: rehearse one cluster. Its fields are everything that affects the result."""
+
+    profile: Profile
+
+    def __call__(self, log: OpenedInput) -> LintOutcome:
+        found = rehearse(
+            log.entries(),
+            self.profile,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=log.exactly_once,
+        )
+        return LintOutcome(log.topics, tuple(found))
+
+
+def _print(found: FleetFindings) -> None:
+    if not found.findings:
+        return
+    several = len(found.topics) > 1
+    heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "WHAT HAPPENS", "RECORDS")
+    table(heads, [_row(one, found, several=several) for one in found.findings])
+    for one in found.findings:
+        if one.advice:
+            whose = f"{one.cluster}, " if several else ""
+            say(f"{whose}{called(one.connector)}: {one.advice}")
+
+
+def _row(one: Finding, found: FleetFindings, *, several: bool) -> tuple[str, ...]:
+    cluster = [one.cluster] * several
+    sentence, records = redacted_text(one.sentence), ", ".join(found.places(one))
+    return one.severity.value, *cluster, called(one.connector), sentence, records

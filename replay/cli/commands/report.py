@@ -1,0 +1,101 @@
+"""`replay report`: one page of HTML about a fleet."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.option_names import named_option
+from replay.atomic_file import check_place, whole
+from replay.cli.execution.cluster_jobs import (
+    ClusterJob,
+    ClusterResults,
+    JobOptions,
+    fleet_options,
+    for_each,
+)
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.options.logs import logs_argument
+from replay.cli.options.trails import requests_by_cluster, trail_option
+from replay.cli.output.printer import read_profile, say
+from replay.report import ClusterFacts, PageLimits, ReportTask, page
+from replay.report.fleet_facts import RecordStream
+
+OLDEST_LINE = "2.8"
+"""Oldest release line in the default comparison."""
+
+
+@click.command()
+@logs_argument
+@named_option(
+    "--file",
+    former=("--to",),
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="HTML file to write.",
+)
+@click.option(
+    "--release", metavar="RELEASE", default=KIP, help="Release of the workers. [default: kip]"
+)
+@click.option(
+    "--towards",
+    "goals",
+    metavar="RELEASE",
+    multiple=True,
+    help=f"Release to compare with; repeatable. [default: each release line from {OLDEST_LINE}]",
+)
+@trail_option
+@fleet_options
+@click.pass_context
+def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    ctx: click.Context,
+    asked: tuple[LogInput, ...],
+    file: Path,
+    release: str,
+    goals: tuple[str, ...],
+    trails: tuple[str, ...],
+    way: JobOptions,
+) -> None:
+    """Write one self-contained HTML page about all named logs and archives.
+
+    It shows timelines of connectors, findings, effects of releases and of compaction, each with the
+    records that prove it. Exit code 0: the page is written; 2: bad input, but the page may show the
+    rest.
+    """
+    check_place(file)
+    profile = read_profile(release)
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    towards = tuple(map(read_profile, goals)) if goals else _lines()
+    limits, requests = PageLimits.shared_by(len(asked)), requests_by_cluster(asked, trails)
+    look = _ReportTask(ReportTask(profile, towards, limits, requests))
+    done = for_each(asked, ClusterJob("looking", look, ClusterFacts), way)
+    if done.results:
+        _write(file, done)
+        say(f"{file}: {count(len(done.results), 'cluster')}")
+    ctx.exit(done.code)
+
+
+class _ReportTask(msgspec.Struct, frozen=True):
+    """Task: collect the facts of one cluster. Its fields are everything that affects the result."""
+
+    look: ReportTask
+
+    def __call__(self, log: OpenedInput) -> ClusterFacts:
+        name, topics, support, entries, head, gaps = log
+        return self.look(RecordStream(name, topics, support, list(entries()), head, gaps))
+
+
+def _lines() -> tuple[Profile, ...]:
+    """Last patch of each release line."""
+    since = RELEASES.index(f"{OLDEST_LINE}.0")
+    ends = {release.rpartition(".")[0]: release for release in RELEASES[since:]}
+    return tuple(map(Profile.of, ends.values()))
+
+
+def _write(file: Path, done: ClusterResults[ClusterFacts]) -> None:
+    """Write the page; the file appears when it is complete."""
+    with whole(file) as draft, draft.open("w", encoding="utf-8") as out:
+        out.writelines(page(list(done.results.values()), done.failed))

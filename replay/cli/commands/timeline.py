@@ -1,0 +1,273 @@
+"""`replay timeline`: intervals of facts, and digests after every config record."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pyarrow as pa
+
+from controlplane.core.moments import time_text
+from controlplane.core.text.record_text import place
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import change, item, text
+from controlplane.core.views.diff import Aspect
+from replay.cli.execution.plan_output import explain, explain_option, passed_over
+from replay.cli.options.archives import (
+    NONE,
+    ArchiveInput,
+    archive_argument,
+    check_connectors,
+    connectors_option,
+    moment_option,
+    planned,
+    profiles_option,
+    tell,
+    to_option,
+)
+from replay.cli.options.engines import ExecutorChoice, executing_options
+from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.output.progress_bar import bar
+from replay.engine.executors import Executor
+from replay.engine.local_engine import LocalEngine
+from replay.engine.plan_summary import PlanSummary
+from replay.progress import Advance
+from replay.timeline.intervals import Interval, Moment, SharedInterval
+from replay.timeline.passes import SharedDigest, digests, timelines, told_of
+from replay.timeline.timeline_rows import (
+    DIGESTS,
+    INTERVALS,
+    RowDocument,
+    of_digest,
+    of_interval,
+    write,
+)
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
+
+DIGEST_SHOWN = 16
+"""Shown digits of a digest; JSON and Parquet have all."""
+
+
+@click.command("timeline")
+@archive_argument
+@moment_option("End of the timeline. [default: the end]")
+@profiles_option
+@connectors_option
+@click.option("--offsets", is_flag=True, help="Include source offsets, the majority of records.")
+@click.option(
+    "--digests",
+    "numbers",
+    is_flag=True,
+    help="Print a digest of the config state after each config record instead.",
+)
+@to_option
+@output_option("parquet", about="Print tables or JSON, or write Parquet.")
+@executing_options
+@explain_option
+def command(  # noqa: PLR0913 - click passes every option by name
+    asked: ArchiveInput,
+    moment: str | None,
+    releases: tuple[str, ...],
+    connectors: tuple[str, ...],
+    *,
+    offsets: bool,
+    numbers: bool,
+    output: str,
+    file: Path | None,
+    executing: ExecutorChoice,
+    is_explained: bool,
+) -> None:
+    """List when each fact about the connectors in ARCHIVE held. Secrets are hidden.
+
+    Facts are configs, target states, tasks and their configs, statuses, active topics and, with
+    --offsets, source offsets. Each has its first record and the record that ended it, in the order
+    in which records are folded. Releases with the same fact are named together. Offsets of sinks
+    are not included: they lie in consumer groups.
+    """
+    if numbers and (connectors or offsets):
+        raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
+    profiles = asked.profiles(releases)
+    question = TimelineQuery(profiles, connectors, asked.exactly_once, offsets)
+    jobs = asked.each(lambda cluster: _job(asked.local(cluster, derived=False), moment, question))
+    tell([job.plan for job in jobs])
+    kind = _DIGESTS if numbers else _INTERVALS
+    if is_explained:
+        plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
+        explain(plans, output)
+        return
+    with bar() as shown, executing.by(shown) as executor:
+        shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
+        told = _told(jobs, kind, shown.advance, executor)
+        if file is not None:
+            write(file, kind.schema, (kind.row(job.cluster.name, one) for job, one in told))
+            return
+        found: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
+        for job, one in told:
+            found[job.cluster.name].append(one)
+    if output == "json":
+        print_json([_document(job, found[job.cluster.name], kind) for job in jobs])
+    else:
+        kind.show([(job, found[job.cluster.name]) for job in jobs])
+
+
+def _job(local: LocalEngine, moment: str | None, question: TimelineQuery) -> TimelineJob:
+    return TimelineJob(local.cluster, planned(local, moment, question.profiles), question)
+
+
+def _records(job: TimelineJob, *, numbers: bool) -> int:
+    """Number of records to read."""
+    topics = _topics(job, numbers=numbers)
+    return sum(part.rows for topic in topics for part in job.plan.parts_of(topic))
+
+
+def _topics(job: TimelineJob, *, numbers: bool) -> list[str]:
+    """Topics to read."""
+    return [job.plan.topics.config] if numbers else told_of(job)
+
+
+def _explained(job: TimelineJob, topics: Sequence[str], executing: ExecutorChoice) -> PlanSummary:
+    return passed_over(job.cluster, job.plan.only(topics), len(topics), executing)
+
+
+def _told(
+    jobs: Sequence[TimelineJob], kind: "_TimelineKind", advance: Advance, by: Executor
+) -> Iterator[tuple[TimelineJob, Any]]:
+    """Yield all rows; at the end, check that every named connector occurred."""
+    there: set[str] = set()
+    for job, one in kind.told(jobs, advance, by):
+        there.update(kind.about(one))
+        yield job, one
+    check_connectors(jobs[0].question.connectors, there)
+
+
+def _document(job: TimelineJob, told: Iterable[Any], kind: "_TimelineKind") -> RowDocument:
+    asked = [profile.release for profile in job.question.profiles]
+    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": asked}
+    about["gaps"] = [gap.sentence for gap in job.plan.gaps]
+    return about | {kind.name: [kind.row(job.cluster.name, one) for one in told]}
+
+
+# --- intervals ------------------------------------------------------------------------------
+
+
+def _show_intervals(found: Sequence[tuple[TimelineJob, list[SharedInterval]]]) -> None:
+    rows = []
+    for job, told in found:
+        before: SharedInterval | None = None
+        for seen in sorted(told, key=_by_fact):
+            rows.append(_interval_cells(job, seen, before))
+            before = seen
+    heads = ("CLUSTER", "RELEASES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
+    table(*_telling(heads, rows))
+    for job, told in found:
+        connectors = {seen.interval.connector for seen in told}
+        say(
+            f"{job.cluster.name}: {count(len(told), 'interval')} "
+            f"of {count(len(connectors), 'connector')}"
+        )
+
+
+def _telling(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Table without the columns for cluster and release, if there is only one."""
+    columns = [
+        at
+        for at in range(len(heads))
+        if heads[at] not in ("CLUSTER", "RELEASES") or len({row[at] for row in rows}) > 1
+    ]
+    return tuple(heads[at] for at in columns), [tuple(row[at] for at in columns) for row in rows]
+
+
+def _by_fact(seen: SharedInterval) -> tuple[str, int, str, Moment]:
+    one = seen.interval
+    return one.connector, _ASPECTS.index(one.aspect), one.item, one.since
+
+
+_ASPECTS = list(Aspect)
+
+
+def _interval_cells(
+    job: TimelineJob, seen: SharedInterval, before: SharedInterval | None
+) -> tuple[str, ...]:
+    one, topics = seen.interval, job.plan.topics
+    return (
+        job.cluster.name,
+        _releases(seen.profiles, job.question),
+        one.connector,
+        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
+        place(one.since.position, topics),
+        time_text(one.since.time_ms),
+        NONE if one.until is None else place(one.until.position, topics),
+        _value(one, before.interval if before and _follows(before, seen) else None),
+    )
+
+
+def _follows(before: SharedInterval, seen: SharedInterval) -> bool:
+    """True if an interval continues another one, for the same releases."""
+    return (
+        before.profiles == seen.profiles
+        and before.interval.place[:3] == seen.interval.place[:3]
+        and before.interval.until == seen.interval.since
+    )
+
+
+def _value(one: Interval, before: Interval | None) -> str:
+    """Text of a value; for a changed map, only its changes."""
+    if before is not None and one.aspect in (Aspect.CONFIG, Aspect.TASK_CONFIG):
+        return change(Aspect.TASK_CONFIG, "", before.value, one.value)
+    return text(one.aspect, "", one.value)
+
+
+def _releases(names: Sequence[str], question: TimelineQuery) -> str:
+    """Format releases as ranges: `2.3.1`, `2.4.0 … 3.2.3, kip`."""
+    asked = [profile.release for profile in question.profiles]
+    runs: list[list[str]] = []
+    for before, name in pairwise(["", *asked]):
+        if name in names:
+            if before not in names:
+                runs.append([])
+            runs[-1].append(name)
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} … {run[-1]}" for run in runs)
+
+
+# --- digests --------------------------------------------------------------------------------
+
+
+def _show_digests(found: Sequence[tuple[TimelineJob, list[SharedDigest]]]) -> None:
+    rows = [
+        (
+            job.cluster.name,
+            place(seen.after.position, job.plan.topics),
+            time_text(seen.after.time_ms),
+            seen.digest[:DIGEST_SHOWN],
+            _releases(seen.profiles, job.question),
+        )
+        for job, told in found
+        for seen in told
+    ]
+    table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
+
+
+class _TimelineKind(NamedTuple):
+    """Kind of a timeline: intervals or digests."""
+
+    name: str
+    schema: pa.Schema
+    told: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
+    about: Callable[[Any], Iterable[str]]
+    """Connectors of a row."""
+    row: Callable[[str, Any], RowDocument]
+    show: Callable[[Any], None]
+
+
+_INTERVALS = _TimelineKind(
+    "intervals",
+    INTERVALS,
+    timelines,
+    lambda seen: (seen.interval.connector,),
+    of_interval,
+    _show_intervals,
+)
+_DIGESTS = _TimelineKind("digests", DIGESTS, digests, lambda _: (), of_digest, _show_digests)

@@ -1,0 +1,180 @@
+"""`replay verify`: integrity of an archive, and its gaps."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+import click
+
+from controlplane.core.text.safe_text import count, safe
+from controlplane.terminal.shell_completion import complete_files
+from replay.archive import layout
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.hadoop_settings import settings
+from replay.archive.store import ArchiveStore, open_store
+from replay.archive.verification import Verification, as_document, verified
+from replay.cli.exit_codes import REFUSED
+from replay.cli.options.engines import SparkConf, conf_option
+from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.output.progress_bar import bar
+from replay.errors import ReplayError
+
+FOUND = 1
+"""Exit code: the archive is intact, but has gaps."""
+
+SHOWN = 20
+"""Gaps and leftovers that a table lists per cluster; JSON has all."""
+
+T = TypeVar("T")
+
+
+class _VerifyResults(NamedTuple):
+    """Results by cluster."""
+
+    opened: dict[str, ArchivedCluster]
+    results: dict[str, Verification]
+    failed: dict[str, str]
+    """Reason, for each cluster that cannot be verified."""
+
+    @property
+    def wrong(self) -> Iterator[str]:
+        """Problems of the clusters, one sentence each."""
+        alone = len(self.results) + len(self.failed) == 1
+        sentences = self.failed | {name: _flawed(one) for name, one in self.results.items()}
+        for name, sentence in sentences.items():
+            if sentence:
+                yield sentence if alone else f"{name}: {sentence}"
+
+
+@click.command()
+@click.argument("archive", shell_complete=complete_files)
+@click.option(
+    "--cluster",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Verify only this cluster; repeatable.",
+)
+@click.option(
+    "--head",
+    "heads",
+    metavar="[NAME=]SHA256",
+    multiple=True,
+    help="Hash of a manifest that the chain of NAME, or of any cluster, must contain; repeatable.",
+)
+@conf_option
+@output_option()
+def verify(
+    archive: str, names: tuple[str, ...], heads: tuple[str, ...], conf: SparkConf, output: str
+) -> None:
+    """Verify every byte of ARCHIVE: a folder, or s3a://bucket/folder.
+
+    Manifests must form a chain, and files must match their manifests. A problem of one cluster does
+    not affect the others. The hash of each cluster's last manifest is printed. Stored elsewhere and
+    given as --head, it proves that the end of the chain was not cut off. Exit code 0: complete; 1:
+    complete but for the listed gaps; 2: files are missing or altered.
+    """
+    looked = _looked(open_store(archive, settings(dict(conf))), names)
+    if output == "json":
+        print_json(_documents(looked))
+    elif looked.results:
+        _print(looked.results.values())
+    wrong = [*looked.wrong, *_cut_off(heads, looked)]
+    for sentence in wrong:
+        click.echo(f"Error: {safe(sentence)}", err=True)
+    if wrong:
+        raise SystemExit(REFUSED)
+    if any(one.gaps for one in looked.results.values()):
+        raise SystemExit(FOUND)
+
+
+def _looked(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
+    """Verify the named clusters; without names, all."""
+    failed: dict[str, str] = {}
+    wanted = layout.asked_for(store, names)
+    opened = _tried(lambda name: open_cluster(store, name), wanted, failed)
+    with bar() as shown:
+        shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
+        results = _tried(lambda name: verified(opened[name], shown.advance), opened, failed)
+    return _VerifyResults(opened, results, failed)
+
+
+def _tried(
+    attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]
+) -> dict[str, T]:
+    """Results of an attempt by name; failures are added to `failed`."""
+    done = {}
+    for name in names:
+        try:
+            done[name] = attempt(name)
+        except ReplayError as error:
+            failed[name] = str(error)
+    return done
+
+
+def _flawed(result: Verification) -> str:
+    """Problem of a cluster as a sentence; empty if there is none."""
+    if not result.flaws:
+        return ""
+    more = f" (and {len(result.flaws) - 1} more)" if len(result.flaws) > 1 else ""
+    return f"{result.flaws[0]}{more}: restore what was altered"
+
+
+def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
+    """Yield a sentence for each required hash that no manifest has."""
+    hashes = {name: _hashes(cluster) for name, cluster in looked.opened.items()}
+    for head in heads:
+        name, of_one, sha256 = head.rpartition("=")
+        if not of_one and not any(sha256 in one for one in hashes.values()):
+            yield f"no manifest has the hash {sha256[:64]}: {_RESTORE}"
+        elif of_one and name in hashes and sha256 not in hashes[name]:
+            yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
+        elif of_one and name not in hashes and name not in looked.failed:
+            there = ", ".join(hashes) or "none"
+            yield f"no manifest of {name} is there (verified: {there}): restore it, or ask for it"
+
+
+_RESTORE = "the end of the archive was cut off, restore it"
+
+
+def _hashes(cluster: ArchivedCluster) -> set[str]:
+    """Hashes of a cluster's manifests."""
+    _, *previous = (one.previous for one in cluster.chain.manifests)
+    return {cluster.chain.head, *previous}
+
+
+def _bytes(cluster: ArchivedCluster) -> int:
+    return sum(one.bytes for manifest in cluster.chain.manifests for one in manifest.files)
+
+
+def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
+    failed = looked.failed.items()
+    return [
+        *map(as_document, looked.results.values()),
+        *({"cluster": name, "sound": False, "failed": why} for name, why in failed),
+    ]
+
+
+def _print(results: Iterable[Verification]) -> None:
+    heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "HEAD")
+    table(heads, [_row(one) for one in results])
+    for one in results:
+        _print_some(one.cluster, "flaw", one.flaws)
+        _print_some(one.cluster, "gap", one.gaps)
+        if one.leftovers:
+            files = count(len(one.leftovers), "file")
+            say(
+                f"{one.cluster}: {files} that no manifest names, of an append that died – or whose "
+                f"manifest was removed, which --head tells: {one.leftovers[0]} …"
+            )
+
+
+def _row(one: Verification) -> tuple[str, ...]:
+    numbers = (one.segments, one.records, one.bytes, len(one.flaws), len(one.gaps))
+    return (one.cluster, *map(str, numbers), one.head)
+
+
+def _print_some(cluster: str, what: str, sentences: tuple[str, ...]) -> None:
+    for sentence in sentences[:SHOWN]:
+        say(f"{cluster}: {what}: {sentence}")
+    if len(sentences) > SHOWN:
+        say(f"{cluster}: … and {len(sentences) - SHOWN} more; -o json names them all")

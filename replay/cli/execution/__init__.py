@@ -1,0 +1,1 @@
+"""Execution of work on many clusters: engine choice, job loops, captures."""

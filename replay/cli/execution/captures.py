@@ -1,0 +1,251 @@
+"""Captures of several logs in parallel, once or continuously.
+
+A failing log does not affect the others. A continuous capture retries it: brokers return, and
+people fix causes. The capture ends if no log at all can be archived.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.core.text.safe_text import safe
+from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.logs.log_factory import Opened, Opening, open_log
+from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
+from controlplane.settings import SettingsError
+from replay.archive.segments import SIZES
+from replay.archive.store import ArchiveStore
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
+from replay.capture.secrets import SecretPolicy
+from replay.cli.output.captures import print_captured
+from replay.cli.output.progress_bar import bar
+from replay.errors import ArchiveBusy, NotCapturable, ReplayError
+from replay.progress import ProgressListener
+
+KAFKA = "kafka"
+
+LIVING = (KAFKA, "sqlite")
+"""Forms of live logs; all others are dumps."""
+
+_WRONG = (LogError, ReplayError)
+"""Errors of one log, or of its cluster's archive."""
+
+_PASSES = (LogUnavailable, ArchiveBusy)
+"""Errors that pass by themselves, even if all logs have them."""
+
+
+class CaptureSource(NamedTuple):
+    """A log and the name of its cluster."""
+
+    name: str | None
+    where: str
+
+    @property
+    def called(self) -> str:
+        """Name for messages."""
+        return self.name or without_login(self.where)
+
+
+class CaptureOptions(NamedTuple):
+    """Options of all captures."""
+
+    store: ArchiveStore
+    how: Opening
+    secrets: SecretPolicy
+    output: str
+    pause_s: float | None
+    """Seconds between captures; None captures once."""
+    alone: bool = True
+    """True for a single log, which messages need not name."""
+    session: Any = None
+    """Spark session, if it reads the clusters."""
+    checkpoint: str | None = None
+    """Folder for Structured Streaming's progress; None if it is not used."""
+
+
+class _CaptureAttempt(NamedTuple):
+    """Result of one attempt to capture a log."""
+
+    source: CaptureSource
+    goes_on: bool
+    """True if the log may grow."""
+    captured: CaptureResult | None = None
+    error: Exception | None = None
+
+
+async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
+    """Capture all logs once, then the live ones repeatedly.
+
+    Returns True if everything was archived. Problems are printed.
+    """
+    streamed = [one for one in sources if job.checkpoint and is_cluster(one.where)]
+    looks = [await _look(one, job) for one in sources if one not in streamed]
+    _print([one.captured for one in looks if one.captured], job)
+    nothing_works = not streamed and all(one.error for one in looks)
+    ends = job.pause_s is None or nothing_works
+    living = [] if ends else [one.source for one in looks if one.goes_on]
+    failed = [one for one in looks if one.error]
+    for one in failed:
+        _tell(one, job, is_tried_again=one.source in living)
+    _tell_what_follows([one.source for one in looks if one.captured and one.source in living], job)
+    done = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
+    return all(done) and all(one.source in living for one in failed)
+
+
+def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None:
+    """Announce that the command waits: otherwise it would wait silently."""
+    if living:
+        called = ", ".join(one.called for one in living)
+        click.echo(
+            f"{called}: looked at again every {job.pause_s:g} s until Ctrl-C; --once looks once",
+            err=True,
+        )
+
+
+async def _go_on(living: list[CaptureSource], job: CaptureOptions) -> bool:
+    """Capture repeatedly. Returns False if no log can be archived and waiting does not help."""
+    while living and job.pause_s is not None:
+        await asyncio.sleep(job.pause_s)
+        looks = [await _look(one, job) for one in living]
+        _print([one.captured for one in looks if one.captured and one.captured.added], job)
+        failed = [one for one in looks if one.error]
+        passes = any(isinstance(one.error, _PASSES) for one in failed)
+        goes_on = passes or len(failed) < len(looks)
+        for one in failed:
+            _tell(one, job, is_tried_again=goes_on)
+        if not goes_on:
+            return False
+    return True
+
+
+def _tell(look: _CaptureAttempt, job: CaptureOptions, *, is_tried_again: bool) -> None:
+    """Print the problem of a log."""
+    sentence = safe(str(look.error))
+    if is_tried_again:
+        click.echo(f"{look.source.called}: {sentence}; it is tried again", err=True)
+    else:
+        which = "" if job.alone else f"{look.source.called}: "
+        click.echo(f"Error: {which}{sentence}", err=True)
+
+
+def _print_one(captured: CaptureResult, job: CaptureOptions) -> None:
+    _print([captured], job)
+
+
+def _print(captured: Sequence[CaptureResult], job: CaptureOptions) -> None:
+    if captured:
+        print_captured(captured, job.output)
+
+
+# --- one log ------------------------------------------------------------------------------------
+
+
+async def _look(source: CaptureSource, job: CaptureOptions) -> _CaptureAttempt:
+    """Archive the present content of one log."""
+    goes_on = False
+    try:
+        goes_on = is_cluster(source.where) or is_embedded(source.where)
+        async with _opened(source, job) as opened:
+            with bar() as progress:
+                captured = await _capture(source, opened, job, progress).run()
+    except _WRONG as error:
+        return _CaptureAttempt(source, goes_on, error=error)
+    return _CaptureAttempt(source, goes_on, captured)
+
+
+def _capture(
+    source: CaptureSource, opened: Opened, job: CaptureOptions, progress: ProgressListener
+) -> LogCapture:
+    """Create the capture: Spark tasks for a cluster, this process for anything else."""
+    target = _target(source, opened, job)
+    if job.session is None or opened.form != KAFKA:
+        return LogCapture(opened.log, target, goes_on=opened.form in LIVING, progress=progress)
+    from replay.capture.spark_capture import SparkCapture  # noqa: PLC0415 - not everybody has it
+    from replay.cli.execution.spark_captures import source as spark_source  # noqa: PLC0415
+
+    read_by = spark_source(job.session, source.where, job.how)
+    return SparkCapture(opened.log, target, read_by, progress)
+
+
+@asynccontextmanager
+async def _opened(source: CaptureSource, job: CaptureOptions) -> AsyncIterator[Opened]:
+    """Open a log for one attempt, because brokers and files come and go."""
+    try:
+        opened = await open_log(source.where, job.how)
+    except SettingsError as error:
+        raise NotCapturable(str(error)) from None
+    try:
+        for problem in opened.problems:
+            click.echo(f"{source.called}: {problem}", err=True)
+        yield opened
+    finally:
+        await opened.log.close()
+
+
+def _target(source: CaptureSource, opened: Opened, job: CaptureOptions) -> CaptureTarget:
+    return CaptureTarget(job.store, _name(source, opened), job.how.topics, job.secrets, SIZES)
+
+
+def _name(source: CaptureSource, opened: Opened) -> str:
+    """Name of a cluster."""
+    if source.name is not None:
+        return source.name
+    if is_cluster(source.where):
+        if opened.cluster_id is None:
+            raise NotCapturable(f"{source.where} has no name of its own: write NAME={source.where}")
+        return opened.cluster_id
+    path = path_of(source.where)
+    while path.suffix in _KINDS:  # stop at suffixes that are part of a release
+        path = path.with_suffix("")
+    return path.name
+
+
+_KINDS = (".gz", ".jsonl", ".json", ".log", ".txt", ".db", ".sqlite", ".sqlite3")
+"""Suffixes of file names that are not part of a cluster's name."""
+
+
+# --- Structured Streaming -----------------------------------------------------------------------
+
+
+async def _stream(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
+    """Follow clusters in parallel; returns True unless one has failed permanently."""
+    if not sources:
+        return True
+    ended = Event()
+    with ThreadPoolExecutor(len(sources)) as threads:
+        try:
+            followed = (_streamed(one, job, threads, ended) for one in sources)
+            return all(await asyncio.gather(*followed))
+        finally:  # threads do not notice an interrupt by themselves
+            ended.set()
+
+
+async def _streamed(
+    source: CaptureSource, job: CaptureOptions, threads: Executor, ended: Event
+) -> bool:
+    """Follow one cluster and restart after failures; a single cluster fails at once."""
+    from replay.cli.execution.spark_captures import StreamedCluster, stream  # noqa: PLC0415 - not everybody has it
+
+    assert job.checkpoint is not None
+    while True:
+        try:
+            async with _opened(source, job) as opened:
+                target = _target(source, opened, job)
+            cluster = StreamedCluster(source.where, job.how, target, job.checkpoint, job.pause_s)
+            told_of = partial(_print_one, job=job)
+            work = partial(stream, job.session, cluster, told_of, ended, alone=job.alone)
+            await asyncio.get_running_loop().run_in_executor(threads, work)
+        except _WRONG as error:
+            is_tried_again = job.pause_s is not None and not job.alone
+            _tell(_CaptureAttempt(source, True, error=error), job, is_tried_again=is_tried_again)
+        else:
+            return True
+        if job.pause_s is None or job.alone:
+            return False
+        await asyncio.sleep(job.pause_s)

@@ -1,0 +1,228 @@
+"""Job for each named cluster.
+
+Clusters are processed one after the other, so memory holds one. `--jobs N` processes N clusters in
+parallel, each in its own process; `--engine spark` processes each in a Spark task.
+
+An unreadable cluster does not affect the others. `--resume FOLDER` stores each result at once. Its
+file name contains a hash of everything that affects the result: the hash of the last manifest and
+the fields of the job. Stored results are therefore never stale, and an interrupt loses the work on
+one cluster only.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import click
+import msgspec
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.text.file_errors import unwritable
+from controlplane.core.text.safe_text import safe
+from controlplane.logs.log import LogError
+from controlplane.private_files import make_folders, replacing
+from replay.cli.exit_codes import INTERRUPTED
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.opened_input import opened
+from replay.cli.options.engines import ExecutorChoice, executing_options
+from replay.cli.output.gaps import tell_gaps
+from replay.cli.output.progress_bar import bar
+from replay.engine.spark.location import anywhere
+from replay.errors import ReplayError
+from replay.gaps import OffsetGap
+
+BAD_INPUT = 2
+"""Exit code: a cluster cannot be read."""
+
+T = TypeVar("T")
+
+_INPUT = (LogError, UnknownMoment, ReplayError)
+
+
+class ResultNotWritable(ReplayError):
+    """The folder for results is not writable."""
+
+
+class JobOptions(NamedTuple):
+    """Options of a job."""
+
+    resume: Path | None = None
+    """Folder of stored results."""
+    executing: ExecutorChoice = ExecutorChoice()
+
+
+ONE_BY_ONE = JobOptions()
+
+
+class ClusterJob(NamedTuple, Generic[T]):
+    """Job for each cluster."""
+
+    name: str
+    """Gerund for the progress bar: `auditing`."""
+    look: Callable[[OpenedInput], T]
+    """Struct whose fields, apart from the log, are everything that affects the result."""
+    result: type[T]
+    """Struct of the result, stored as JSON."""
+
+
+class ClusterResults(NamedTuple, Generic[T]):
+    """Results by cluster, in the order of the arguments."""
+
+    results: dict[str, T]
+    failed: dict[str, str]
+    """Reason, for each unreadable cluster."""
+    gaps: dict[str, list[str]]
+    """Gaps of each cluster, where there are any."""
+
+    @property
+    def code(self) -> int:
+        """Exit code with respect to unreadable clusters."""
+        return BAD_INPUT if self.failed else 0
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Unreadable clusters and gaps as a JSON document."""
+        return {"failed": self.failed, "gaps": self.gaps}
+
+
+def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--resume`, `--jobs` and the engine options; the command gets `way`."""
+
+    @functools.wraps(command)
+    def with_way(resume: Path | None, executing: ExecutorChoice, **arguments: Any) -> Any:
+        return command(way=JobOptions(resume, executing), **arguments)
+
+    return click.option(
+        "--resume",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Store the result of each archived cluster in this folder, and reuse it as long as "
+        "the archive has not changed.",
+    )(executing_options(with_way))
+
+
+def for_each(
+    asked: Sequence[LogInput], job: ClusterJob[T], way: JobOptions = ONE_BY_ONE
+) -> ClusterResults[T]:
+    """Run the job for every cluster, with a progress bar.
+
+    The error of a single cluster is raised unchanged. Ctrl-C ends the command.
+    """
+    done: ClusterResults[T] = ClusterResults({}, {}, {})
+    named, resume = asked, way.resume
+    if way.executing.choice.is_spark:
+        named, resume = _found_anywhere(asked, way)
+    try:
+        with bar() as shown, way.executing.by(shown) as executor:
+            shown.begin(job.name, len(named))
+            look = functools.partial(_looked_at, job=job, resume=resume)
+            found = executor.run(look, named)
+            for one, outcomes in zip(named, found, strict=True):
+                for outcome in outcomes:
+                    _add(done, one.cluster, outcome, alone=len(named) == 1)
+                shown.advance(1)
+    except KeyboardInterrupt:
+        raise _interrupted(len(done.results), len(asked), way.resume) from None
+    tell_gaps(done.gaps)
+    for cluster, sentence in done.failed.items():
+        click.echo(f"Error: {cluster}: {sentence}", err=True)
+    return done
+
+
+class _ClusterOutcome(NamedTuple, Generic[T]):
+    """Outcome for one cluster."""
+
+    result: T | None
+    error: Exception | None = None
+    gaps: tuple[OffsetGap, ...] = ()
+
+
+def _add(
+    done: ClusterResults[T], cluster: str, outcome: _ClusterOutcome[T], *, alone: bool
+) -> None:
+    result, error, gaps = outcome
+    if gaps:
+        done.gaps[cluster] = [one.sentence for one in gaps]
+    if result is not None:
+        done.results[cluster] = result
+    elif error is not None and (alone or isinstance(error, ResultNotWritable)):
+        raise error
+    else:
+        done.failed[cluster] = safe(str(error))
+
+
+def _looked_at(
+    asked: LogInput, job: ClusterJob[T], resume: Path | None
+) -> Iterator[_ClusterOutcome[T]]:
+    """Work on one cluster, in any process."""
+    try:
+        log = opened(asked)
+        yield _ClusterOutcome(_one(asked, log, job, resume), gaps=log.gaps)
+    except _INPUT as error:
+        yield _ClusterOutcome(None, error)
+
+
+def _found_anywhere(
+    asked: Sequence[LogInput], way: JobOptions
+) -> tuple[list[LogInput], Path | None]:
+    """Inputs and result folder with absolute paths, for Spark's tasks."""
+    if not all(one.archived for one in asked):
+        raise click.UsageError("Spark's tasks read archives only: make one with `replay capture`")
+    resume = way.resume and way.resume.absolute()
+    return [one._replace(where=anywhere(one.where)) for one in asked], resume
+
+
+def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
+    kept = (
+        f"--resume {resume} goes on from there"
+        if resume
+        else "with --resume FOLDER they would have been kept"
+    )
+    click.echo(f"interrupted: {done} of {of} clusters were done; {kept}", err=True)
+    return SystemExit(INTERRUPTED)
+
+
+def _one(asked: LogInput, log: OpenedInput, job: ClusterJob[T], resume: Path | None) -> T:
+    if resume is None or log.head is None:
+        return job.look(log)
+    kept = resume / f"{asked.cluster}-{_key(asked, log, job)}.json"
+    found = _kept(kept, job)
+    if found is None:
+        found = job.look(log)
+        _keep(kept, found)
+    return found
+
+
+def _key(asked: LogInput, log: OpenedInput, job: ClusterJob[T]) -> str:
+    reading = asked.reading
+    decides = msgspec.to_builtins(job.look)
+    about = (job.name, version("controlplane"), log.head, reading.exactly_once, reading.moment)
+    return sha256(json.dumps([*about, decides]).encode()).hexdigest()[:32]
+
+
+def _kept(path: Path, job: ClusterJob[T]) -> T | None:
+    """Stored result; None if it is missing or unreadable."""
+    try:
+        return msgspec.convert(json.loads(path.read_bytes()), job.result, str_keys=True)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _keep(path: Path, found: Any) -> None:
+    """Store a result atomically, in ASCII: names may hold half surrogate pairs, as JSON may."""
+    try:
+        make_folders(path.parent)
+        with replacing(path) as draft:
+            kept = json.dumps(msgspec.to_builtins(found, str_keys=True))
+            draft.write_text(kept, encoding="ascii")
+    except OSError as error:
+        raise ResultNotWritable(unwritable(path.parent, error)) from None
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Exit code of several results: the greatest."""
+    return max(codes, default=0)

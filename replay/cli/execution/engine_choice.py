@@ -1,0 +1,56 @@
+"""Choice of the engine for states: this process, or Spark for very large work."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from replay.cli.options.engines import AUTO, HERE, SPARK, EngineChoice
+from replay.cli.output.progress_bar import bar
+from replay.engine.plan_summary import PlanSummary, explained
+from replay.engine.query import InProcessEngine, StateEngine, StateQuery
+from replay.engine.slices import slices
+
+WORTH_IT = 200_000_000
+"""Rows from which `auto` selects Spark; below, one process finishes earlier."""
+
+
+def plans(choice: EngineChoice, asked: Sequence[StateQuery]) -> list[PlanSummary]:
+    """Summaries of plans; nothing is started."""
+    name, why = _made(choice, asked)
+    return [
+        explained(one.local.cluster, one.plan, name, why, _slices(one, spark=name == SPARK))
+        for one in asked
+    ]
+
+
+@contextmanager
+def engine(choice: EngineChoice, asked: Sequence[StateQuery]) -> Iterator[StateEngine]:
+    """Yield the engine for these queries."""
+    name, why = _made(choice, asked)
+    if name == HERE:
+        with bar() as progress:
+            yield InProcessEngine(progress)
+        return
+    if choice.engine == AUTO:
+        click.echo(f"Spark works it out ({why})", err=True)
+    from replay.engine.spark.engine import SparkEngine  # noqa: PLC0415 - see `EngineChoice.started`
+
+    with bar() as progress, choice.started(progress) as session:
+        yield SparkEngine(session, progress=progress)
+
+
+def _made(choice: EngineChoice, asked: Sequence[StateQuery]) -> tuple[str, str]:
+    """Selected engine, with the reason."""
+    if choice.is_spark:
+        return SPARK, f"one job at {choice.where.master}"
+    rows = sum(part.rows for one in asked for part in one.plan.busy)
+    if choice.engine == AUTO and rows >= WORTH_IT:
+        return SPARK, f"one job at {choice.where.master}, for {rows:,} rows are to be read"
+    return HERE, "in this process: no JVM is started"
+
+
+def _slices(one: StateQuery, *, spark: bool) -> list[int]:
+    """Number of slices of each busy part of a plan."""
+    cluster = one.local.cluster
+    return [len(slices(cluster, part)) if spark else 1 for part in one.plan.busy]

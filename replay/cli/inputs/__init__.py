@@ -1,0 +1,1 @@
+"""Logs and archived clusters as inputs of commands."""

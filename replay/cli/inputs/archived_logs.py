@@ -1,0 +1,38 @@
+"""Archived clusters as inputs; imported on demand, because it needs an extra."""
+
+from functools import partial
+
+from replay.archive import layout
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import checked
+from replay.archive.store import open_store
+from replay.cli.inputs.log_input import LogInput, OpenedInput, ReadOptions
+from replay.cli.inputs.store import store_named
+from replay.engine.ordered_records import missing, records
+
+
+def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:
+    """Clusters of an archive.
+
+    Raises:
+        NoArchive: the archive has none.
+    """
+    store = store_named(where)
+    return [
+        LogInput(where, name, reading, archived=True, settings=store.settings)
+        for name in layout.asked_for(store)
+    ]
+
+
+def opened(asked: LogInput) -> OpenedInput:
+    """Open a cluster with a store that refuses altered files.
+
+    Raises:
+        ReplayError: its manifests are altered.
+        UnknownMoment: the archive has nothing at the moment.
+    """
+    cluster = checked(open_cluster(open_store(asked.where, asked.settings), asked.cluster))
+    _, exactly_once, moment = asked.reading
+    entries = partial(records, cluster, moment)
+    head, gaps = cluster.chain.head, missing(cluster, moment)
+    return OpenedInput(cluster.name, cluster.topics, exactly_once, entries, head, gaps)

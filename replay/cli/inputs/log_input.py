@@ -1,0 +1,44 @@
+"""A log or an archived cluster as input of a command."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from replay.archive.hadoop_settings import NONE, HadoopSettings
+from replay.gaps import OffsetGap
+
+
+class ReadOptions(NamedTuple):
+    """Options for reading a log."""
+
+    topics: Topics
+    """Topics of a log; an archive knows its own."""
+    exactly_once: bool
+    moment: str | None
+
+
+class LogInput(NamedTuple):
+    """A log, or one cluster of an archive; not opened yet."""
+
+    where: str
+    cluster: str
+    """Name of the cluster."""
+    reading: ReadOptions
+    archived: bool = False
+    settings: HadoopSettings = NONE
+    """Settings of the archive's object store."""
+
+
+class OpenedInput(NamedTuple):
+    """Records of one cluster, ready to be read."""
+
+    cluster: str
+    topics: Topics
+    exactly_once: bool
+    entries: Callable[[], Iterable[Entry]]
+    """Entries in the one order; those of an archive are read during the iteration."""
+    head: str | None = None
+    """Hash of the archive's last manifest; None for a log, which may grow."""
+    gaps: tuple[OffsetGap, ...] = ()
+    """Gaps of an archive that may affect the entries."""

@@ -1,0 +1,70 @@
+"""Opening of inputs: the records of a log or of an archived cluster."""
+
+import asyncio
+import functools
+from collections.abc import Iterable
+
+import click
+
+from controlplane.clock import now_ms
+from controlplane.core.entry import Batch, Entry
+from controlplane.core.moments import check_not_future
+from controlplane.core.order import before, ends_at, entries_of, in_order
+from controlplane.core.state import Topics
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.log_factory import Opening, open_log
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.offsets_topics import own_topics
+
+
+def opened(asked: LogInput) -> OpenedInput:
+    """Open an input.
+
+    Raises:
+        ReplayError: the manifests of an archive are altered.
+    """
+    if asked.archived:
+        from replay.cli.inputs import archived_logs  # noqa: PLC0415 - not everybody has what it needs
+
+        return archived_logs.opened(asked)
+    topics, exactly_once, _ = asked.reading
+    return OpenedInput(asked.cluster, topics, exactly_once, functools.partial(_read, asked))
+
+
+def _read(asked: LogInput) -> Iterable[Entry]:
+    """Entries of a log, including those of aborted transactions.
+
+    Raises:
+        LogError: the log cannot be opened or read.
+        UnknownMoment: the log has nothing at the moment, or not yet.
+    """
+    topics, _, moment = asked.reading
+    batches = asyncio.run(_batches(asked))
+    entries = list(entries_of(batches))
+    if moment is None:
+        return in_order(entries)
+    kept = list(before(entries, ends_at(batches, moment, topics)))
+    if len(kept) == len(entries):  # otherwise a clock was ahead of this one
+        check_not_future(moment, now_ms())
+    return in_order(kept)
+
+
+async def _batches(asked: LogInput) -> list[Batch]:
+    topics, exactly_once, _ = asked.reading
+    found = await open_log(asked.where, Opening(topics, exactly_once=exactly_once))
+    try:
+        for problem in found.problems:
+            click.echo(f"{asked.where}: {problem}", err=True)
+        return await _read_connects(found.log, topics)
+    finally:
+        await found.log.close()
+
+
+async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
+    """Records of Connect's topics, without the data that connectors move."""
+    there = await log.topics()
+    batches = [batch async for batch in log.read({topics.config} & there.keys())]
+    own = {topic for batch in batches for topic in own_topics(batch, topics)}
+    others = {topics.offsets, topics.status, topics.commands, *own} - {topics.config}
+    batches += [batch async for batch in log.read(sorted(others & there.keys()))]
+    return batches

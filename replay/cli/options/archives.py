@@ -1,0 +1,220 @@
+"""Arguments of commands on archives: clusters, moment and releases."""
+
+import functools
+from collections.abc import Callable, Container, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import PROFILES, Profile, check_support
+from controlplane.core.text.safe_text import safe
+from controlplane.terminal.option_names import Decorated, named_option
+from controlplane.terminal.shell_completion import complete_files
+from replay.archive import layout
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster, open_clusters
+from replay.archive.integrity import checked
+from replay.atomic_file import check_place
+from replay.cli.exit_codes import REFUSED
+from replay.cli.inputs.store import store_named
+from replay.cli.output.gaps import tell_gaps
+from replay.cli.output.printer import read_profile
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.read_plan import ReadPlan
+from replay.errors import ReplayError
+
+T = TypeVar("T")
+
+EVERY = "all"
+
+NONE = "-"
+"""Shown for an absent value."""
+
+
+class UnknownConnector(ReplayError):
+    """No record concerns a connector of that name."""
+
+
+class ArchiveInput(NamedTuple):
+    """An archive, and the way of reading it."""
+
+    archive: str
+    clusters: tuple[str, ...]
+    """Only these clusters; empty means all."""
+    exactly_once: bool
+    trusting: bool
+    failed: list[str]
+    """Clusters that turned out to be unreadable."""
+
+    def opened(self) -> list[ArchivedCluster]:
+        """Open the selected clusters.
+
+        Raises:
+            NoArchive: no such cluster, or none at all.
+        """
+        found = open_clusters(store_named(self.archive), self.clusters)
+        return found if self.trusting else [checked(one) for one in found]
+
+    def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
+        """Apply a function to each cluster. Errors of single clusters are printed.
+
+        Raises:
+            ReplayError: every cluster failed; the first error.
+            UnknownMoment: every cluster failed; the first error.
+        """
+        store = store_named(self.archive)
+        found: list[T] = []
+        wrong: list[ReplayError | UnknownMoment] = []
+        for name in layout.asked_for(store, self.clusters):
+            try:
+                cluster = open_cluster(store, name)
+                found.append(ask(cluster if self.trusting else checked(cluster)))
+            except (ReplayError, UnknownMoment) as error:
+                self.failed.append(name)
+                wrong.append(error)
+        if not found:
+            raise wrong[0]
+        for one in wrong:
+            click.echo(f"Error: {safe(str(one))}", err=True)
+        return found
+
+    def profiles(self, names: Sequence[str]) -> list[Profile]:
+        """Releases by name; `all` means the distinct ones, each once.
+
+        Raises:
+            UnknownRelease: an unknown name, or a release without exactly-once support.
+        """
+        found: dict[str, Profile] = {}
+        for name in names:
+            every = [one for one in PROFILES if one.exactly_once_support or not self.exactly_once]
+            for profile in every if name == EVERY else [read_profile(name)]:
+                check_support(profile, exactly_once=self.exactly_once)
+                found[profile.release] = profile
+        return list(found.values())
+
+    def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
+        """Create the engine of a cluster."""
+        return LocalEngine(cluster, LocalOptions(self.exactly_once, derived))
+
+
+def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
+    """Plan the reading at a moment.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+    """
+    try:
+        return local.plan(moment, profiles)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
+
+
+def tell(plans: Sequence[ReadPlan]) -> None:
+    """Print notices and gaps of plans, each once."""
+    for told in dict.fromkeys(f"{one.cluster}: {each}" for one in plans for each in one.notices):
+        click.echo(told, err=True)
+    tell_gaps(gaps_of(plans))
+
+
+def gaps_of(plans: Sequence[ReadPlan]) -> dict[str, list[str]]:
+    """Gaps of plans by cluster; clusters without gaps are left out."""
+    found: dict[str, dict[str, None]] = {}
+    for plan in plans:
+        for gap in plan.gaps:
+            found.setdefault(plan.cluster, {})[gap.sentence] = None
+    return {cluster: [*sentences] for cluster, sentences in found.items()}
+
+
+def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
+    """Raise `UnknownConnector` for a name that does not occur."""
+    for name in wanted:
+        if name not in there:
+            raise UnknownConnector(f"no record concerns a connector {name!r}: check the name")
+
+
+def archive_argument(command: Decorated) -> Decorated:
+    """Add ARCHIVE and its options; the command gets `asked: ArchiveInput`."""
+
+    @functools.wraps(command)
+    def with_archive(
+        archive: str, names: tuple[str, ...], *, exactly_once: bool, trusting: bool, **rest: Any
+    ) -> Any:
+        asked = ArchiveInput(archive, names, exactly_once, trusting, [])
+        done = command(asked=asked, **rest)
+        if asked.failed:
+            raise SystemExit(REFUSED)
+        return done
+
+    for option in reversed(_OPTIONS):
+        with_archive = option(with_archive)
+    return with_archive  # type: ignore[return-value]  # click changes the type
+
+
+_OPTIONS = (
+    click.argument("archive", shell_complete=complete_files),
+    click.option(
+        "--cluster",
+        "names",
+        metavar="NAME",
+        multiple=True,
+        help="Read only this cluster; repeatable.",
+    ),
+    click.option(
+        "--exactly-once",
+        is_flag=True,
+        help="Read like workers with exactly-once support: skip aborted records.",
+    ),
+    click.option("--trust", "trusting", is_flag=True, help="Skip the comparison of file hashes."),
+)
+
+
+def moment_option(about: str = "[default: the end]") -> Callable[[Decorated], Decorated]:
+    """Add `--as-of MOMENT`; the command gets `moment`."""
+    told = f"A time, a record (config@57), or a vector of end offsets. {about}"
+    return click.option("--as-of", "moment", metavar="MOMENT", help=told)
+
+
+profiles_option = named_option(
+    "--release",
+    "releases",
+    former=("--profile",),
+    metavar="RELEASE",
+    multiple=True,
+    default=("kip",),
+    help="Release of the workers: a release, kip, or all distinct ones; repeatable. [default: kip]",
+)
+
+connectors_option = click.option(
+    "--connector",
+    "connectors",
+    metavar="NAME",
+    multiple=True,
+    help="Show only this connector; repeatable.",
+)
+
+
+def file_option(*former: str) -> Callable[[Decorated], Decorated]:
+    """Add `--file FILE`, required by `-o parquet`; the command gets `file`."""
+
+    def with_option(command: Decorated) -> Decorated:
+        @functools.wraps(command)
+        def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
+            if (output == "parquet") is not (file is not None):
+                raise click.UsageError("-o parquet and --file FILE belong together")
+            if file is not None:
+                check_place(file)
+            return command(output=output, file=file, **rest)
+
+        return named_option(  # type: ignore[return-value]  # click changes the type
+            "--file",
+            former=former,
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Parquet file to write.",
+        )(with_file)
+
+    return with_option
+
+
+to_option = file_option("--to")

@@ -1,0 +1,145 @@
+"""Engine options: this process, several processes, or Spark. Works without optional packages."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from controlplane.terminal.option_names import Decorated
+from replay.archive.hadoop_settings import is_hadoops
+from replay.engine.executors import Executor, ProcessExecutor, SerialExecutor
+from replay.engine.spark.location import LOCAL, SparkLocation
+from replay.progress import ProgressListener
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SparkConf = tuple[tuple[str, str], ...]
+
+HERE, SPARK, AUTO = "local", "spark", "auto"
+
+
+class EngineChoice(NamedTuple):
+    """Requested engine."""
+
+    engine: str
+    master: str | None
+    conf: SparkConf
+
+    @property
+    def where(self) -> SparkLocation:
+        """Location of Spark."""
+        return SparkLocation(self.master or LOCAL, dict(self.conf))
+
+    @property
+    def is_spark(self) -> bool:
+        """True if Spark is selected independently of the work."""
+        return self.engine == SPARK or (self.engine == AUTO and _of_spark(self.master, self.conf))
+
+    @contextmanager
+    def executor(self, jobs: int, progress: ProgressListener) -> Iterator[Executor]:
+        """Yield the executor: this process, more processes, or Spark tasks."""
+        if not self.is_spark:
+            yield SerialExecutor() if jobs == 1 else ProcessExecutor(jobs)
+            return
+        from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - see `started`
+
+        with self.started(progress) as session:
+            yield SparkExecutor(session, progress)
+
+    @contextmanager
+    def started(self, progress: ProgressListener) -> "Iterator[SparkSession]":
+        """Yield a Spark session; pyspark is imported on demand."""
+        from replay.engine.spark.session import session  # noqa: PLC0415
+
+        progress.begin("Spark starts", 1)
+        with session(self.where) as started:
+            yield started
+
+
+class ExecutorChoice(NamedTuple):
+    """Requested executor of work on many clusters."""
+
+    choice: EngineChoice = EngineChoice(AUTO, None, ())
+    jobs: int = 1
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """Name of the engine, and its way of working."""
+        if self.choice.is_spark:
+            return SPARK, f"by tasks at {self.choice.where.master}"
+        here = "this process" if self.jobs == 1 else f"{self.jobs} processes"
+        return HERE, f"in {here}: no JVM is started"
+
+    def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:
+        """Yield the executor."""
+        return self.choice.executor(self.jobs, progress)
+
+
+def executing_options(command: Decorated) -> Decorated:
+    """Add `--jobs` and the engine options; the command gets `executing: ExecutorChoice`."""
+
+    @functools.wraps(command)
+    def with_executing(engine: EngineChoice, jobs: int, **arguments: Any) -> Any:
+        if engine.is_spark and jobs > 1:
+            raise click.UsageError("--jobs sets processes of this machine: with Spark use --master")
+        return command(executing=ExecutorChoice(engine, jobs), **arguments)
+
+    return click.option(  # type: ignore[return-value]  # click changes the type
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Number of worker processes, each with its own memory. [default: 1]",
+    )(engine_options(with_executing))
+
+
+def engine_options(command: Decorated) -> Decorated:
+    """Add `--engine`, `--master` and `--conf`; the command gets `engine: EngineChoice`."""
+
+    @functools.wraps(command)
+    def with_engine(engine: str, master: str | None, conf: SparkConf, **arguments: Any) -> Any:
+        if engine == HERE and _of_spark(master, conf):
+            raise click.UsageError("--master and --conf are for Spark: give --engine spark, too")
+        return command(engine=EngineChoice(engine, master, conf), **arguments)
+
+    for option in reversed(_OPTIONS):
+        with_engine = option(with_engine)
+    return with_engine  # type: ignore[return-value]  # click changes the type
+
+
+def _of_spark(master: str | None, conf: SparkConf) -> bool:
+    """True if a setting concerns Spark itself; object stores also work without Spark."""
+    return bool(master) or not all(is_hadoops(name) for name, _ in conf)
+
+
+def _setting(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> Any:
+    """Split `key=value`."""
+    pairs = [one.partition("=") for one in told]
+    for (key, equals, _value), one in zip(pairs, told, strict=True):
+        if not (key and equals):
+            raise click.BadParameter(f"{one!r} is not KEY=VALUE")
+    return tuple((key, value) for key, _, value in pairs)
+
+
+conf_option = click.option(
+    "--conf",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_setting,
+    help="Setting of Spark, or of the object store (spark.hadoop.fs.s3a.…); repeatable.",
+)
+
+_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice([AUTO, HERE, SPARK]),
+        default=AUTO,
+        help="Engine; auto selects Spark for very large work only. [default: auto]",
+    ),
+    click.option("--master", metavar="URL", help="Master of Spark. [default: local[*]]"),
+    conf_option,
+)

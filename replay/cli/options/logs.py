@@ -1,0 +1,151 @@
+"""Arguments of commands on logs and archives: one input per cluster."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.core.state import Topics, check_topics
+from controlplane.core.text.file_errors import unreadable
+from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.shell_completion import complete_files
+from replay.cli.inputs.log_input import LogInput, ReadOptions
+from replay.errors import NoArchive, no_archive
+
+OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
+"""URL schemes that can hold archives; a folder can, too."""
+
+
+def logs_argument(command: Decorated) -> Decorated:
+    """Add LOG… and its options; the command gets `asked`, a tuple of `LogInput`."""
+
+    @functools.wraps(command)
+    def with_logs(
+        logs: tuple[str, ...], names: tuple[str, ...], moment: str | None, **arguments: Any
+    ) -> Any:
+        reading = ReadOptions(_topics(arguments), arguments.pop("exactly_once"), moment)
+        return command(asked=_asked(logs, names, reading), **arguments)
+
+    argument = click.argument(
+        "logs", metavar="LOG|ARCHIVE...", nargs=-1, required=True, shell_complete=complete_files
+    )
+    return argument(_with_options(with_logs))  # type: ignore[return-value]  # click changes the type
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_options()):
+        command = option(command)
+    return command
+
+
+def _options() -> list[Callable[[Any], Any]]:
+    usual = msgspec.structs.asdict(Topics())
+    return [
+        click.option(
+            "--cluster",
+            "names",
+            metavar="NAME",
+            multiple=True,
+            help="Name for each log, in order, or the archived clusters to select; repeatable.",
+        ),
+        click.option(
+            "--as-of",
+            "moment",
+            metavar="MOMENT",
+            help="Read up to a time, a record (config@57), or a vector. [default: the end]",
+        ),
+        click.option(
+            "--exactly-once",
+            is_flag=True,
+            help="Read like workers with exactly-once support: skip aborted records.",
+        ),
+        *(
+            click.option(
+                f"--{field}-topic",
+                metavar="NAME",
+                help=f"Topic of {field} in logs. [default: {topic}]",
+            )
+            for field, topic in usual.items()
+        ),
+    ]
+
+
+def _topics(arguments: dict[str, Any]) -> Topics:
+    """Pop the names of topics from the arguments."""
+    named = {field: arguments.pop(f"{field}_topic") for field in Topics.__struct_fields__}
+    topics = Topics(**{field: name for field, name in named.items() if name is not None})
+    check_topics(topics)
+    return topics
+
+
+# --- what was named -----------------------------------------------------------------------------
+
+
+def is_archive(where: str) -> bool:
+    """True for an archive: a folder, or a place in an object store."""
+    scheme, found, _ = where.partition("://")
+    # Unlike `Path.is_dir` this is also False in an unreadable directory.
+    return scheme in OBJECT_STORES if found else os.path.isdir(where)  # noqa: PTH112
+
+
+def _asked(
+    named: tuple[str, ...], names: tuple[str, ...], reading: ReadOptions
+) -> tuple[LogInput, ...]:
+    found = [one for where in named for one in _found(where, reading)]
+    archived = sum(one.archived for one in found)
+    if archived and reading.topics != Topics():
+        raise click.UsageError(
+            "an archive knows the names of its topics: name topics for logs only"
+        )
+    if names and archived:
+        if archived < len(found):
+            raise click.UsageError("--cluster means either logs or clusters of archives, not both")
+        found = _only(found, names)
+    elif names:
+        found = _called(found, names)
+    if len({one.cluster for one in found}) < len(found):
+        raise click.UsageError("two logs have the same name: name them with --cluster")
+    return tuple(found)
+
+
+def _found(where: str, reading: ReadOptions) -> list[LogInput]:
+    if not is_archive(where):
+        return [LogInput(where, where, reading)]
+    _check_folder(Path(where))
+    from replay.cli.inputs import archived_logs  # noqa: PLC0415 - not everybody has what it needs
+
+    return archived_logs.clusters_of(where, reading)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder without clusters before an optional package is required."""
+    try:
+        if folder.is_dir() and not any(map(_is_cluster, folder.iterdir())):
+            raise no_archive(str(folder))
+    except OSError as error:
+        raise NoArchive(unreadable(folder, error)) from None
+
+
+def _is_cluster(folder: Path) -> bool:
+    return folder.name.startswith("cluster=")
+
+
+def _only(found: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
+    """The clusters with these names."""
+    there = {one.cluster: one for one in found}
+    for name in names:
+        if name not in there:
+            raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(there)})")
+    return [there[name] for name in dict.fromkeys(names)]
+
+
+def _called(found: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
+    """Logs with the given names, in their order."""
+    if len(names) > len(found):
+        raise click.UsageError("--cluster is given more often than there are logs")
+    called = [*names, *(one.cluster for one in found[len(names) :])]
+    return [one._replace(cluster=name) for one, name in zip(found, called, strict=True)]

@@ -1,0 +1,85 @@
+"""Option for audit streams: requests with their authors."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from controlplane.core.text.file_errors import unreadable
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.shell_completion import complete_files
+from replay.audit.trail.line_formats import TrailContent, read_trail
+from replay.audit.trail.requests import TrailRequest
+from replay.cli.inputs.log_input import LogInput
+from replay.errors import ReplayError
+
+PROBLEMS_SHOWN = 5
+"""Unreadable lines that are printed; further ones are counted."""
+
+
+class BadTrailFile(ReplayError):
+    """A file that is no audit stream. The message gives the reason."""
+
+
+def trail_option(command: Decorated) -> Decorated:
+    """Add `--trail [NAME=]FILE`; the command gets `trails`."""
+    return click.option(
+        "--trail",
+        "trails",
+        metavar="[NAME=]FILE",
+        shell_complete=complete_files,
+        multiple=True,
+        help="Audit stream of one cluster or of all: log lines of `controlplane serve`, "
+        "JSON lines, CloudEvents, or an access log (common, combined).",
+    )(command)
+
+
+def requests_by_cluster(
+    asked: Sequence[LogInput], told: Sequence[str]
+) -> dict[str, list[TrailRequest]]:
+    """Requests by cluster: `NAME=FILE` applies to one, `FILE` to all.
+
+    Raises:
+        BadTrailFile: an unreadable file, no audit stream, or an unknown cluster.
+    """
+    requests: dict[str, list[TrailRequest]] = {one.cluster: [] for one in asked}
+    for text in told:
+        name, equals, path = text.partition("=")
+        one_cluster = bool(equals) and name in requests
+        if equals and not one_cluster and not Path(text).exists():
+            there = ", ".join(requests)
+            raise BadTrailFile(f"--trail {text}: no cluster {name} is asked about (found: {there})")
+        for found in _requests(Path(path if one_cluster else text)):
+            for cluster in [name] if one_cluster else requests:
+                requests[cluster].append(found)
+    return requests
+
+
+def _requests(path: Path) -> list[TrailRequest]:
+    """Read the requests of an audit stream; problems go to standard error."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            read = read_trail(lines)
+    except OSError as error:
+        raise BadTrailFile(unreadable(path, error)) from None
+    if not read.lines:
+        raise BadTrailFile(f"{path} is empty: name the file that has the requests in it")
+    if len(read.problems) == read.lines:
+        raise BadTrailFile(f"{path} is no audit stream: {read.problems[0]}")
+    for problem in read.problems[:PROBLEMS_SHOWN]:
+        click.echo(f"{path}: {problem}", err=True)
+    more = len(read.problems) - PROBLEMS_SHOWN
+    if more > 0:
+        click.echo(f"{path}: … and {more} more lines", err=True)
+    click.echo(f"{path}: {_counts(read)}", err=True)
+    return read.requests
+
+
+def _counts(read: TrailContent) -> str:
+    """Number of lines and requests, as text."""
+    asked = count(len(read.requests), "request")
+    return (
+        f"{count(read.lines, 'line')} read, {asked} that may have written something, "
+        f"{count(len(read.problems), 'line')} not of an audit stream"
+    )

@@ -1,0 +1,1 @@
+"""Tables, JSON, notices and progress bars of the command line."""

@@ -1,0 +1,43 @@
+"""Output of captures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from controlplane.core.text.safe_text import count
+from replay.capture.log_capture import CaptureResult
+from replay.cli.output.printer import print_json, say, table
+
+TOPICS_SHOWN = 5
+"""Greatest number of other topics to print: a dump has few, a broker may have hundreds."""
+
+
+def print_captured(captured: Sequence[CaptureResult], output: str) -> None:
+    """Print added records, gaps and the head of each cluster."""
+    if output == "json":
+        print_json([_document(one) for one in captured])
+        return
+    table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(one) for one in captured])
+    for one in captured:
+        for gap in one.cluster.gaps:
+            say(f"{one.cluster.name}: {gap.sentence}", style="yellow")
+        if 0 < len(one.left_out) <= TOPICS_SHOWN:
+            topics = ", ".join(one.left_out)
+            say(f"{one.cluster.name}: not archived, for no connector names it: {topics}")
+
+
+def _row(one: CaptureResult) -> tuple[str, ...]:
+    records = count(one.records, "record")
+    return (one.cluster.name, str(one.read), str(one.added), records, one.cluster.chain.head)
+
+
+def _document(one: CaptureResult) -> dict[str, Any]:
+    return {
+        "cluster": one.cluster.name,
+        "read": one.read,
+        "added": one.added,
+        "archived": one.records,
+        "ends": one.cluster.ends,
+        "head": one.cluster.chain.head,
+        "gaps": [gap.sentence for gap in one.cluster.gaps],
+        "left_out": list(one.left_out),
+    }

@@ -1,0 +1,73 @@
+"""Output of findings in several clusters, for `audit` and `lint`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core.state import Topics
+from controlplane.core.text.record_text import place
+from controlplane.core.text.redaction import redacted_text
+from controlplane.core.text.safe_text import count
+from replay.cli.output.printer import say, table
+from replay.findings import Finding, Severity
+
+FOUND = 1
+"""Exit code: findings that need action."""
+
+
+class FleetFindings(NamedTuple):
+    """Findings, and the clusters that were examined."""
+
+    findings: Sequence[Finding]
+    topics: Mapping[str, Topics]
+    """Topics of every examined cluster."""
+
+    @property
+    def code(self) -> int:
+        """Exit code of the findings."""
+        return FOUND if any(one.severity is not Severity.INFO for one in self.findings) else 0
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The findings as a JSON document."""
+        return {
+            "clusters": list(self.topics),
+            "findings": [self._document(one) for one in self.findings],
+        }
+
+    def places(self, finding: Finding) -> list[str]:
+        """Evidence of a finding as text, with clusters if there are several."""
+        shown = self._shown(finding)
+        return [
+            f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)
+        ] or shown
+
+    def _document(self, finding: Finding) -> dict[str, Any]:
+        told: dict[str, Any] = msgspec.to_builtins(finding)
+        shown = {"sentence": redacted_text(finding.sentence), "evidence": self.places(finding)}
+        return told | shown
+
+    def _shown(self, finding: Finding) -> list[str]:
+        return [place(position, self.topics[cluster]) for cluster, position in finding.places]
+
+
+def print_fleet(found: FleetFindings, what: str = "") -> None:
+    """Print the number of findings: per cluster if there are several, and in total."""
+    numbers = Counter((one.cluster, one.severity) for one in found.findings)
+    if len(found.topics) > 1:
+        columns = tuple(reversed(Severity))
+        table(
+            ("CLUSTER", *(one.value.upper() for one in columns)),
+            [(name, *(str(numbers[name, one]) for one in columns)) for name in found.topics],
+        )
+        say()
+    clusters = ", ".join(found.topics) if len(found.topics) <= NAMED else ""
+    number = len(found.findings)
+    told = count(number, "finding") if number else "no findings"
+    say(f"{clusters or count(len(found.topics), 'cluster')}{what}: {told}")
+
+
+NAMED = 5
+"""Greatest number of clusters named in a line; more are counted."""

@@ -1,0 +1,302 @@
+"""Compatibility verdict for a release change, per connector, with reasons.
+
+Pure: entries in, values out. A divergence is a fact that the two releases read differently. Known
+situations explain divergences; unexplained ones need attention.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import position_text
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.views.diff import Aspect, Change, diff
+from controlplane.core.views.hazards import Danger, Hazard, hazards
+from replay.compat.interim_writes import InterimWrite, interim, next_writes, remarks
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime
+from replay.compat.release_change import ReleaseChange
+from replay.compat.situation import Sighting, Situation
+from replay.compat.situations import ABORTED, SITUATIONS
+from replay.compat.situations.state_commands import anything_again
+from replay.compat.worker_views import ReleaseView, view
+from replay.findings import Finding, Severity, by_name
+
+
+class ReleaseVerdict(IntEnum):
+    """Verdict on a release change; its number is the exit code."""
+
+    COMPATIBLE = 0
+    NEEDS_PREPARATION = 1
+    UNSAFE = 2
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return self.name.lower().replace("_", " ")
+
+
+_VERDICTS = {
+    Severity.INFO: ReleaseVerdict.COMPATIBLE,
+    Severity.WARNING: ReleaseVerdict.NEEDS_PREPARATION,
+    Severity.DANGER: ReleaseVerdict.UNSAFE,
+}
+
+_HAZARDOUS = {
+    Danger.STOPS_WORKER: Severity.DANGER,
+    Danger.LOSES_BATCH: Severity.DANGER,
+    Danger.READ_FAILS: Severity.DANGER,
+    Danger.OFFSETS_DISAGREE: Severity.WARNING,
+}
+"""Severity of hazards that the new release brings; all others are informational."""
+
+_REPLACE = "# write a good record under the key of the one at {}, and let the topic be compacted"
+
+_MENDING = {
+    Danger.STOPS_WORKER: _REPLACE,
+    Danger.LOSES_BATCH: _REPLACE,
+    Danger.READ_FAILS: "# let the connector commit its tasks anew, behind {}",
+}
+"""First remedy of a hazard."""
+
+_REPORTED = {Aspect.STATUS, Aspect.TASK_STATUS, Aspect.ACTIVE_TOPIC}
+"""Aspects that a worker reports anew by itself: differences in them heal."""
+
+
+class ObservedSituation(msgspec.Struct, frozen=True):
+    """A situation of a connector or of the cluster."""
+
+    situation: Situation
+    sighting: Sighting
+
+    def finding(self, cluster: str) -> Finding:
+        """The situation as a finding."""
+        one = self.sighting
+        advice = "; ".join(step.command for step in one.steps)
+        return Finding(
+            self.situation.name,
+            one.severity,
+            cluster,
+            one.connector,
+            one.evidence,
+            one.sentence,
+            advice,
+        )
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """A fact that the two releases read differently; it changes from start to goal."""
+
+    change: Change
+    explained: str | None
+    """Situation that explains it."""
+    severity: Severity
+
+
+class ConnectorAssessment(msgspec.Struct, frozen=True):
+    """Assessment of one connector or of the cluster as a whole."""
+
+    connector: str | None
+    """None for the cluster. A connector may have an empty name."""
+    views: tuple[ReleaseView, ...]
+    """Views of a worker of the start and of one of the goal."""
+    divergences: tuple[Divergence, ...]
+    situations: tuple[ObservedSituation, ...]
+    hazards: tuple[Hazard, ...]
+    """Hazards that a worker of the goal meets at its start, and a worker of the start did not."""
+    writes: tuple[InterimWrite, ...]
+    """Next records of an older worker while both releases run."""
+    steps: tuple[PreparationStep, ...]
+    """Steps of the preparation."""
+
+    @property
+    def verdict(self) -> ReleaseVerdict:
+        """Worst verdict of everything found."""
+        found = [one.sighting.counts_as for one in self.situations]
+        found += [one.severity for one in self.divergences]
+        found += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
+        return max((_VERDICTS[one] for one in found), default=ReleaseVerdict.COMPATIBLE)
+
+
+class ClusterAssessment(msgspec.Struct, frozen=True):
+    """Assessment of one cluster for one release change."""
+
+    cluster: str
+    roll: ReleaseChange
+    assessed: tuple[ConnectorAssessment, ...]
+    remarks: tuple[str, ...]
+    """Limitations while both releases run and afterwards, and visible states meanwhile."""
+
+    @property
+    def verdict(self) -> ReleaseVerdict:
+        """Worst verdict of all connectors."""
+        return max((one.verdict for one in self.assessed), default=ReleaseVerdict.COMPATIBLE)
+
+    @property
+    def plan(self) -> list[PreparationStep]:
+        """All steps of the preparation, in order, each once.
+
+        Steps for the whole cluster come last, because they may need all workers to be stopped.
+        """
+        why: dict[tuple[StepTime, str], dict[str, None]] = defaultdict(dict)
+        for one in sorted(self.assessed, key=lambda one: one.connector is None):
+            for step in one.steps:
+                why[step.when, step.command][step.why] = None
+        steps = (
+            PreparationStep(when, command, "; ".join(told)) for (when, command), told in why.items()
+        )
+        return sorted(steps, key=lambda step: list(StepTime).index(step.when))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Every situation as a finding."""
+        return [seen.finding(self.cluster) for one in self.assessed for seen in one.situations]
+
+
+def assess(
+    entries: Iterable[Entry],
+    roll: ReleaseChange,
+    *,
+    topics: Topics | None = None,
+    cluster: str = "",
+    exactly_once: bool = False,
+) -> ClusterAssessment:
+    """Assess every connector of one cluster for a release change.
+
+    `exactly_once` enables exactly-once support on all workers whose release has it.
+    """
+    evidence = LogEvidence(entries, roll, topics=topics, exactly_once=exactly_once)
+    found = _by_connector(evidence)
+    names = sorted(found, key=by_name)
+    assessed = tuple(_assessed(evidence, name, found[name]) for name in names)
+    return ClusterAssessment(cluster, roll, assessed, tuple(_remarks(evidence)))
+
+
+def _remarks(evidence: LogEvidence) -> Iterator[str]:
+    """Remarks on the change as a whole; none without connectors."""
+    roll, state = evidence.roll, evidence.read_by(evidence.roll.start)
+    if not state.config.connectors:
+        return
+    if any(view(state, name).meanwhile for name in state.config.connectors):
+        yield interim(roll)
+    yield from remarks(roll)
+
+
+class _ConnectorFindings(NamedTuple):
+    """Findings about one connector."""
+
+    seen: list[ObservedSituation]
+    changes: list[Change]
+    hazards: list[Hazard]
+
+
+def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]:
+    """Group findings by connector: every connector that a release knows, and deleted ones.
+
+    The cluster as a whole (None) is present only if it has findings.
+    """
+    there = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
+    found: dict[str | None, _ConnectorFindings] = defaultdict(
+        lambda: _ConnectorFindings([], [], [])
+    )
+    found.update({name: _ConnectorFindings([], [], []) for name in there})
+    for seen in _situations(evidence):
+        found[seen.sighting.connector].seen.append(seen)
+    for change in _changes(evidence):
+        found[change.connector].changes.append(change)
+    for hazard in _hazards(evidence):
+        found[hazard.connector].hazards.append(hazard)
+    return found
+
+
+def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
+    for situation in SITUATIONS:
+        if situation.concerns(evidence.roll):
+            yield from (ObservedSituation(situation, one) for one in situation.look(evidence))
+
+
+def _changes(evidence: LogEvidence) -> list[Change]:
+    """Differences between the releases; offsets are traced only if some differ: that is slow."""
+    start, goal = evidence.roll.start, evidence.roll.goal
+    found = diff(evidence.read_by(start), evidence.read_by(goal))
+    if all(one.cause is not None for one in found):
+        return found
+    return diff(evidence.state_of(start, trace=True), evidence.state_of(goal, trace=True))
+
+
+def _hazards(evidence: LogEvidence) -> list[Hazard]:
+    """Hazards for workers of the goal that workers of the start do not meet.
+
+    Hazards that prevent a start are included, because a running worker may have survived them.
+    Disagreement on config offsets is judged for these two releases alone (`_disagreement`).
+    """
+    roll = evidence.roll
+    known, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
+    new = [one for one in met if one not in known or one.danger is Danger.STOPS_WORKER]
+    ours = [one for one in new if one.danger is not Danger.OFFSETS_DISAGREE]
+    return ours + _disagreement(evidence)
+
+
+def _met(evidence: LogEvidence, profile: Profile) -> list[Hazard]:
+    support = evidence.exactly_once and profile.exactly_once_support
+    return hazards(evidence.entries, profile, topics=evidence.topics, exactly_once=support)
+
+
+def _disagreement(evidence: LogEvidence) -> list[Hazard]:
+    """Hazard of a mixed group whose members never agree on the end of the config topic."""
+    older, newer = evidence.older.config.offset, evidence.newer.config.offset
+    if not evidence.roll.mixed or older == newer:
+        return []
+    # The last record may belong to an aborted transaction that not all members see.
+    last = evidence.topics.config, max(older, newer) - 1
+    place = next(
+        one.position for one in reversed(evidence.entries) if (one.topic, one.offset) == last
+    )
+    reason = (
+        f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
+        f"{evidence.roll.newer.release} at {newer}: the group rebalances until another record that "
+        "both can read is appended"
+    )
+    return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
+
+
+def _assessed(
+    evidence: LogEvidence, name: str | None, found: _ConnectorFindings
+) -> ConnectorAssessment:
+    divergences = tuple(_divergence(one, found.seen) for one in found.changes)
+    seen, met = tuple(found.seen), tuple(found.hazards)
+    steps = tuple(_steps(evidence, found))
+    if name is None:
+        return ConnectorAssessment(None, (), divergences, seen, met, (), steps)
+    roll, older, newer = evidence.roll, evidence.older, evidence.newer
+    views = (view(evidence.read_by(profile), name) for profile in (roll.start, roll.goal))
+    differs = bool(found.changes or found.seen) and name in newer.config.connectors
+    writes = tuple(next_writes(older, newer, name)) if roll.mixed and differs else ()
+    return ConnectorAssessment(name, tuple(views), divergences, seen, met, writes, steps)
+
+
+def _steps(evidence: LogEvidence, found: _ConnectorFindings) -> Iterator[PreparationStep]:
+    """Steps of the preparation: hazards and disagreements first, as all else depends on them."""
+    for hazard in found.hazards:
+        if hazard.danger is Danger.OFFSETS_DISAGREE:
+            yield PreparationStep(StepTime.BEFORE, anything_again(evidence), hazard.danger.value)
+        elif hazard.danger in _MENDING:
+            place = position_text(hazard.position, evidence.topics)
+            yield PreparationStep(
+                StepTime.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value
+            )
+    for one in sorted(found.seen, key=lambda one: one.situation.number != ABORTED):
+        yield from one.sighting.steps
+
+
+def _divergence(change: Change, seen: Sequence[ObservedSituation]) -> Divergence:
+    for one in seen:
+        if change.aspect in one.situation.explains:
+            return Divergence(change, one.situation.name, one.sighting.counts_as)
+    harmless = change.aspect in _REPORTED
+    return Divergence(change, None, Severity.INFO if harmless else Severity.WARNING)

@@ -1,0 +1,202 @@
+"""Report of an assessment: plain values without secrets, for people and machines.
+
+Field names are the names in JSON. A report can be stored and read back.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from controlplane.core.state import Topics
+from controlplane.core.text.record_text import place
+from controlplane.core.text.redaction import redacted_text, redacted_value
+from controlplane.core.text.value_text import bounded, item, shown
+from controlplane.core.text.value_text import change as change_text
+from controlplane.core.views.hazards import Hazard
+from replay.compat import release_change
+from replay.compat.assessment import (
+    ClusterAssessment,
+    ConnectorAssessment,
+    Divergence,
+    ObservedSituation,
+    ReleaseVerdict,
+)
+from replay.compat.interim_writes import InterimWrite
+from replay.compat.preparation import PreparationStep
+from replay.compat.worker_views import ReleaseView
+from replay.findings import Severity
+
+
+class ReportedStep(msgspec.Struct, frozen=True):
+    """A `PreparationStep` in the report."""
+
+    when: str
+    command: str
+    why: str
+
+
+class ReportedDivergence(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to"}):
+    """A `Divergence` in the report."""
+
+    fact: str
+    item: str
+    start: Any
+    goal: Any
+    words: str
+    """The change in words."""
+    record: str | None
+    explained_by: str | None
+    severity: Severity
+
+
+class ReportedSituation(msgspec.Struct, frozen=True):
+    """An `ObservedSituation` in the report."""
+
+    situation: int
+    name: str
+    ground: str
+    severity: Severity
+    sentence: str
+    evidence: tuple[str, ...]
+    steps: tuple[ReportedStep, ...]
+
+
+class ReportedHazard(msgspec.Struct, frozen=True):
+    """A `Hazard` in the report."""
+
+    danger: str
+    reason: str
+    record: str
+
+
+class ReportedWrite(msgspec.Struct, frozen=True):
+    """An `InterimWrite` in the report."""
+
+    request: str
+    records: tuple[str, ...]
+    views: tuple[ReleaseView, ...]
+    """Views of the older and of the newer release after the write."""
+
+
+class ReportedConnector(msgspec.Struct, frozen=True):
+    """A `ConnectorAssessment` in the report."""
+
+    connector: str | None
+    verdict: str
+    views: tuple[ReleaseView, ...]
+    divergences: tuple[ReportedDivergence, ...]
+    situations: tuple[ReportedSituation, ...]
+    hazards: tuple[ReportedHazard, ...]
+    writes: tuple[ReportedWrite, ...]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Reasons of the verdict, one line each."""
+        lines = []
+        for one in self.situations:
+            text = f"{one.name} ({one.ground}): {one.sentence}"
+            lines.append(f"{one.severity.value}: {text} [{', '.join(one.evidence)}]")
+        for found in self.divergences:
+            where = "" if found.record is None else f" [{found.record}]"
+            fact = f"{found.fact} {found.item}".strip()
+            lines.append(f"{found.severity.value}: {fact}: {found.words}{where}")
+        return lines + [f"{one.danger}: {one.reason} [{one.record}]" for one in self.hazards]
+
+
+class ReportedAssessment(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to"}):
+    """A `ClusterAssessment` in the report."""
+
+    cluster: str
+    start: str
+    goal: str
+    mode: str
+    verdict: str
+    connectors: tuple[ReportedConnector, ...]
+    remarks: tuple[str, ...]
+    plan: tuple[ReportedStep, ...]
+
+    def __str__(self) -> str:
+        return release_change.change_text(self.start, self.goal, self.mode)
+
+
+VERDICTS: Mapping[str, ReleaseVerdict] = {one.words: one for one in ReleaseVerdict}
+"""Verdicts by their words."""
+
+
+def told(assessment: ClusterAssessment, topics: Topics) -> ReportedAssessment:
+    """Convert an assessment to its report."""
+    roll = assessment.roll
+    return ReportedAssessment(
+        assessment.cluster,
+        roll.start.release,
+        roll.goal.release,
+        roll.mode.value,
+        assessment.verdict.words,
+        tuple(_connector(one, topics) for one in assessment.assessed),
+        assessment.remarks,
+        tuple(map(_step, assessment.plan)),
+    )
+
+
+def _connector(one: ConnectorAssessment, topics: Topics) -> ReportedConnector:
+    return ReportedConnector(
+        one.connector,
+        one.verdict.words,
+        one.views,
+        tuple(_divergence(found, topics) for found in one.divergences),
+        tuple(_situation(found, topics) for found in one.situations),
+        tuple(_hazard(found, topics) for found in one.hazards),
+        tuple(_write(found) for found in one.writes),
+    )
+
+
+def _divergence(found: Divergence, topics: Topics) -> ReportedDivergence:
+    change = found.change
+    before, after = (
+        bounded(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
+    )
+    return ReportedDivergence(
+        change.aspect.value,
+        item(change.aspect, change.item),
+        before,
+        after,
+        change_text(change.aspect, change.item, change.before, change.after),
+        None if change.cause is None else place(change.cause, topics),
+        found.explained,
+        found.severity,
+    )
+
+
+def _situation(found: ObservedSituation, topics: Topics) -> ReportedSituation:
+    situation, sighting = found.situation, found.sighting
+    return ReportedSituation(
+        situation.number,
+        situation.name,
+        situation.ground,
+        sighting.severity,
+        sighting.sentence,
+        tuple(place(one, topics) for one in sighting.evidence),
+        tuple(map(_step, sighting.steps)),
+    )
+
+
+def _hazard(found: Hazard, topics: Topics) -> ReportedHazard:
+    return ReportedHazard(
+        found.danger.value, redacted_text(found.reason), place(found.position, topics)
+    )
+
+
+def _write(found: InterimWrite) -> ReportedWrite:
+    records = tuple(_record(draft.key, draft.value) for draft in found.records)
+    return ReportedWrite(found.request, records, (found.older, found.newer))
+
+
+def _record(key: bytes, value: bytes | None) -> str:
+    """A record to be written, on one line."""
+    text = "∅" if value is None else str(redacted_value("", value.decode("utf-8", "replace")))
+    return f"{key.decode('utf-8', 'replace')} {text}"
+
+
+def _step(step: PreparationStep) -> ReportedStep:
+    return ReportedStep(step.when.value, step.command, step.why)

@@ -1,0 +1,117 @@
+"""Next writes of an older worker while both releases run, and their effect on each release.
+
+`decide` makes the records for the older release: the same bytes that its worker would write.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from controlplane.core.commands import PauseConnector, ResumeConnector
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.decide.prediction import predicted_state
+from controlplane.core.plan import Draft, Plan
+from controlplane.core.state import ClusterState, ConfigState, StatusState
+from replay.compat.release_change import ReleaseChange
+from replay.compat.worker_views import ReleaseView, view
+
+_Part = TypeVar("_Part", ConfigState, StatusState)
+
+_ASKED: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
+    ("pause", PauseConnector),
+    ("resume", ResumeConnector),
+)
+"""Requests that any worker performs itself; the leader performs all others."""
+
+
+class InterimWrite(msgspec.Struct, frozen=True):
+    """Request to an older worker, and its effect."""
+
+    request: str
+    records: tuple[Draft, ...]
+    older: ReleaseView
+    newer: ReleaseView
+
+
+def next_writes(older: ClusterState, newer: ClusterState, name: str) -> Iterator[InterimWrite]:
+    """Yield the records that the older release writes for requests about a connector."""
+    states = _alone(older, name), _alone(newer, name)
+    for request, command in _ASKED:
+        decision = decide(states[0], command(name), Context(profile=older.profile))
+        if isinstance(decision, Plan):
+            records = tuple(draft for step in decision.steps for draft in step.records)
+            after = (view(predicted_state(state, decision), name) for state in states)
+            yield InterimWrite(request, records, *after)
+
+
+def _alone(state: ClusterState, name: str) -> ClusterState:
+    """State restricted to one connector, so that predictions are cheap."""
+    return msgspec.structs.replace(
+        state,
+        config=_only(state.config, name),
+        status=_only(state.status, name),
+        offsets={},
+        causes={},
+        changed={},
+        unreadable={},
+        unreadable_counts={},
+    )
+
+
+def _only(part: _Part, name: str) -> _Part:
+    """Tables of a part, restricted to one connector."""
+    tables = {field: getattr(part, field) for field in part.__struct_fields__}
+    only = {
+        field: {name: table[name]} if name in table else {}
+        for field, table in tables.items()
+        if isinstance(table, Mapping)
+    }
+    return msgspec.structs.replace(part, **only)
+
+
+_NONE = "is answered 404"
+
+ENDPOINTS: tuple[tuple[str, str], ...] = (
+    ("stops", f"PUT /connectors/{{c}}/stop {_NONE}"),
+    ("rest_offsets", f"GET /connectors/{{c}}/offsets {_NONE}"),
+    ("alters_offsets", "PATCH and DELETE /connectors/{c}/offsets are answered 404 or 405"),
+    ("rest_topics", f"GET /connectors/{{c}}/topics {_NONE}"),
+    ("rest_tasks_config", f"GET /connectors/{{c}}/tasks-config {_NONE}"),
+    ("rest_all_plugins", f"GET /connector-plugins/{{p}}/config {_NONE}"),
+    ("rest_loggers", f"GET and PUT /admin/loggers {_NONE.replace('is', 'are')}"),
+    ("rest_health", f"GET /health {_NONE}"),
+    ("patches_configs", "PATCH /connectors/{c}/config is answered 405"),
+)
+"""Endpoints that some releases lack, and the response of a worker without them."""
+
+WHILE_MIXED: tuple[tuple[str, str], ...] = (
+    ("creates_in_state", "POST /connectors with initial_state is refused"),
+    ("restart_requests", "a restart with includeTasks or onlyFailed is taken for a plain one"),
+)
+"""Requests that only the newer release knows, and their fate while an older worker leads or
+receives them."""
+
+
+def remarks(roll: ReleaseChange) -> Iterator[str]:
+    """Yield features that fail while both releases run, or afterwards."""
+    if roll.mixed:
+        for field, what in (*ENDPOINTS, *WHILE_MIXED):
+            if roll.gains(field):
+                yield f"while a worker of {roll.older.release} leads or is asked, {what}"
+        for field, what in ENDPOINTS:
+            if roll.loses(field):
+                yield f"while a worker of {roll.newer.release} is asked, {what}"
+    for field, what in ENDPOINTS:
+        if getattr(roll.start, field) and not getattr(roll.goal, field):
+            yield f"when all workers are of {roll.goal.release}, {what}"
+
+
+def interim(roll: ReleaseChange) -> str:
+    """Reported states of running instances while their worker is replaced."""
+    return (
+        f"a worker of {roll.start.release} that ends reports its connectors and tasks UNASSIGNED, "
+        "unless they have FAILED: they are shown so until the next worker reports them "
+        "(RUNNING, PAUSED or STOPPED)"
+    )

@@ -1,0 +1,234 @@
+"""Evidence for the rules: the ordered records of a log, and the states of both releases.
+
+Rules need more than a fold: the original content of records (`state` without `state.v2`), and their
+order. Every record of the config and status topics is kept as the newer release decodes it, with
+its rank in the one order.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold import fold
+from controlplane.core.java import json_converter
+from controlplane.core.order import in_order
+from controlplane.core.records import (
+    ConfigRecord,
+    ConnectorConfig,
+    ConnectorStatus,
+    Invalid,
+    SessionKey,
+    Status,
+    StatusRecord,
+    TargetState,
+    TaskCommit,
+    TaskStatus,
+)
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from replay.compat.release_change import ReleaseChange
+
+UNREADABLE = object()
+"""Stands for a value that is no JSON."""
+
+
+class EvidenceRecord(NamedTuple):
+    """Record of the config or the status topic."""
+
+    rank: int
+    """Sequence number in the one order."""
+    entry: Entry
+    record: Any
+    """Record as the newer release decodes it."""
+    content: Any
+    """JSON of the value: None for a tombstone, `UNREADABLE` if it is no JSON."""
+
+    @property
+    def position(self) -> Position:
+        """Position of the record."""
+        return self.entry.position
+
+    def text(self, field: str) -> str | None:
+        """String field of the value; None if absent or of another type."""
+        found = self.content.get(field) if isinstance(self.content, dict) else None
+        return found if isinstance(found, str) else None
+
+
+class LogEvidence:
+    """Log, read by the two releases of a change."""
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        roll: ReleaseChange,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+    ) -> None:
+        self.entries: Sequence[Entry] = in_order(entries)
+        self.roll = roll
+        self.topics = topics or Topics()
+        self.exactly_once = exactly_once
+        """True if workers run with exactly-once support, where their release has it."""
+
+    def state_of(self, profile: Profile, *, trace: bool = False) -> ClusterState:
+        """State of a worker of a release after the whole log."""
+        return fold(
+            self.entries,
+            profile,
+            topics=self.topics,
+            exactly_once=self.exactly_once and profile.exactly_once_support,
+            trace=trace,
+        )
+
+    @cached_property
+    def older(self) -> ClusterState:
+        """State of a worker of the older release."""
+        return self.state_of(self.roll.older)
+
+    @cached_property
+    def newer(self) -> ClusterState:
+        """State of a worker of the newer release."""
+        return self.state_of(self.roll.newer)
+
+    @cached_property
+    def config(self) -> Sequence[EvidenceRecord]:
+        """Visible records of the config topic."""
+        return list(self._told(self.topics.config))
+
+    @cached_property
+    def status(self) -> Sequence[EvidenceRecord]:
+        """Visible records of the status topic."""
+        return list(self._told(self.topics.status))
+
+    @cached_property
+    def committed(self) -> ClusterState:
+        """Config state without records of aborted transactions, as with exactly-once support.
+
+        For releases without such support (KIP-618) all records count.
+        """
+        support = self.roll.newer.exactly_once_support
+        log = (one for one in self.entries if one.topic == self.topics.config)
+        return fold(log, self.roll.newer, topics=self.topics, exactly_once=support)
+
+    def read_by(self, profile: Profile) -> ClusterState:
+        """State of a worker of one of the two releases."""
+        return self.older if profile == self.roll.older else self.newer
+
+    @cached_property
+    def offsets(self) -> Mapping[tuple[str, str], Mapping[bytes | None, Entry]]:
+        """Last record of each key, by offsets topic and connector.
+
+        Records of aborted transactions are included in the worker's topic only: dedicated topics
+        are always read without them (`Fold.sees_aborted`).
+        """
+        others = self.topics.config, self.topics.status, self.topics.commands
+        last = {
+            (one.topic, one.key): one
+            for one in self.entries
+            if one.topic not in others and not (one.aborted and one.topic != self.topics.offsets)
+        }
+        found: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
+        for (topic, key), entry in last.items():
+            subject = decode_partition(key, self.roll.newer)
+            if not isinstance(subject, Invalid):
+                found[topic, subject.connector][key] = entry
+        return dict(found)
+
+    def _told(self, topic: str) -> Iterator[EvidenceRecord]:
+        profile = self.roll.newer
+        for rank, entry in enumerate(self.entries):
+            if entry.topic == topic and not (entry.aborted and self.exactly_once):
+                content = _content(entry.value, profile)
+                yield EvidenceRecord(rank, entry, self._record(entry, profile), content)
+
+    def _record(self, entry: Entry, profile: Profile) -> ConfigRecord | StatusRecord | Invalid:
+        decode = decode_config if entry.topic == self.topics.config else decode_status
+        return decode(entry.key, entry.value, profile)
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[type, str], list[EvidenceRecord]]:
+        found: dict[tuple[type, str], list[EvidenceRecord]] = defaultdict(list)
+        for one in (*self.config, *self.status):
+            name = getattr(one.record, "connector", None)
+            if name is not None:
+                found[type(one.record), name].append(one)
+        return dict(found)
+
+    def all_of(self, kind: type, name: str) -> Sequence[EvidenceRecord]:
+        """Records of a type (`TargetState`, …) about a connector, in order."""
+        return self._by_kind.get((kind, name), ())
+
+    def last_of(self, kind: type, name: str) -> EvidenceRecord | None:
+        """The last of these records."""
+        found = self.all_of(kind, name)
+        return found[-1] if found else None
+
+    def names_of(self, kind: type) -> list[str]:
+        """Connectors that have records of a type."""
+        return sorted(name for one, name in self._by_kind if one is kind)
+
+    @property
+    def connectors(self) -> list[str]:
+        """Connectors of the newer release's state."""
+        return sorted(self.newer.config.connectors)
+
+    def configured_at(self, name: str, rank: int) -> bool:
+        """True if a connector had a config when a record was written."""
+        before = [one for one in self.all_of(ConnectorConfig, name) if one.rank < rank]
+        return bool(before) and before[-1].record.properties is not None
+
+    def removed_between(
+        self, name: str, first: EvidenceRecord, last: EvidenceRecord
+    ) -> EvidenceRecord | None:
+        """Record that removed a connector between two others; None if it was never removed."""
+        for one in self.all_of(ConnectorConfig, name):
+            if first.rank < one.rank < last.rank and one.record.properties is None:
+                return one
+        return None
+
+    def last_statuses(self, name: str) -> dict[int | None, EvidenceRecord]:
+        """Last record of a connector (None) and of each task, tombstones included."""
+        found: dict[int | None, EvidenceRecord] = {}
+        for one in self.all_of(ConnectorStatus, name):
+            found[None] = one
+        for one in self.all_of(TaskStatus, name):
+            found[one.record.task] = one
+        return found
+
+    def status_before(self, name: str, instance: int | None, rank: int) -> Status | None:
+        """Status of a connector (None) or a task before a record was written."""
+        kind = ConnectorStatus if instance is None else TaskStatus
+        told = [
+            one.record.status
+            for one in self.all_of(kind, name)
+            if one.rank < rank and (instance is None or one.record.task == instance)
+        ]
+        return told[-1] if told else None
+
+    def target(self, name: str) -> EvidenceRecord | None:
+        """Last record of a connector's target state."""
+        return self.last_of(TargetState, name)
+
+    def commit(self, name: str) -> EvidenceRecord | None:
+        """Last task commit of a connector."""
+        return self.last_of(TaskCommit, name)
+
+    @cached_property
+    def session_key(self) -> EvidenceRecord | None:
+        """The last session key."""
+        return next((one for one in self.config[::-1] if isinstance(one.record, SessionKey)), None)
+
+
+def _content(value: bytes | None, profile: Profile) -> Any:
+    if value is None:
+        return None
+    try:
+        return json_converter.decode(value, profile)
+    except (json_converter.Undecodable, json_converter.StackOverflow):
+        return UNREADABLE

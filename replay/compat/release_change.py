@@ -1,0 +1,129 @@
+"""Release change: start, goal, and the rollout mode."""
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import pairwise
+
+import msgspec
+
+from controlplane.core.releases.profiles import RELEASES, Profile
+from replay.errors import ReplayError
+
+
+class BadReleaseChange(ReplayError):
+    """Invalid release change. The message gives the reason and a remedy."""
+
+
+class RolloutMode(Enum):
+    """Way of replacing the workers."""
+
+    UPGRADE = "upgrade"
+    """All workers stop; then newer ones start."""
+    DOWNGRADE = "downgrade"
+    """All workers stop; then older ones start."""
+    ROLLING = "rolling"
+    """Workers are replaced one by one: both releases read and write the same log for a while."""
+
+
+class ReleaseChange(msgspec.Struct, frozen=True):
+    """Release change of all workers of a cluster."""
+
+    start: Profile
+    """Present release of the workers."""
+    goal: Profile
+    """Future release of the workers."""
+    mode: RolloutMode
+
+    @property
+    def older(self) -> Profile:
+        """The older of the two releases."""
+        return min(self.start, self.goal, key=_age)
+
+    @property
+    def newer(self) -> Profile:
+        """The newer of the two releases; of equal ones, the goal."""
+        return self.start if self.goal == self.older else self.goal
+
+    @property
+    def mixed(self) -> bool:
+        """True if workers of both releases run at the same time."""
+        return self.mode is RolloutMode.ROLLING
+
+    @property
+    def ahead(self) -> tuple[Profile, ...]:
+        """Releases whose workers start reading at the beginning of the log."""
+        return (self.start, self.goal) if self.mixed else (self.goal,)
+
+    def gains(self, field: str) -> bool:
+        """True if only the newer release has a behaviour (a field of `Profile`)."""
+        return bool(getattr(self.newer, field)) and not getattr(self.older, field)
+
+    def loses(self, field: str) -> bool:
+        """True if only the older release has a behaviour."""
+        return bool(getattr(self.older, field)) and not getattr(self.newer, field)
+
+    def __str__(self) -> str:
+        return change_text(self.start.release, self.goal.release, self.mode.value)
+
+
+def change_text(start: str, goal: str, mode: str) -> str:
+    """Format a release change; both releases may be equal."""
+    return f"{start} to {goal}, {'no change of release' if start == goal else mode}"
+
+
+def roll(start: Profile, goal: Profile, mode: RolloutMode | None = None) -> ReleaseChange:
+    """Create a release change; without a mode, all workers stop in between.
+
+    Raises:
+        BadReleaseChange: the mode contradicts the direction.
+    """
+    back, forwards = _age(goal) < _age(start), _age(goal) > _age(start)
+    usual = RolloutMode.DOWNGRADE if back else RolloutMode.UPGRADE
+    if (mode is RolloutMode.UPGRADE and back) or (mode is RolloutMode.DOWNGRADE and forwards):
+        raise BadReleaseChange(
+            f"{goal.release} is {'newer' if forwards else 'older'} than {start.release}, so going "
+            f"there is no {mode.value}: say --mode {usual.value}, or leave it out"
+        )
+    return ReleaseChange(start, goal, mode or usual)
+
+
+def steps_of(whole: ReleaseChange) -> list[ReleaseChange]:
+    """Split a change into single steps through the last patch of each release line in between.
+
+    Lines with equal behaviour are one step.
+    """
+    stops = [whole.start]
+    for profile in _between(whole.start, whole.goal):
+        if not _alike(profile, stops[-1]):
+            stops.append(profile)
+    if len(stops) > 1 and _alike(stops[-1], whole.goal):
+        stops.pop()
+    stops.append(whole.goal)
+    return [ReleaseChange(start, goal, whole.mode) for start, goal in pairwise(stops)]
+
+
+def _between(start: Profile, goal: Profile) -> Iterator[Profile]:
+    """Last patch of each line between two releases, in the direction of the change."""
+    ends = {_line(release): Profile.of(release) for release in RELEASES}
+    ours = {_line(start.kafka_release), _line(goal.kafka_release)}
+    first, last = sorted((start, goal), key=_age)
+    passed = [
+        profile
+        for line, profile in ends.items()
+        if line not in ours and _age(first) < _age(profile) < _age(last)
+    ]
+    yield from passed if first == start else reversed(passed)
+
+
+def _line(release: str) -> str:
+    return release.rpartition(".")[0]
+
+
+def _alike(one: Profile, other: Profile) -> bool:
+    """True if two releases differ in their name only."""
+    return msgspec.structs.replace(one, release=other.release) == other
+
+
+def _age(profile: Profile) -> tuple[int, bool]:
+    """Sort key of a release by age; the control plane's own profile follows Kafka's newest."""
+    return RELEASES.index(profile.kafka_release), profile.release not in RELEASES

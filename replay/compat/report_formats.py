@@ -1,0 +1,67 @@
+"""Machine formats of assessments: JSON, and JUnit XML for CI."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from controlplane.core.text.safe_text import safe
+from replay.compat.assessment import ReleaseVerdict
+from replay.compat.assessment_report import VERDICTS, ReportedAssessment
+from replay.findings import CLUSTER, called
+
+
+def worst(rolls: Iterable[ReportedAssessment]) -> ReleaseVerdict:
+    """Worst verdict of several assessments."""
+    return max((VERDICTS[one.verdict] for one in rolls), default=ReleaseVerdict.COMPATIBLE)
+
+
+def document(rolls: Sequence[ReportedAssessment]) -> dict[str, Any]:
+    """Assessments as a JSON document."""
+    shown = msgspec.to_builtins(rolls, str_keys=True)
+    return {"verdict": worst(rolls).words, "rolls": shown}
+
+
+def junit(
+    rolls: Sequence[ReportedAssessment], failed: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Assessments as JUnit XML: a suite per release change, a case per connector.
+
+    `failed` maps unreadable clusters to reasons; each is an error.
+    """
+    root = ET.Element("testsuites", name="replay compat")
+    for one in rolls:
+        _suite(root, one)
+    for cluster, sentence in failed.items():
+        _unread(root, safe(cluster), safe(sentence))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _unread(root: ET.Element, cluster: str, sentence: str) -> None:
+    numbers = {"tests": "1", "failures": "0", "errors": "1"}
+    suite = ET.SubElement(root, "testsuite", name=cluster, attrib=numbers)
+    case = ET.SubElement(suite, "testcase", classname=cluster, name=CLUSTER)
+    ET.SubElement(case, "error", type="cannot be read", message=sentence)
+
+
+def _suite(root: ET.Element, roll: ReportedAssessment) -> None:
+    compatible = ReleaseVerdict.COMPATIBLE.words
+    failed = [one for one in roll.connectors if one.verdict != compatible]
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        name=safe(f"{roll.cluster} {roll}".strip()),
+        tests=str(len(roll.connectors)),
+        failures=str(len(failed)),
+        errors="0",
+    )
+    for one in roll.connectors:
+        name = called(one.connector)
+        case = ET.SubElement(suite, "testcase", classname=safe(roll.cluster), name=name)
+        if one.verdict != compatible:
+            message = f"{name}: {one.verdict}"
+            failure = ET.SubElement(case, "failure", type=one.verdict, message=message)
+            failure.text = "\n".join(map(safe, one.reasons))

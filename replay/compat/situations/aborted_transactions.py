@@ -1,0 +1,167 @@
+"""Aborted transactions in the config topic, skipped only with exactly-once support."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.java import java_library
+from controlplane.core.records import (
+    ConfigRecord,
+    ConnectorConfig,
+    Invalid,
+    RestartRequest,
+    Target,
+    TargetState,
+    TaskCommit,
+    TaskConfig,
+)
+from controlplane.core.views.diff import Aspect, Change, diff
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, again, copied, written
+from replay.compat.situation import Sighting
+from replay.compat.situations.state_commands import anything_again, told_again, wanted
+from replay.findings import Severity
+
+_WHY = "writes once more what was committed, for all to read"
+
+
+def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
+    """15: aborted config records, which workers without exactly-once support obey."""
+    log = [one for one in evidence.entries if one.topic == evidence.topics.config]
+    aborted = [one for one in log if one.aborted]
+    if not aborted:
+        return
+    blind, obeying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
+    changes = diff(blind, obeying)
+    for name, records in _records(evidence, sorted({one.connector for one in changes})).items():
+        ours = [one for one in changes if one.connector == name]
+        yield Sighting(
+            connector=name,
+            evidence=tuple(sorted({one.cause for one in ours if one.cause is not None})),
+            severity=Severity.DANGER,
+            sentence="differs by records of an aborted transaction: members with exactly-once "
+            "support do not see them, all others obey them",
+            steps=tuple(_as_committed(evidence, records, ours)),
+        )
+    if blind.config.offset != obeying.config.offset:
+        settled = "any record that is written behind it lets members agree"
+        yield Sighting(
+            evidence=(aborted[-1].position,),
+            severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
+            sentence="the config topic ends in an aborted transaction: members with and without "
+            "exactly-once support never agree how far it reaches, and rebalance without end",
+            steps=(PreparationStep(StepTime.BEFORE, anything_again(evidence), settled),),
+        )
+
+
+def _as_committed(
+    evidence: LogEvidence, records: "_CommittedAndAborted", changes: Sequence[Change]
+) -> Iterator[PreparationStep]:
+    """Steps that restore the committed state: a target state by command, other records by copies.
+
+    Applying a config would not help: the worker compares it with its own state and writes nothing.
+    """
+    committed, name = evidence.committed.config, changes[0].connector
+    if {one.aspect for one in changes} == {Aspect.TARGET_STATE} and name in committed.connectors:
+        command = told_again(name, committed.targets[name], evidence.roll.start)
+        if command is not None:
+            yield PreparationStep(StepTime.BEFORE, command, _WHY)
+            return
+    there = name in committed.connectors
+    for line in _again(records) if there else _removed(records):
+        yield PreparationStep(StepTime.BEFORE, line, _WHY)
+    if there and records.never_told:
+        yield wanted(evidence, name, Target.STARTED, _WHY)
+
+
+class _CommittedAndAborted:
+    """Records of a connector by key: the last committed one, and an aborted one behind it."""
+
+    def __init__(self, tasks: Sequence[int]) -> None:
+        self.tasks = tasks
+        """Committed tasks."""
+        self.kinds: dict[bytes | None, ConfigRecord] = {}
+        self.last: dict[bytes | None, Entry] = {}
+        self.wrong: dict[bytes | None, Entry] = {}
+
+    def take(self, entry: Entry, record: ConfigRecord) -> None:
+        """Process the next record."""
+        self.kinds[entry.key] = record
+        if entry.aborted:
+            self.wrong[entry.key] = entry
+        else:
+            self.last[entry.key] = entry
+            self.wrong.pop(entry.key, None)
+
+    def order(self, entry: Entry) -> tuple[int, int]:
+        """Order of records to write: target state, config, tasks, in their original order."""
+        kind = type(self.kinds[entry.key])
+        return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), entry.offset
+
+    def committed(self, key: bytes | None) -> Entry | None:
+        """Last committed record of a key; None if it is a tombstone."""
+        found = self.last.get(key)
+        return found if found is not None and found.value is not None else None
+
+    @property
+    def never_told(self) -> bool:
+        """True if only aborted records set the target state."""
+        keys = (key for key in self.wrong if isinstance(self.kinds[key], TargetState))
+        return any(self.committed(key) is None for key in keys)
+
+    def is_odd_task(self, key: bytes | None) -> bool:
+        """True for the config of a task that was never committed."""
+        record = self.kinds[key]
+        return isinstance(record, TaskConfig) and record.task not in self.tasks
+
+    def is_of_a_set(self, key: bytes | None) -> bool:
+        """True for records that must be written together: a config and its tasks."""
+        kinds = ConnectorConfig | TaskConfig | TaskCommit
+        return isinstance(self.kinds[key], kinds) and not self.is_odd_task(key)
+
+
+def _records(evidence: LogEvidence, names: Iterable[str]) -> Mapping[str, _CommittedAndAborted]:
+    """Records of each connector; restart requests are excluded, as a copy would restart again."""
+    found = {name: _CommittedAndAborted(evidence.committed.config.task_ids(name)) for name in names}
+    for one in evidence.entries:
+        if one.topic == evidence.topics.config:
+            record = decode_config(one.key, one.value, evidence.roll.newer)
+            name = getattr(record, "connector", None)
+            if name in found and not isinstance(record, Invalid | RestartRequest):
+                found[name].take(one, record)
+    return found
+
+
+_ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
+
+
+def _again(records: _CommittedAndAborted) -> Iterator[str]:
+    """Commands that write the committed connector again; a wrong config or task needs all."""
+    keys = set(records.wrong)
+    if any(records.is_of_a_set(key) for key in keys):
+        keys |= {key for key in records.last if records.is_of_a_set(key)}
+    meant = [one for key in keys if (one := records.committed(key)) is not None]
+    places = (one.position for one in sorted(meant, key=records.order))
+    if meant:
+        yield copied(tuple(places))
+    alone = (one for one in records.wrong.values() if records.committed(one.key) is None)
+    yield from _emptied(records, alone)
+
+
+def _removed(records: _CommittedAndAborted) -> Iterator[str]:
+    """Commands that remove a connector; without a config its target state does not count."""
+    wrong = {type(records.kinds[key]): one for key, one in records.wrong.items()}
+    for kind in (ConnectorConfig, TargetState):
+        if kind in wrong:
+            yield again(None, wrong[kind])
+    yield from _emptied(records, (records.last | records.wrong).values())
+
+
+def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterator[str]:
+    """Commands for a task set that was never committed, or whose connector is gone."""
+    for one in entries:
+        record = records.kinds[one.key]
+        if isinstance(record, TaskCommit) and record.tasks:
+            key = java_library.decode_key(one.key or b"")
+            yield written(one.topic, one.partition, key, '{"tasks":0}')

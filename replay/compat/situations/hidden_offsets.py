@@ -1,0 +1,99 @@
+"""Source offsets that only one of the two releases finds."""
+
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import ConnectorConfig
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, again, copied_topic, offsets_of
+from replay.compat.situation import Sighting
+from replay.compat.situations.state_commands import kept_quiet
+from replay.findings import Severity
+
+EVIDENCE_SHOWN = 20
+"""Offsets that a finding lists."""
+
+LastEntries = Mapping[bytes | None, Entry]
+"""Last record of each key of one connector in one topic."""
+
+
+def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
+    """14: a dedicated offsets topic; the older release reads the worker's topic only."""
+    worker = evidence.topics.offsets
+    for name in evidence.connectors:
+        own = evidence.newer.config.connectors[name].get("offsets.storage.topic")
+        if not isinstance(own, str) or own == worker:
+            continue
+        there, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
+        back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
+        source, target = (there, copy) if back else (copy, there)
+        ways = (own, worker) if back else (worker, own)
+        behind = [one for key, one in source.items() if _value(target, key) != one.value]
+        config = evidence.last_of(ConnectorConfig, name)
+        places = [config.position] if config is not None else []
+        yield Sighting(
+            connector=name,
+            evidence=(*places, *_positions(behind)),
+            severity=Severity.DANGER if behind else Severity.INFO,
+            sentence=_sentence(evidence, own, len(behind), back=back),
+            steps=_copying(evidence, name, ways) if behind else (),
+        )
+
+
+def _positions(entries: list[Entry]) -> Iterator[Position]:
+    return (one.position for one in entries[:EVIDENCE_SHOWN])
+
+
+def _value(last: LastEntries, key: bytes | None) -> bytes | None:
+    found = last.get(key)
+    return None if found is None else found.value
+
+
+def _sentence(evidence: LogEvidence, own: str, behind: int, *, back: bool) -> str:
+    older, newer = evidence.roll.older.release, evidence.roll.newer.release
+    if back:
+        what = f"{behind} of them differ there" if behind else "all of them are there, too"
+        return f"has its offsets in {own}; {older} looks into the worker's topic alone: {what}"
+    what = f"{behind} that are in the worker's topic are not in it" if behind else "it has them all"
+    return f"is to have its offsets in {own}, and {newer} looks nowhere else: {what}"
+
+
+def _copying(
+    evidence: LogEvidence, name: str, ways: tuple[str, str]
+) -> tuple[PreparationStep, ...]:
+    """Copy one connector's offsets between topics while it is quiet; others continue."""
+    line = copied_topic(*ways, through=offsets_of(name))
+    copy = PreparationStep(StepTime.BEFORE, line, "brings the offsets where they are read")
+    return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)
+
+
+def aborted_offsets(evidence: LogEvidence) -> Iterator[Sighting]:
+    """14: offsets of aborted transactions, read by workers without exactly-once support."""
+    for name in evidence.connectors:
+        last = evidence.offsets.get((evidence.topics.offsets, name), {})
+        aborted = [one for one in last.values() if one.aborted]
+        if aborted:
+            yield Sighting(
+                connector=name,
+                evidence=tuple(_positions(aborted)),
+                severity=Severity.WARNING,
+                sentence="has offsets of an aborted transaction; workers without exactly-once "
+                "support go on from them, and leave out what was never written",
+                steps=_as_committed(evidence, name, aborted),
+            )
+
+
+def _as_committed(
+    evidence: LogEvidence, name: str, aborted: list[Entry]
+) -> tuple[PreparationStep, ...]:
+    """Steps that restore committed offsets; an alteration would find nothing to change."""
+    wrong = {one.key for one in aborted}
+    last = {
+        one.key: one
+        for one in evidence.entries
+        if one.topic == evidence.topics.offsets and one.key in wrong and not one.aborted
+    }
+    lines = (again(last.get(one.key), one) for one in aborted)
+    why = "puts an offset back to what was committed, for all to read"
+    steps = (PreparationStep(StepTime.BEFORE, line, why) for line in lines)
+    return kept_quiet(evidence, name, "its offsets must not move meanwhile", *steps)

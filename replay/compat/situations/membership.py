@@ -1,0 +1,105 @@
+"""Situations of the whole cluster: session key, converters, and membership."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.core.state import Topics
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.preparation import (
+    UNWRAPPED,
+    PreparationStep,
+    StepTime,
+    compacted_topic,
+    copied_topic,
+)
+from replay.compat.situation import Sighting
+from replay.findings import Severity
+
+
+def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
+    """10: the older release does not sign internal requests and refuses signed ones."""
+    told = evidence.session_key
+    if told is None:
+        return
+    older, mixed = evidence.roll.older.release, evidence.roll.mixed
+    setting = "# connect.protocol=compatible on every newer worker while older ones live"
+    yield Sighting(
+        evidence=(told.position,),
+        severity=Severity.WARNING if mixed else Severity.INFO,
+        sentence=f"the cluster signs requests among its workers, {older} does not: "
+        + ("the whole group falls back to unsigned ones" if mixed else "its key is left unused"),
+        steps=(PreparationStep(StepTime.DURING, setting, "nobody then waits for signatures"),)
+        if mixed
+        else (),
+    )
+
+
+def envelopes(evidence: LogEvidence) -> Iterator[Sighting]:
+    """16: records with schemas, unreadable for releases without internal converters."""
+    told = [one for one in evidence.config if is_envelope(one.content)]
+    if told:
+        yield Sighting(
+            evidence=tuple(one.position for one in told),
+            severity=Severity.DANGER,
+            sentence=f"{len(told)} config records are wrapped in a schema: "
+            f"{evidence.roll.newer.release} has no internal converters any more and reads none of "
+            "them, so their connectors are gone",
+            steps=tuple(_unwrapping(evidence.topics)),
+        )
+
+
+def is_envelope(content: Any) -> bool:
+    """True for a value in Connect's JSON with schemas."""
+    return isinstance(content, dict) and set(content) == {"schema", "payload"}
+
+
+PLAIN = "-plain"
+"""Suffix of a topic's copy without envelopes."""
+
+
+def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
+    """Copy all topics without envelopes: target states, tasks and offsets included.
+
+    Recreated connectors would all run, and sources would start over. In the same topic the old
+    records would stay, and each commit would cost workers the rest of their batch.
+    """
+    halt = "# stop all workers: one after the other they cannot be changed here"
+    yield PreparationStep(StepTime.BEFORE, halt, "what is written behind the copy would be lost")
+    settings = {
+        "config.storage.topic": (topics.config, 1),
+        "offset.storage.topic": (topics.offsets, 25),
+        "status.storage.topic": (topics.status, 5),
+    }
+    for topic, partitions in settings.values():
+        plain = f"{topic}{PLAIN}"
+        made = compacted_topic(plain, partitions)
+        yield PreparationStep(
+            StepTime.BEFORE, made, "with as many replicas as the brokers give by themselves"
+        )
+        copied = copied_topic(topic, plain, UNWRAPPED)
+        yield PreparationStep(
+            StepTime.BEFORE, copied, "the same records as every release reads them"
+        )
+    named = ", ".join(f"{one}={topic}{PLAIN}" for one, (topic, _) in settings.items())
+    yield PreparationStep(
+        StepTime.DURING, f"# {named} on every worker", "they go on from the copies"
+    )
+
+
+def refused_clients(evidence: LogEvidence) -> Iterator[Sighting]:
+    """19: workers of a time whose brokers may refuse clients of the older release."""
+    told = [one for one in evidence.status if one.text("version") is not None]
+    if told:
+        yield Sighting(
+            evidence=(told[-1].position,),
+            severity=Severity.WARNING,
+            sentence=f"a worker of {evidence.roll.newer.release} or its like has written here; "
+            f"if the brokers are of 4.0 or later, {evidence.roll.older.release} cannot connect",
+            steps=(
+                PreparationStep(
+                    StepTime.BEFORE,
+                    'kafka-broker-api-versions.sh --bootstrap-server "$BROKERS"',
+                    "where Produce begins at version 3, brokers refuse such clients",
+                ),
+            ),
+        )

@@ -1,0 +1,106 @@
+"""Commands that preserve a connector's state.
+
+A connector that must be quiet for a while resumes its earlier state afterwards. A repeated command
+repeats the earlier state.
+"""
+
+from collections.abc import Mapping
+
+from controlplane.core.records import Target, TargetState
+from controlplane.core.releases.profiles import Profile
+from replay.compat.log_evidence import LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, copied, quieted, verb
+
+_WORDS: Mapping[Target, str] = {
+    Target.STARTED: "resume",
+    Target.PAUSED: "pause",
+    Target.STOPPED: "stop",
+}
+"""Request for each target state, the most active first; it writes even without a change."""
+
+
+def told_again(name: str, target: Target, release: Profile) -> str | None:
+    """Command that writes a target state again; None if the release lacks the request."""
+    return verb(_WORDS[target], name) if _knows(release, target) else None
+
+
+def wanted(evidence: LogEvidence, name: str, target: Target, why: str) -> PreparationStep:
+    """Step that writes a target state as soon as the leader knows the request."""
+    when = StepTime.BEFORE if _knows(evidence.roll.start, target) else StepTime.AFTER
+    return PreparationStep(when, verb(_WORDS[target], name), why)
+
+
+def _knows(release: Profile, target: Target) -> bool:
+    return release.stops if target is Target.STOPPED else release.target_states
+
+
+def anything_again(evidence: LogEvidence) -> str:
+    """Command that writes a record which all members read and which changes nothing.
+
+    It repeats the committed target state of a connector that both releases know, preferably of a
+    running one.
+    """
+    targets = evidence.committed.config.targets
+    names = [name for name in evidence.connectors if _known_to_all(evidence, name)]
+    for target in _WORDS:
+        for name in names:
+            if targets.get(name, Target.STARTED) is target:
+                again = told_again(name, target, evidence.roll.start)
+                return again or _record_again(evidence, name)
+    return "# create a connector"
+
+
+def _known_to_all(evidence: LogEvidence, name: str) -> bool:
+    return name in evidence.older.config.connectors and name in evidence.committed.config.connectors
+
+
+def _record_again(evidence: LogEvidence, name: str) -> str:
+    """Command that copies the last target state, where workers cannot write it."""
+    every = [one for one in evidence.all_of(TargetState, name) if not one.entry.aborted]
+    return copied((every[-1].position,)) if every else "# create a connector"
+
+
+def kept_quiet(
+    evidence: LogEvidence, name: str, why: str, *meanwhile: PreparationStep
+) -> tuple[PreparationStep, ...]:
+    """Steps around a quiet period of a connector; it continues once all workers are replaced.
+
+    A paused or stopped connector is quiet already and stays so.
+    """
+    start = evidence.roll.start
+    if evidence.read_by(start).config.targets.get(name, Target.STARTED) is not Target.STARTED:
+        return meanwhile
+    goal = meant(evidence, name)
+    if goal is Target.STARTED:
+        resume = PreparationStep(StepTime.AFTER, verb("resume", name), "goes on as it did before")
+        return PreparationStep(StepTime.BEFORE, quieted(name, start), why), *meanwhile, resume
+    quiet = told_again(name, goal, start) or quieted(name, start)
+    return PreparationStep(StepTime.BEFORE, quiet, why), *meanwhile
+
+
+def meant(evidence: LogEvidence, name: str) -> Target:
+    """Target state of a connector once its plan is carried out.
+
+    Forgotten states, and those of aborted transactions, are corrected by then.
+    """
+    return forgotten(evidence, name) or evidence.committed.config.targets.get(name, Target.STARTED)
+
+
+def forgotten(evidence: LogEvidence, name: str) -> Target | None:
+    """Forgotten target state of a running connector; None if it has one or needs none."""
+    last = evidence.target(name)
+    if last is None or last.record.state is not None:
+        return None
+    return _quiet_before(evidence, name) if evidence.configured_at(name, last.rank) else None
+
+
+def _quiet_before(evidence: LogEvidence, name: str) -> Target | None:
+    """PAUSED or STOPPED if a connector was, or is still reported so; None if it runs."""
+    every = evidence.all_of(TargetState, name)
+    if len(every) > 1:
+        before: Target | None = every[-2].record.state
+        return before if before is not Target.STARTED else None
+    reported = evidence.newer.status.connectors.get(name)
+    state = reported.state.value if reported is not None else ""
+    quiet = (Target.PAUSED, Target.STOPPED)
+    return next((one for one in quiet if one.value == state), None)

@@ -1,0 +1,84 @@
+"""Statuses and active topics that the older release cannot read or leaves behind."""
+
+from collections.abc import Iterator
+
+from controlplane.core.codec.status import decode_status
+from controlplane.core.java import java_library
+from controlplane.core.records import ActiveTopic, Invalid
+from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, written
+from replay.compat.situation import Sighting
+from replay.findings import Severity
+
+
+def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
+    """7: STOPPED and RESTARTING are unknown to the older release; it shows the earlier state."""
+    for name in evidence.connectors:
+        told = [one for one in evidence.last_statuses(name).values() if _unread(evidence, one)]
+        if not told:
+            continue
+        states = sorted({one.record.status.state.value for one in told})
+        shown = evidence.older.status.connectors.get(name)
+        instead = shown.state.value if shown is not None else "no status at all (404)"
+        yield Sighting(
+            connector=name,
+            evidence=tuple(one.position for one in told),
+            severity=Severity.INFO,
+            sentence=f"is reported {' and '.join(states)}, which {evidence.roll.older.release} "
+            f"cannot read: it shows {instead} until a worker of it reports",
+        )
+
+
+def _unread(evidence: LogEvidence, told: EvidenceRecord) -> bool:
+    if told.record.status is None:
+        return False
+    profile = evidence.roll.older
+    return isinstance(decode_status(told.entry.key, told.entry.value, profile), Invalid)
+
+
+def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
+    """11: the older release does not know active topics and never removes them."""
+    for name, topics in sorted(evidence.newer.status.active_topics.items()):
+        if not topics:
+            continue
+        told = [
+            one for one in evidence.all_of(ActiveTopic, name) if one.record.activity is not None
+        ]
+        last = {one.entry.key: one for one in told if one.record.topic in topics}
+        there = name in evidence.newer.config.connectors
+        release = evidence.roll.older.release
+        deleted = "was deleted and still has active topics, which a connector of the same name gets"
+        living = f"has active topics; {release} does not know of them, and deleting it there "
+        yield Sighting(
+            connector=name,
+            evidence=tuple(one.position for one in last.values()),
+            severity=Severity.INFO if there else Severity.WARNING,
+            sentence=f"{living}leaves them behind" if there else deleted,
+            steps=() if there else tuple(_removed(one) for one in last.values()),
+        )
+
+
+def _removed(told: EvidenceRecord) -> PreparationStep:
+    key, place = java_library.decode_key(told.entry.key or b""), told.position
+    command = written(place.topic, place.partition, key, "")
+    return PreparationStep(
+        StepTime.BEFORE, command, "no worker has a request for it: the connector is gone"
+    )
+
+
+def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
+    """18: statuses hold the plugin version; the older release omits it."""
+    for name in evidence.connectors:
+        told = [
+            one
+            for one in evidence.last_statuses(name).values()
+            if one.record.status is not None and one.record.status.version is not None
+        ]
+        if told:
+            yield Sighting(
+                connector=name,
+                evidence=tuple(one.position for one in told),
+                severity=Severity.INFO,
+                sentence=f"tells the version of its plugin; {evidence.roll.older.release} does not "
+                "read it, and drops it with its next report",
+            )

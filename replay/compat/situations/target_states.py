@@ -1,0 +1,188 @@
+"""Target states that the releases read differently, or that were lost between them."""
+
+from collections.abc import Iterator
+
+from controlplane.core.records import Target, TargetState
+from controlplane.core.text.safe_text import count
+from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, verb
+from replay.compat.situation import Sighting
+from replay.compat.situations.state_commands import forgotten, wanted
+from replay.findings import Severity
+
+V1, V2 = "state", "state.v2"
+
+
+def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
+    """1: STOPPED, which the older release reads as the nearest known state."""
+    older = evidence.roll.older
+    for name, told in _stopped(evidence):
+        reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
+        again = (
+            wanted(
+                evidence, name, Target.STOPPED, "writes the stop anew, behind an empty task set"
+            ),
+        )
+        if not older.target_states:
+            severity, then = Severity.DANGER, "and runs it: it knows no way to keep it quiet"
+            steps = _removed(name)
+        elif reads != Target.PAUSED.value:
+            severity, then, steps = Severity.DANGER, "and runs it", again
+        elif tasks:
+            severity, then, steps = Severity.WARNING, "and holds its tasks ready", again
+        else:
+            severity, then = Severity.INFO, "without tasks; to pause it there is to forget its stop"
+            steps = ()
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=severity,
+            sentence=f"is STOPPED; {older.release} reads {reads} {then}",
+            steps=steps,
+        )
+
+
+def resumed_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
+    """2: a worker without STOPPED has resumed a stopped connector."""
+    for name, was, now in _overwritten(evidence, Target.STARTED):
+        tasks = len(evidence.newer.config.task_ids(name))
+        then = "its tasks were made anew since" if tasks else "whoever owns it makes its tasks anew"
+        yield Sighting(
+            connector=name,
+            evidence=(was.position, now.position),
+            severity=Severity.INFO,
+            sentence=f"was STOPPED and resumed by a worker older than STOPPED; {then}",
+        )
+
+
+def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
+    """3: a worker without STOPPED has paused a stopped connector, which is now PAUSED."""
+    for name, was, now in _overwritten(evidence, Target.PAUSED):
+        again = evidence.roll.goal.target_state_v2
+        why = "it was stopped before an older worker paused it; offsets need STOPPED"
+        yield Sighting(
+            connector=name,
+            evidence=(was.position, now.position),
+            severity=Severity.WARNING if again else Severity.INFO,
+            sentence="was STOPPED until a worker older than STOPPED paused it: it is PAUSED for "
+            "all now, without tasks until it is resumed, and its offsets cannot be changed",
+            steps=(wanted(evidence, name, Target.STOPPED, why),) if again else (),
+        )
+
+
+def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
+    """4: another program wrote STOPPED to the old field; members disagree permanently."""
+    for name in evidence.connectors:
+        told = evidence.target(name)
+        if told is None or told.text(V1) != Target.STOPPED.value or told.text(V2) is not None:
+            continue
+        reads = _read_by_older(evidence, name)
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=Severity.DANGER,
+            sentence=f"was stopped by a record that says STOPPED without {V2}: "
+            f"{evidence.roll.older.release} cannot read it and stays with {reads}",
+            steps=(
+                wanted(
+                    evidence,
+                    name,
+                    Target.STOPPED,
+                    "writes the stop so that every release can read it",
+                ),
+            ),
+        )
+
+
+def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
+    """5: the target state of a living connector was removed; it is STARTED at its next start."""
+    for name in evidence.connectors:
+        told, was = evidence.target(name), forgotten(evidence, name)
+        if told is None or was is None:
+            continue
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=Severity.WARNING,
+            sentence=f"is {was.value} only as long as nobody starts it anew: its target state was "
+            "removed, so any worker that starts runs it",
+            steps=(wanted(evidence, name, was, f"unless it may run: keeps it {was.value}"),),
+        )
+
+
+def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+    """6: an older leader committed tasks of a STOPPED connector; newer ones refuse that."""
+    older, newer = evidence.roll.older.release, evidence.roll.newer.release
+    for name, told in _stopped(evidence):
+        commit, tasks = evidence.commit(name), len(evidence.newer.config.task_ids(name))
+        if commit is None or commit.rank < told.rank or not tasks:
+            continue
+        yield Sighting(
+            connector=name,
+            evidence=(told.position, commit.position),
+            severity=Severity.WARNING,
+            sentence=f"is STOPPED, and an older leader has committed {count(tasks, 'task')} of it "
+            f"since: {older} holds them ready, on {newer} they shut themselves down",
+            steps=(wanted(evidence, name, Target.STOPPED, "commits its empty task set again"),),
+        )
+
+
+def created_in_state(evidence: LogEvidence) -> Iterator[Sighting]:
+    """17: created paused or stopped; the target state precedes the config."""
+    for name in evidence.connectors:
+        told = evidence.target(name)
+        if told is None or told.record.state is None or evidence.configured_at(name, told.rank):
+            continue
+        state, reads = told.record.state.value, _read_by_older(evidence, name)
+        differs = (
+            "" if reads == state else f", which {evidence.roll.older.release} reads as {reads}"
+        )
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=Severity.INFO,
+            sentence=f"was created {state}{differs}; while a worker of "
+            f"{evidence.roll.older.release} leads, a creation with initial_state is refused",
+        )
+
+
+# --- what they have in common -------------------------------------------------------------------
+
+
+def _stopped(evidence: LogEvidence) -> Iterator[tuple[str, EvidenceRecord]]:
+    """Connectors that the newer release reads as STOPPED because of `state.v2`."""
+    for name in evidence.connectors:
+        told = evidence.target(name)
+        target = evidence.newer.config.targets.get(name)
+        if told is not None and target is Target.STOPPED and told.text(V2) is not None:
+            yield name, told
+
+
+def _overwritten(
+    evidence: LogEvidence, by: Target
+) -> Iterator[tuple[str, EvidenceRecord, EvidenceRecord]]:
+    """Connectors whose last STOPPED was replaced by workers that write no `state.v2`."""
+    for name in evidence.connectors:
+        every = [one for one in evidence.all_of(TargetState, name) if one.record.state is not None]
+        ours = [index for index, one in enumerate(every) if one.text(V2) is not None]
+        if not ours:
+            continue
+        was, now = every[ours[-1]], every[-1]
+        if was.record.state is not Target.STOPPED or now.record.state is not by:
+            continue
+        if evidence.removed_between(name, was, now) is None and evidence.target(name) is now:
+            yield name, was, now
+
+
+def _read_by_older(evidence: LogEvidence, name: str) -> str:
+    """State in which the older release runs a connector; without target states, STARTED."""
+    wanted = evidence.older.config.targets.get(name, Target.STARTED)
+    return wanted.value
+
+
+def _removed(name: str) -> tuple[PreparationStep, ...]:
+    kept = verb("get connectors", name, "-o", "yaml") + " > kept.yaml"
+    return (
+        PreparationStep(StepTime.BEFORE, kept, "to create it again, one day"),
+        PreparationStep(StepTime.BEFORE, verb("delete connector", name), "or else it runs"),
+    )

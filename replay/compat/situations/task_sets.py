@@ -1,0 +1,198 @@
+"""Task sets, fencing and restarts that the two releases treat differently."""
+
+from collections.abc import Iterator
+
+from controlplane.core.entry import Position
+from controlplane.core.records import (
+    ConnectorConfig,
+    RestartRequest,
+    State,
+    Target,
+    TaskCommit,
+    TaskConfig,
+    TaskCount,
+)
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.text.safe_text import count, safe
+from replay.compat.log_evidence import EvidenceRecord, LogEvidence
+from replay.compat.preparation import PreparationStep, StepTime, copied, rerun, verb, written
+from replay.compat.situation import Sighting
+from replay.compat.situations.state_commands import kept_quiet
+from replay.findings import Severity
+
+
+def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
+    """8: a restart that some instances missed, because their workers do not know it."""
+    for name in evidence.connectors:
+        told = evidence.last_of(RestartRequest, name)
+        deaf = [] if told is None else _deaf(evidence, name, told)
+        if told is None or not deaf:
+            continue
+        shown = ", ".join("the connector" if one is None else f"task {one}" for one in deaf)
+        again = tuple(
+            PreparationStep(StepTime.BEFORE, _restart(name, one), "restarts it wherever it runs")
+            for one in deaf
+        )
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=Severity.WARNING,
+            sentence=f"was to be restarted, but {shown} never was: workers of "
+            f"{evidence.roll.older.release} do not see such requests",
+            steps=again,
+        )
+
+
+def _deaf(evidence: LogEvidence, name: str, request: EvidenceRecord) -> list[int | None]:
+    """Instances of a restart request that have not reported since."""
+    last = evidence.last_statuses(name)
+    meant: list[int | None] = [None]
+    if request.record.include_tasks:
+        meant += evidence.newer.config.task_ids(name)
+    if request.record.only_failed:
+        meant = [one for one in meant if _failed_before(evidence, name, one, request)]
+    return [one for one in meant if one not in last or last[one].rank < request.rank]
+
+
+def _failed_before(
+    evidence: LogEvidence, name: str, instance: int | None, request: EvidenceRecord
+) -> bool:
+    before = evidence.status_before(name, instance, request.rank)
+    return before is not None and before.state is State.FAILED
+
+
+def _restart(name: str, instance: int | None) -> str:
+    if instance is None:
+        return verb("restart connector", name)
+    return verb("restart task", f"{name}/{instance}")
+
+
+def unfenceable(evidence: LogEvidence) -> Iterator[Sighting]:
+    """9: producers of the older release cannot be fenced, and it ignores fencing records."""
+    for name in evidence.connectors:
+        told, number = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
+        if told is None or not number.get(name):
+            continue
+        commit = evidence.commit(name)
+        pending = commit is not None and commit.rank > told.rank
+        later = ", and tasks were committed since, so they are to be fenced" if pending else ""
+        steps = _unfenced_steps(evidence, name)
+        yield Sighting(
+            connector=name,
+            evidence=(told.position, commit.position) if commit and pending else (told.position,),
+            severity=Severity.WARNING if steps else Severity.INFO,
+            sentence=f"has {count(number[name], 'transactional producer')}{later}; "
+            f"{evidence.roll.older.release} writes without transactions, which nobody can fence",
+            steps=steps,
+        )
+
+
+def _unfenced_steps(evidence: LogEvidence, name: str) -> tuple[PreparationStep, ...]:
+    """Steps for unfenced producers; quiet connectors need none on a downgrade."""
+    if evidence.roll.goal is evidence.roll.older:
+        return kept_quiet(evidence, name, "no task writes while the release changes")
+    setting = "# exactly.once.source.support=preparing on every worker, one by one"
+    return (PreparationStep(StepTime.DURING, setting, "then fencing is safe"),)
+
+
+def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+    """12: tasks committed before the config; a cold start may drop them (KAFKA-17719)."""
+    for name in evidence.connectors:
+        commit, config = evidence.commit(name), evidence.last_of(ConnectorConfig, name)
+        if commit is None or config is None or commit.rank > config.rank:
+            continue
+        if commit.record.tasks <= 0 or evidence.removed_between(name, commit, config) is not None:
+            continue
+        dropping = [one.release for one in evidence.roll.ahead if one.commit_needs_config]
+        wanted = evidence.newer.config.targets.get(name)
+        runs, waits = wanted is Target.STARTED, wanted is Target.PAUSED
+        severity = Severity.WARNING if dropping and waits else Severity.INFO
+        steps = _commit_again(evidence, name, commit) if severity is Severity.WARNING else ()
+        yield Sighting(
+            connector=name,
+            evidence=(commit.position, config.position),
+            severity=severity,
+            sentence=_older_tasks(evidence, commit.record.tasks, dropping, runs=runs),
+            steps=steps,
+        )
+
+
+def _older_tasks(evidence: LogEvidence, tasks: int, dropping: list[str], *, runs: bool) -> str:
+    since = f"has {count(tasks, 'task')}, committed before its config"
+    if not dropping:
+        return f"{since}; {evidence.roll.goal.release} takes them as they are"
+    lost = f"once the log is compacted, {dropping[-1]} drops them when a worker starts"
+    then = "whoever runs it makes them anew" if runs else "nobody makes them anew until it runs"
+    return f"{since}: {lost}, and {then}"
+
+
+def _commit_again(
+    evidence: LogEvidence, name: str, commit: EvidenceRecord
+) -> tuple[PreparationStep, ...]:
+    """Steps that commit tasks again; workers that track the config's version do it themselves."""
+    if evidence.roll.start.commit_needs_config:
+        why = "commits its tasks behind its config once they run; then it is paused as before"
+        return (PreparationStep(StepTime.BEFORE, rerun(name), why),)
+    places = *_last_configs(evidence, name, commit.record.tasks), commit.position
+    why = "appends its task configs and their commit once more, behind its config"
+    return (PreparationStep(StepTime.BEFORE, copied(places), why),)
+
+
+def _last_configs(evidence: LogEvidence, name: str, tasks: int) -> tuple[Position, ...]:
+    last = {one.record.task: one.position for one in evidence.all_of(TaskConfig, name)}
+    return tuple(last[task] for task in range(tasks) if task in last)
+
+
+def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+    """13: tasks of a deleted connector, which return with its name (KAFKA-16838)."""
+    for name in evidence.names_of(TaskCommit):
+        commit = evidence.commit(name)
+        if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
+            continue
+        falling = [one for one in evidence.roll.ahead if not one.commit_needs_config]
+        who = f"a worker of {falling[0].release}" if falling else "no worker"
+        there = name in evidence.newer.config.connectors
+        when = _comes_back(falling[0], there=there) if falling else ""
+        yield Sighting(
+            connector=name,
+            evidence=(commit.position,),
+            severity=Severity.WARNING if falling else Severity.INFO,
+            sentence=f"{'is there again' if there else 'was deleted'}, and "
+            f"{count(commit.record.tasks, 'task')} of its first life left in the log: {when}{who} "
+            "that starts takes that for whatever bears the name",
+            steps=(_emptied(evidence, commit),) if falling else (),
+        )
+
+
+def _comes_back(release: Profile, *, there: bool) -> str:
+    """Time at which a task set returns; some releases drop it at the config's tombstone.
+
+    The config of a new connector replaces that tombstone once the log is compacted.
+    """
+    if not release.removal_drops_tasks:
+        return ""
+    if there:
+        return "once the log is compacted, "
+    return "once the log is compacted and its tombstones have expired, "
+
+
+def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
+    """True if a task set belongs to a connector that is gone, or was gone and is back."""
+    config = evidence.last_of(ConnectorConfig, name)
+    if config is None or config.record.properties is None:
+        return True
+    return evidence.removed_between(name, commit, config) is not None
+
+
+def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
+    if any(one.commit_needs_deferred for one in evidence.roll.ahead):
+        # An empty set would end this worker and each later one.
+        shunned = f"# create no connector {safe(commit.record.connector)}"
+        return PreparationStep(
+            StepTime.AFTER, shunned, "no record that takes its tasks away can be read"
+        )
+    key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
+    command = written(place.topic, place.partition, key, '{"tasks":0}')
+    return PreparationStep(
+        StepTime.BEFORE, command, "no worker has a request for it: empties its task set"
+    )

@@ -1,0 +1,153 @@
+"""Daily snapshots: the folded records up to the end of each day (UTC).
+
+For offsets and statuses a snapshot holds the rows that may still count, tombstones included. For
+topics in which every record may count, it holds the frozen state of each release. Each snapshot is
+made from the one before and the records since. A snapshot stands for exactly the records before its
+cut. A late record lies behind the cut and does no harm.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from controlplane.core.order import time_limit
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive import layout
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
+from replay.archive.manifest import Snapshot, SnapshotRows, StoredFile, TopicRows
+from replay.archive.segment_writer import add_file
+from replay.archive.segments import EncodedFile, opened, row_groups, written
+from replay.archive.winners import reducible, winners
+from replay.engine.moment_cut import ends_within
+from replay.engine.partition_reader import PartitionReader
+from replay.engine.read_plan import PlanStart, ReadPlan, planned
+from replay.engine.state_builder import FoldOptions, ReducedTopic, parts
+from replay.engine.topic_snapshot import READERS, TopicStates, frozen, thawed
+from replay.kernels.batches import batch
+from replay.kernels.row_runs import running_times
+
+DAY_MS = 86_400_000
+
+DAYS_AT_ONCE = 400
+"""Greatest number of snapshots per append, the latest ones: clocks in a log may be wrong."""
+
+_EPOCH = date(1970, 1, 1)
+_LAST_DAY = (date.max - _EPOCH).days
+
+
+def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
+    """Write and yield the missing snapshots of an archive, the oldest first.
+
+    A day is over once any record of a later day is archived.
+    """
+    previous = next(iter(reversed(list(cluster.snapshots))), None)
+    done = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
+    days = sorted({day for part in cluster.parts.values() for day in _days(cluster, part, done)})
+    for day in [one for one in days[:-1] if one > done][-DAYS_AT_ONCE:]:
+        limit = time_limit((day + 1) * DAY_MS - 1)
+        ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
+        previous = _snapshot(cluster, previous, day, ends)
+        yield previous
+
+
+def _days(cluster: ArchivedCluster, part: ArchivedPartition, done: int) -> set[int]:
+    """Days since 1970 with records of a partition; days before `done` may be left out."""
+    days: set[int] = set()
+    before_ms = 0
+    for segment in part.segments:
+        first, last = max(before_ms, segment.first_ms) // DAY_MS, segment.latest_ms // DAY_MS
+        if first == last or last <= done:  # the usual case: no file is read
+            days.add(last)
+        else:
+            groups = list(row_groups(opened(cluster.store, segment.stored)))
+            for times in running_times(groups):
+                days.update(np.unique(np.maximum(times, before_ms) // DAY_MS).tolist())
+        before_ms = max(before_ms, segment.latest_ms)
+    return {day for day in days if day <= _LAST_DAY}
+
+
+def _snapshot(
+    cluster: ArchivedCluster, previous: Snapshot | None, day: int, ends: dict[str, list[int]]
+) -> Snapshot:
+    name = (_EPOCH + timedelta(days=day)).isoformat()
+    every = [topic for topic in ends if not reducible(topic, cluster.topics)]
+    whole = [topic for topic in every if len(ends[topic]) == 1]  # else the order decides
+    folded = _folded(cluster, previous, name, {topic: ends[topic] for topic in whole})
+    plan = planned(cluster, FittedEnds(ends), PlanStart(previous))
+    rows = [_rows(cluster, plan, name, topic) for topic in ends if topic not in every]
+    return Snapshot(name, ends, tuple(one for one in rows if one is not None), folded)
+
+
+def _rows(cluster: ArchivedCluster, plan: ReadPlan, day: str, topic: str) -> TopicRows | None:
+    """Write the rows of a topic that may still count."""
+    reader = PartitionReader(cluster.store, cluster.topics, ())
+    tables: dict[int, pa.Table] = {
+        part.partition: winners(reader.runs(part), topic, cluster.topics, None)
+        for part in plan.parts_of(topic)
+        if part.rows
+    }
+    if not tables:
+        return None
+    stored = _kept(cluster, f"{day}-{topic}", "parquet", written(list(tables.values())))
+    partitions = (
+        SnapshotRows(partition, table.num_rows, sum(table.column("aborted").to_pylist()))
+        for partition, table in tables.items()
+    )
+    return TopicRows(topic, stored, tuple(partitions))
+
+
+def _folded(
+    cluster: ArchivedCluster, previous: Snapshot | None, day: str, ends: dict[str, list[int]]
+) -> StoredFile | None:
+    """Write the state of each release for topics in which every record may count."""
+    known = {topic: _known(cluster, previous, topic, ends[topic]) for topic in ends}
+    if not known:
+        return None
+    return _kept(
+        cluster, f"{day}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, known))
+    )
+
+
+def _known(
+    cluster: ArchivedCluster, previous: Snapshot | None, topic: str, ends: Sequence[int]
+) -> list[TopicStates]:
+    """States of each release for a topic, without and with exactly-once support."""
+    if not any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
+        alike = _known_to(cluster, previous, topic, ends, exactly_once=False)
+        return [
+            TopicStates(reads, {one: alike.parts[one] for one in READERS[reads]})
+            for reads in READERS
+        ]
+    return [_known_to(cluster, previous, topic, ends, exactly_once=reads) for reads in READERS]
+
+
+def _known_to(
+    cluster: ArchivedCluster,
+    previous: Snapshot | None,
+    topic: str,
+    ends: Sequence[int],
+    *,
+    exactly_once: bool,
+) -> TopicStates:
+    store, topics, profiles = cluster.store, cluster.topics, READERS[exactly_once]
+    begun = {}
+    if previous is not None and previous.folded is not None:
+        earlier = thawed(store, previous.folded, topics, profiles, exactly_once=exactly_once)
+        begun = earlier.get(topic, {})
+    plan = planned(
+        cluster, FittedEnds({topic: ends}), PlanStart(previous, (topic,) if begun else ())
+    )
+    reader = PartitionReader(store, topics, profiles, exactly_once=exactly_once)
+    rows = [(part, reader.reduced(part)) for part in plan.parts if part.rows]
+    batches = [batch(topic, part.partition, table) for part, table in rows]
+    question = FoldOptions(topics, profiles, {topic: ends}, exactly_once)
+    found = parts(question, ReducedTopic(topic, batches, list, begun))
+    return TopicStates(exactly_once, dict(zip(profiles, found, strict=True)))
+
+
+def _kept(cluster: ArchivedCluster, what: str, ending: str, file: EncodedFile) -> StoredFile:
+    stored = file.stored(layout.snapshot(cluster.name, what, file.sha256, ending))
+    add_file(cluster.store, stored.file, file)
+    return stored

@@ -1,0 +1,193 @@
+"""Engine in this process: threads over partitions, no JVM. The fastest for all but fleets."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from controlplane.core.entry import Batch
+from controlplane.core.fold import TopicSnapshot
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.views import offsets_topics
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.manifest import Snapshot
+from replay.archive.winners import reducible
+from replay.engine.lost_offsets import gaps_before
+from replay.engine.moment_cut import cut_at
+from replay.engine.partition_reader import PartitionReader
+from replay.engine.read_plan import PartitionPlan, PlanStart, ReadPlan, nearest, planned
+from replay.engine.state_builder import FoldOptions, ReducedTopic, states
+from replay.engine.topic_snapshot import thawed
+from replay.kernels.batches import batch
+from replay.progress import Advance
+
+RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
+"""Reads an offsets topic again: the last row of each key, with its rank's time."""
+
+
+class LocalOptions(NamedTuple):
+    """Way of reading an archive."""
+
+    exactly_once: bool = False
+    """Skip records of aborted transactions, as workers with exactly-once support do."""
+    derived: bool = True
+    """Allow snapshots and winners in place of the records they were made from."""
+
+
+class LocalEngine:
+    """Answers queries on the archive of one cluster."""
+
+    def __init__(self, cluster: ArchivedCluster, options: LocalOptions | None = None) -> None:
+        self.cluster = cluster
+        self.options = options or LocalOptions()
+        self._thawed: dict[
+            tuple[str, tuple[str, ...]], dict[str, dict[Profile, TopicSnapshot]]
+        ] = {}
+
+    def plan(self, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
+        """Plan the states at a moment; None is the end of the archive.
+
+        Raises:
+            UnknownMoment: an invalid moment, or the archive has nothing there.
+            ArchiveCorrupt: a file with the moment in it is missing or damaged.
+        """
+        cut = cut_at(self.cluster, moment, self.own_topics)
+        gaps = gaps_before(self.cluster, cut, moment)
+        return replace(self.plan_at(cut, profiles), gaps=gaps)
+
+    def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
+        """Plan the states at a cut."""
+        derived = self.options.derived
+        snapshot = nearest(self.cluster, cut.ends) if derived else None
+        folded: tuple[str, ...] = ()
+        if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
+            folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
+        return planned(self.cluster, cut, PlanStart(snapshot, folded), derived=derived)
+
+    def states(
+        self,
+        plan: ReadPlan,
+        profiles: Sequence[Profile],
+        advance: Advance = lambda _: None,
+    ) -> list[ClusterState]:
+        """Return the state of each release at the plan's cut.
+
+        `advance` receives the number of rows read, partition by partition.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        reader = self._reader(profiles)
+        tables = []
+        with ThreadPoolExecutor(_threads(plan.busy)) as threads:
+            for part, table in zip(plan.busy, threads.map(reader.reduced, plan.busy), strict=True):
+                tables.append(table)
+                advance(part.rows)
+        return self.folded(plan, profiles, tables, _LocalRanks(reader))
+
+    def folded(
+        self,
+        plan: ReadPlan,
+        profiles: Sequence[Profile],
+        reduced: Iterable[pa.Table],
+        ranks: RankReader,
+    ) -> list[ClusterState]:
+        """Fold rows that were reduced elsewhere: one table for each busy part of the plan."""
+        begun = {
+            topic: known
+            for topic, known in self._known(plan.snapshot, profiles).items()
+            if topic in plan.folded
+        }
+        tables: dict[str, list[tuple[PartitionPlan, pa.Table]]] = {topic: [] for topic in begun}
+        for part, table in zip(plan.busy, reduced, strict=True):
+            tables.setdefault(part.topic, []).append((part, table))
+        question = FoldOptions(self.cluster.topics, profiles, plan.ends, self.options.exactly_once)
+        return states(
+            question,
+            [
+                ReducedTopic(
+                    topic, _batches(some), partial(_ranked, ranks, some), begun.get(topic, {})
+                )
+                for topic, some in tables.items()
+            ],
+        )
+
+    def _known(
+        self, snapshot: Snapshot | None, profiles: Sequence[Profile]
+    ) -> dict[str, dict[Profile, TopicSnapshot]]:
+        """Snapshot states of topics, for all of these releases."""
+        if snapshot is None or snapshot.folded is None:
+            return {}
+        key = snapshot.folded.file, tuple(one.release for one in profiles)
+        if key not in self._thawed:  # needed for the plan, and again for the fold
+            store, topics = self.cluster.store, self.cluster.topics
+            support = self.options.exactly_once
+            self._thawed[key] = thawed(
+                store, snapshot.folded, topics, profiles, exactly_once=support
+            )
+        return self._thawed[key]
+
+    def _reader(self, profiles: Sequence[Profile]) -> PartitionReader:
+        return PartitionReader(
+            self.cluster.store,
+            self.cluster.topics,
+            profiles,
+            exactly_once=self.options.exactly_once,
+        )
+
+    def own_topics(self, config_ends: Sequence[int]) -> list[str]:
+        """Dedicated offsets topics named before these config ends, for any release."""
+        topics = self.cluster.topics
+        reading = LocalEngine(self.cluster, self.options._replace(exactly_once=False))
+        cut = {topics.config: config_ends}
+        kip = [Profile.of(KIP)]
+        plan = reading.plan_at(FittedEnds(cut), kip)
+        if not plan.folded and not reading._may_name_own_topics(plan):
+            return []
+        (state,) = reading.states(plan, kip)
+        named = {one for name in state.config.connectors for one in offsets_topics(state, name)}
+        return sorted(named - {topics.offsets})
+
+    def _may_name_own_topics(self, plan: ReadPlan) -> bool:
+        """True if any config may hold the setting, by text search; usually false."""
+        reader = self._reader(())
+        return any(
+            pc.any(pc.match_substring(rows.read("value").column("value"), hint)).as_py()
+            for part in plan.parts
+            for rows in reader.runs(part)
+            for hint in _OWN_TOPIC
+        )
+
+
+_OWN_TOPIC = ("offsets.storage.topic", "\\u", "\x00")
+"""The setting of a dedicated topic, or escapes and wide characters that could hide it."""
+
+
+class _LocalRanks:
+    """Reads the ranks of offsets in this process (`RankReader`)."""
+
+    def __init__(self, reader: PartitionReader) -> None:
+        self._reader = reader
+
+    def __call__(self, parts: Sequence[PartitionPlan]) -> list[pa.Table]:
+        return [self._reader.ranked(part) for part in parts]
+
+
+def _ranked(ranks: RankReader, reduced: Sequence[tuple[PartitionPlan, pa.Table]]) -> list[Batch]:
+    parts = [part for part, _ in reduced]
+    return _batches(zip(parts, ranks(parts), strict=True))
+
+
+def _batches(reduced: Iterable[tuple[PartitionPlan, pa.Table]]) -> list[Batch]:
+    return [batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows]
+
+
+def _threads(parts: Sequence[PartitionPlan]) -> int:
+    return max(1, min(len(parts), os.cpu_count() or 1))

@@ -1,0 +1,170 @@
+"""Cut through all partitions at a moment, equal to the service's cut.
+
+A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
+timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
+own greatest one: at most one row group per partition is read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+from controlplane.clock import now_ms
+from controlplane.core.entry import Position
+from controlplane.core.moments import (
+    UnknownMoment,
+    check_length,
+    check_not_future,
+    is_vector,
+    position_text,
+    quoted,
+    read_position,
+    read_time_ms,
+    read_vector,
+    too_early,
+)
+from controlplane.core.order import Rank, time_limit
+from controlplane.logs.end_vectors import FittedEnds, fitted, padded
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
+from replay.archive.segments import opened
+from replay.engine.row_lookup import UNKNOWN_MS, inside, time_of_offset
+
+OwnTopics = Callable[[Sequence[int]], Iterable[str]]
+"""Finds the dedicated offsets topics that the config topic names before its ends."""
+
+
+def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) -> FittedEnds:
+    """Find the cut at a moment (see `core.order.ends_at`); None is the end of the archive.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+    """
+    names = _named(cluster)
+    ends = cluster.ends
+    if moment is None:
+        return FittedEnds(_with_own(cluster, {name: ends[name] for name in names}, own_topics))
+    check_length(moment)
+    if is_vector(moment):
+        return _fitted(cluster, moment, names)
+    now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)
+    limit = _limit(cluster, moment, list(now))
+    config = cluster.topics.config
+    own = [one for one in own_topics(ends_within(cluster, config, limit)) if one in ends]
+    wanted = dict.fromkeys([*names, *own])
+    cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in wanted})
+    if all(cut.ends[topic] == ends[topic] for topic in wanted):  # else a clock was ahead
+        check_not_future(moment, now_ms())
+    return cut
+
+
+def _named(cluster: ArchivedCluster) -> list[str]:
+    """Archived topics of the cluster; the config topic is required."""
+    topics, there = cluster.topics, cluster.ends
+    if topics.config not in there:
+        raise UnknownMoment(f"the archive of {cluster.name} has no {topics.config}: capture it")
+    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in wanted if topic in there]
+
+
+def _with_own(
+    cluster: ArchivedCluster, ends: dict[str, list[int]], own_topics: OwnTopics
+) -> dict[str, list[int]]:
+    """Add the dedicated offsets topics of connectors."""
+    there = cluster.ends
+    own = own_topics(ends[cluster.topics.config])
+    return ends | {topic: there[topic] for topic in own if topic in there and topic not in ends}
+
+
+def _fitted(cluster: ArchivedCluster, moment: str, names: list[str]) -> FittedEnds:
+    """Cut at a vector of end offsets."""
+    vector, there = read_vector(moment), cluster.ends
+    unknown = sorted(vector.keys() - there.keys())
+    if unknown:
+        raise UnknownMoment(
+            f"the archive of {cluster.name} has no topic {quoted(unknown[0])}: it has "
+            f"{', '.join(names)}"
+        )
+    ends = {topic: there[topic] for topic in dict.fromkeys([*names, *vector])}
+    cut = fitted(vector, ends, cluster.topics.config)
+    _check_begun(cluster, cut.ends[cluster.topics.config])
+    return cut
+
+
+def _check_begun(cluster: ArchivedCluster, ends: Sequence[int]) -> None:
+    """Raise `UnknownMoment` for ends before the begin of the archived config topic."""
+    for part, end in zip(cluster.parts_of(cluster.topics.config), ends, strict=False):
+        if 0 < end <= part.start:
+            raise UnknownMoment(
+                f"the archive of {cluster.name} begins with config@{part.start}: "
+                "what was before is not in it"
+            )
+
+
+# --- ranks ----------------------------------------------------------------------------------
+
+
+def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
+    """Rank of the last record that belongs to the cut."""
+    if "@" in moment:
+        return _rank_of(cluster, moment, topics)
+    time_ms = read_time_ms(moment)
+    parts = [part for topic in topics for part in cluster.parts_of(topic) if part.segments]
+    first_ms = min((ms for part in parts if (ms := _first_ms(part)) is not None), default=None)
+    if parts and first_ms is None:
+        raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
+    if first_ms is not None and time_ms < first_ms:
+        raise too_early(moment, time_ms, first_ms)
+    return time_limit(time_ms)
+
+
+def _first_ms(part: ArchivedPartition) -> int | None:
+    """First known time in a partition; later segments may begin earlier."""
+    return next((one.first_ms for one in part.segments if one.first_ms >= 0), None)
+
+
+def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
+    """Rank of a record."""
+    topic, partition, offset = read_position(moment, cluster.topics)
+    part = cluster.parts.get((topic, partition))
+    if part is None or topic not in topics:
+        raise UnknownMoment(f"the archive has no record at {moment}: no such topic or partition")
+    at = bisect_left(part.segments, offset + 1, key=lambda one: one.end)
+    if at < len(part.segments):
+        segment = part.segments[at]
+        file = opened(cluster.store, segment.stored)
+        time_ms = time_of_offset(file, offset, _before_ms(part, at))
+        if time_ms is not None:
+            return time_ms, partition, offset, topic
+    if not part.segments:
+        raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
+    first, last = (
+        position_text(Position(topic, partition, number), cluster.topics)
+        for number in (part.segments[0].start, part.segments[-1].end - 1)
+    )
+    raise UnknownMoment(
+        f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there, "
+        "and not every offset between them is a record"
+    )
+
+
+def _before_ms(part: ArchivedPartition, at: int) -> int | None:
+    """Running maximum of timestamps before a segment."""
+    return part.segments[at - 1].latest_ms if at else None
+
+
+def ends_within(cluster: ArchivedCluster, topic: str, limit: Rank) -> list[int]:
+    """End offsets of a topic's records up to a rank, within the archive."""
+    ends = [_end_within(cluster, part, limit) for part in cluster.parts_of(topic)]
+    return padded(ends, cluster.ends[topic])
+
+
+def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) -> int:
+    # Segments whose last record is earlier belong to the cut completely.
+    first = bisect_left(part.segments, limit[0], key=lambda one: max(one.latest_ms, UNKNOWN_MS))
+    end = part.segments[first - 1].end if first else 0
+    for at in range(first, len(part.segments)):
+        segment = part.segments[at]
+        found = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
+        end = found.end or end
+        if not found.whole:
+            break
+    return end

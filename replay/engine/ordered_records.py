@@ -1,0 +1,82 @@
+"""Original records of an archive, in the one order.
+
+Partitions are merged while they are read; a few thousand records of each are held at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import RankedEntry
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.engine.local_engine import LocalEngine
+from replay.engine.lost_offsets import gaps_before
+from replay.engine.moment_cut import cut_at
+from replay.engine.partition_reader import PartitionReader
+from replay.engine.read_plan import PartitionPlan, planned
+from replay.gaps import OffsetGap
+from replay.kernels.batches import batch
+from replay.kernels.row_runs import RowRun
+
+ROWS_AT_ONCE = 4_096
+"""Decoded records per partition; the rest of the row group stays in columns."""
+
+COLUMNS = ("offset", "timestamp", "key", "value", "headers", "aborted")
+
+
+def records(cluster: ArchivedCluster, moment: str | None = None) -> Iterator[Entry]:
+    """Yield every record up to a moment (None: all), including aborted ones.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
+    """
+    parts = planned(cluster, _cut(cluster, moment), derived=False).parts
+    return (one.entry for one in ordered(cluster, parts))
+
+
+def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[OffsetGap, ...]:
+    """Gaps that may affect these records.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file with the moment in it is missing or damaged.
+    """
+    if not any(part.gaps for part in cluster.parts.values()):  # the usual case
+        return ()
+    return gaps_before(cluster, _cut(cluster, moment), moment)
+
+
+def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterator[RankedEntry]:
+    """Yield the records of some partitions with their ranks, merged in order.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
+    """
+    reader = PartitionReader(cluster.store, cluster.topics, ())
+    runs = [_placed(part, reader.runs(part)) for part in parts if part.rows]
+    return merge(*runs, key=lambda one: one[:4])
+
+
+def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:
+    if moment is None:
+        return FittedEnds(cluster.ends)
+    try:
+        return cut_at(cluster, moment, LocalEngine(cluster).own_topics)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{cluster.name}: {error}") from None
+
+
+def _placed(part: PartitionPlan, runs: Sequence[RowRun]) -> Iterator[RankedEntry]:
+    """Records of a partition with their ascending ranks."""
+    latest_ms = None
+    for rows in runs:
+        table = rows.read(*COLUMNS)
+        for start in range(0, table.num_rows, ROWS_AT_ONCE):
+            some = batch(part.topic, part.partition, table.slice(start, ROWS_AT_ONCE))
+            for entry in some.entries():
+                before_ms = entry.timestamp if latest_ms is None else latest_ms
+                latest_ms = max(entry.timestamp, before_ms)
+                yield RankedEntry(latest_ms, part.partition, entry.offset, part.topic, entry)

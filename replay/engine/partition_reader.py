@@ -1,0 +1,78 @@
+"""Reader of one partition of a plan: many rows in, the few that count out.
+
+Spark tasks and threads of the local engine run it.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.archive.segments import opened, row_groups
+from replay.archive.store import ArchiveStore
+from replay.archive.winners import reducible
+from replay.engine.read_plan import PartitionPlan
+from replay.kernels.last_value import last_times, last_values
+from replay.kernels.row_runs import HeldRows, RowRun
+from replay.kernels.status_rows import counting_rows, since
+
+_FOLDED = ("offset", "timestamp", "key", "value", "aborted")
+"""Columns that the fold uses."""
+
+
+class PartitionReader:
+    """Reads partitions for given releases, with or without aborted records."""
+
+    def __init__(
+        self,
+        store: ArchiveStore,
+        topics: Topics,
+        profiles: Sequence[Profile],
+        *,
+        exactly_once: bool = False,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._profiles = profiles
+        self._exactly_once = exactly_once
+
+    def reduced(self, part: PartitionPlan, before_ms: int | None = None) -> pa.Table:
+        """Rows of a partition that count, ascending; for a slice, rows that may count.
+
+        `before_ms` is the greatest timestamp of the partition before a slice.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        runs = self.runs(part)
+        if not reducible(part.topic, self._topics):
+            return pa.concat_tables([rows.read(*_FOLDED) for rows in runs])
+        aborted = self._sees_aborted(part)
+        if part.topic == self._topics.status:
+            return since(counting_rows(runs, self._profiles, aborted=aborted), before_ms)
+        return last_values(runs, aborted=aborted)
+
+    def merged(self, topic: str, slices: pa.Table) -> pa.Table:
+        """Reduce the remaining rows of all slices of one partition, ascending."""
+        runs = [HeldRows(slices)]
+        if topic == self._topics.status:
+            return counting_rows(runs, self._profiles, aborted=True)
+        return last_values(runs, aborted=True)
+
+    def ranked(self, part: PartitionPlan) -> pa.Table:
+        """Last row of each key of an offsets partition, with its rank's time."""
+        return last_times(self.runs(part), aborted=self._sees_aborted(part))
+
+    def runs(self, part: PartitionPlan) -> list[RowRun]:
+        """Rows of a partition as runs of files."""
+        return [
+            group
+            for piece in part.pieces
+            for group in row_groups(opened(self._store, piece.stored), piece.begin, piece.end)
+        ]
+
+    def _sees_aborted(self, part: PartitionPlan) -> bool:
+        """Readers of a dedicated offsets topic never see aborted records (`Fold.sees_aborted`)."""
+        known = part.topic in (self._topics.offsets, self._topics.status)
+        return (known and not self._exactly_once) or not part.aborted

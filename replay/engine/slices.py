@@ -1,0 +1,102 @@
+"""Tasks from parts of plans: small parts are bundled, large ones are sliced."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.winners import reducible
+from replay.engine.query import StateQuery
+from replay.engine.read_plan import FileRows, PartitionPlan
+from replay.engine.spark.tasks import NumberedWork
+
+
+class TaskLimits(NamedTuple):
+    """Bounds on the work of one task and one job."""
+
+    task_rows: int = 10_000_000
+    """Partitions with fewer rows share a task, up to this many rows."""
+    slice_rows: int = 50_000_000
+    """Partitions with more rows are read by several tasks, and their results are merged."""
+    job_rows: int = 1_000_000_000
+    """Clusters with more rows together are several jobs: the driver holds the result of one job."""
+
+
+LIMITS = TaskLimits()
+
+
+def in_jobs(asked: Sequence[StateQuery], limits: TaskLimits = LIMITS) -> Iterator[list[StateQuery]]:
+    """Group queries into jobs of at most `job_rows` rows, or of one query."""
+    some: list[StateQuery] = []
+    rows = 0
+    for one in asked:
+        more = sum(part.rows for part in one.plan.busy)
+        if some and rows + more > limits.job_rows:
+            yield some
+            some, rows = [], 0
+        some.append(one)
+        rows += more
+    if some:
+        yield some
+
+
+class PlanSlice(NamedTuple):
+    """Consecutive file rows of a partition."""
+
+    part: PartitionPlan
+    before_ms: int | None
+    """Greatest timestamp of the partition before the slice; None at the beginning."""
+
+
+def slices(
+    cluster: ArchivedCluster, part: PartitionPlan, limits: TaskLimits = LIMITS
+) -> list[PlanSlice]:
+    """Cut a part into slices of at most `slice_rows` rows, or of one file; small parts stay whole.
+
+    Topics in which every record may count stay whole: their rows cannot be merged.
+    """
+    if part.rows <= limits.slice_rows or not reducible(part.topic, cluster.topics):
+        return [PlanSlice(part, None)]
+    groups: list[list[FileRows]] = [[]]
+    for piece in part.pieces:
+        rows = sum(one.end - one.begin for one in (*groups[-1], piece))
+        if groups[-1] and rows > limits.slice_rows:
+            groups.append([])
+        groups[-1].append(piece)
+    before = _before(cluster, part)
+    return [
+        PlanSlice(replace(part, pieces=tuple(some)), before.get(some[0].stored.file))
+        for some in groups
+    ]
+
+
+def _before(cluster: ArchivedCluster, part: PartitionPlan) -> dict[str, int]:
+    """Greatest timestamp before each file of a partition, from the manifests."""
+    found: dict[str, int] = {}
+    latest_ms: int | None = None
+    for segment in cluster.parts[part.topic, part.partition].segments:
+        for stored in (segment.stored, segment.winners):
+            if stored is not None and latest_ms is not None:
+                found[stored.file] = latest_ms
+        latest_ms = segment.latest_ms
+    return found
+
+
+def bundles(
+    works: Sequence[NumberedWork], slots: int, limits: TaskLimits
+) -> list[list[NumberedWork]]:
+    """Bundle works into tasks of about equal size, in a multiple of `slots`; no task is empty."""
+    if not works:
+        return []
+    rows = sum(one.work.part.rows for one in works)
+    rounds = max(1, -(-rows // (limits.task_rows * slots)))  # keeps rounds equally long
+    count = min(len(works), rounds * slots)
+    heap = [(0, number) for number in range(count)]
+    found: list[list[NumberedWork]] = [[] for _ in range(count)]
+    for one in sorted(works, key=lambda one: -one.work.part.rows):
+        taken, number = heapq.heappop(heap)
+        found[number].append(one)
+        heapq.heappush(heap, (taken + one.work.part.rows, number))
+    return [bundle for bundle in found if bundle]

@@ -1,0 +1,167 @@
+"""Engine in Spark: one job for all queried clusters, several if they are very large.
+
+    file lists → mapInArrow(read, reduce) → rows that count
+      (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
+
+Tasks read files directly from the archive's store. The JVM handles file lists and bytes only. The
+driver receives the rows that count, and the core folds them there.
+"""
+
+from collections.abc import Sequence
+from functools import partial, reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from controlplane.core.state import ClusterState
+from replay.archive.integrity import CheckedStore
+from replay.engine.query import StateQuery
+from replay.engine.read_plan import PartitionPlan
+from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, bundles, in_jobs, slices
+from replay.engine.spark.jobs import PARALLELISM, run
+from replay.engine.spark.location import anywhere
+from replay.engine.spark.parcels import PIECES_DDL, parcels, rows_of
+from replay.engine.spark.tasks import (
+    TASKS,
+    NumberedWork,
+    ReadContext,
+    SliceWork,
+    encoded,
+    merged,
+    reduced,
+)
+from replay.progress import NoProgress, ProgressListener
+
+
+class SparkEngine:
+    """Answers queries on the archives of many clusters."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        limits: TaskLimits = LIMITS,
+        progress: ProgressListener | None = None,
+    ) -> None:
+        self._session = session
+        self._limits = limits
+        self._progress = progress or NoProgress()
+
+    def states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
+        """Return, for each query, the state of each release.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+            NoSpark: Spark has failed.
+        """
+        return [states for some in in_jobs(asked, self._limits) for states in self._states(some)]
+
+    def _states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
+        works = self.works(asked)
+        cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
+        tables = iter(self.rows(works, cut))
+        reduced = [[next(tables) for _ in one.plan.busy] for one in asked]
+        ranks = [_SparkRanks() for _ in asked]
+        known = list(map(_folded, asked, reduced, ranks))
+        self._rank(asked, ranks)
+        return [
+            _folded(one, tables, some) if some.wanted else states
+            for one, tables, some, states in zip(asked, reduced, ranks, known, strict=True)
+        ]
+
+    def works(self, asked: Sequence[StateQuery]) -> list[SliceWork]:
+        """Work of the queries: each busy part of each plan."""
+        return [_work(one, part) for one in asked for part in one.plan.busy]
+
+    def _slices(self, one: StateQuery, part: PartitionPlan) -> list[PlanSlice]:
+        return slices(one.local.cluster, part, self._limits)
+
+    def _rank(self, asked: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
+        """Find all ranks that were asked for, for all clusters in one further job."""
+        works = [
+            _work(one, part, ranked=True)
+            for one, some in zip(asked, ranks, strict=True)
+            for part in some.wanted
+        ]
+        tables = iter(self.rows(works))
+        for some in ranks:
+            some.found = {part: next(tables) for part in some.wanted}
+
+    def rows(
+        self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]] | None = None
+    ) -> list[pa.Table]:
+        """Reduce each work in one job; `cut` holds the slices of each, if not whole.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+            NoSpark: Spark has failed.
+        """
+        if not works:
+            return []
+        frame = self.frame(works, cut or [[PlanSlice(work.part, None)] for work in works])
+        return [rows_of(parcel.content) for parcel in parcels(run(frame, self._progress))]
+
+    def frame(self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]]) -> DataFrame:
+        """Data frame of the reduced works."""
+        whole: list[NumberedWork] = []
+        sliced: list[NumberedWork] = []
+        for number, (work, some) in enumerate(zip(works, cut, strict=True)):
+            into = whole if len(some) == 1 else sliced
+            into += [NumberedWork(number, at, work.of(*one)) for at, one in enumerate(some)]
+        slots = self._session.sparkContext.defaultParallelism
+        tasks = [bundles(some, slots, self._limits) for some in (whole, sliced)]
+        self._session.conf.set(PARALLELISM, max(map(len, tasks)))
+        frames = [self._reduced(some) for some in tasks if some]
+        if sliced:
+            frames[-1] = _merged(frames[-1], {one.number: works[one.number] for one in sliced})
+        return reduce(DataFrame.unionAll, frames)
+
+    def _reduced(self, tasks: Sequence[Sequence[NumberedWork]]) -> DataFrame:
+        """Data frame of the reduced slices: each row of the input table is one task."""
+        table = pa.table({"works": [encoded(one) for one in tasks]}, schema=TASKS)
+        frame = self._session.createDataFrame(table)
+        return frame.mapInArrow(reduced, PIECES_DDL)
+
+
+class _SparkRanks:
+    """Ranks of the last rows of an offsets topic (`engine.local_engine.RankReader`).
+
+    A fold seldom needs ranks. The first fold records the request and gets an empty answer. One job
+    then finds the ranks for all clusters, and the fold runs again.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: list[PartitionPlan] = []
+        self.found: dict[PartitionPlan, pa.Table] = {}
+
+    def __call__(self, parts: Sequence[PartitionPlan]) -> list[pa.Table]:
+        if self.found:
+            return [self.found[part] for part in parts]
+        self.wanted += [part for part in parts if part not in self.wanted]
+        return [_NOTHING for _ in parts]
+
+
+_NOTHING = pa.table({})
+
+
+def _folded(one: StateQuery, reduced: Sequence[pa.Table], ranks: _SparkRanks) -> list[ClusterState]:
+    return one.local.folded(one.plan, one.profiles, reduced, ranks)
+
+
+def _merged(slices_left: DataFrame, whole: dict[int, SliceWork]) -> DataFrame:
+    """Merge slices by partition: the one shuffle."""
+    merging = partial(merged, whole=whole)
+    return slices_left.repartition(len(whole), "work").mapInArrow(merging, PIECES_DDL)
+
+
+def _work(one: StateQuery, part: PartitionPlan, *, ranked: bool = False) -> SliceWork:
+    local = one.local
+    store = local.cluster.store
+    asker = ReadContext(
+        anywhere(store.where),
+        store.settings,
+        not isinstance(store, CheckedStore),
+        local.cluster.topics,
+        tuple(profile.release for profile in one.profiles),
+        local.options.exactly_once,
+    )
+    return SliceWork(asker, part, ranked=ranked)

@@ -1,0 +1,62 @@
+"""Executor in Spark tasks, for work that needs the core's Python instead of a kernel.
+
+    (work, item) → mapInArrow → findings, in pieces
+
+Each item is one row in a partition of its own. The driver receives the findings of some items
+before the next ones start; this bounds its memory.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from replay.engine.executors import ItemWork, packed, unpacked
+from replay.engine.spark.jobs import PARALLELISM, run
+from replay.engine.spark.parcels import PIECES_DDL, TaskOutput, parcels, pieces
+from replay.progress import ProgressListener
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+WAVE = 8
+"""Items per slot in one job: the driver holds the findings of that many items."""
+
+THINGS = pa.schema([("number", pa.int32()), ("thing", pa.binary())])
+
+
+class SparkExecutor:
+    """Runs work in Spark tasks."""
+
+    def __init__(self, session: SparkSession, progress: ProgressListener) -> None:
+        self.slots = session.sparkContext.defaultParallelism
+        self._session = session
+        self._progress = progress
+
+    def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
+        """Run the work on each item; yield the findings of each, in order."""
+        waiting = iter(items)
+        while wave := list(islice(waiting, WAVE * self.slots)):
+            table = run(self._frame(work, wave), self._progress)
+            found = {parcel.work: parcel.content for parcel in parcels(table)}
+            for number, item in enumerate(wave):
+                yield unpacked(found.get(number), work, item)
+
+    def _frame(self, work: "ItemWork[T, F]", items: Sequence[T]) -> DataFrame:
+        """Data frame of the findings of some items; each item is a task."""
+        handed = [pickle.dumps((work, item)) for item in items]
+        table = pa.table([range(len(items)), handed], schema=THINGS)
+        self._session.conf.set(PARALLELISM, len(items))
+        frame = self._session.createDataFrame(table)
+        return frame.mapInArrow(carried_out, PIECES_DDL)
+
+
+def carried_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` function: items in, findings out."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            work, item = pickle.loads(row["thing"])  # noqa: S301 - the driver has made it
+            yield from pieces(TaskOutput(row["number"], 0, packed(work, item) or b""))

@@ -1,0 +1,170 @@
+"""Spark session: location, memory, and silent start."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import MappingProxyType
+from typing import IO
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import SparkSession
+
+from controlplane.private_files import umask
+from replay.engine.spark.location import SparkLocation
+from replay.engine.spark.parcels import PIECE_BYTES
+from replay.errors import ReplayError
+
+OLDEST_JAVA = 17
+"""Oldest Java that Spark 4 supports."""
+
+HEAP = "1g"
+"""Memory of the driver's JVM; under `local`, of all tasks together. Rows bypass the JVM, winners
+pass through it. `--conf spark.driver.memory=…` raises it."""
+
+BATCH_ROWS = 100_000
+"""Greatest number of rows per transfer between a JVM and Python."""
+
+_QUIET = Path(__file__).with_name("log4j2.properties")
+
+SETTINGS = MappingProxyType(
+    {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        "spark.driver.memory": HEAP,
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(PIECE_BYTES),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+)
+"""Settings of every session, unless `--conf` overrides them."""
+
+
+class NoSpark(ReplayError):
+    """Java is missing, Spark does not start, or Spark has failed."""
+
+
+@contextmanager
+def session(where: SparkLocation) -> Iterator[SparkSession]:
+    """Yield a session for the duration of the block; an existing session is reused unchanged.
+
+    Raises:
+        NoSpark: Java is missing, or Spark does not start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    check_java()
+    if where.is_here:  # this interpreter has all packages; Spark would take any `python3`
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("replay").master(where.master)
+    private = {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
+    for key, value in {**SETTINGS, **private, **where.conf}.items():
+        builder = builder.config(key, value)
+    with TemporaryFile() as said:
+        try:
+            with _stderr_into(said), _patiently() as heard:
+                started = builder.getOrCreate()
+        except (PySparkException, Py4JError) as error:
+            raise NoSpark(
+                f"Spark does not start at {where.master} ({_complaint(said) or told(error)}): "
+                "look at --master and --conf"
+            ) from None
+        try:
+            if heard:
+                raise KeyboardInterrupt
+            yield started
+        finally:
+            started.stop()
+
+
+@contextmanager
+def _patiently() -> Iterator[list[int]]:
+    """Note the first Ctrl-C and continue; a second one acts as usual.
+
+    A JVM that is abandoned during its start would stay behind: it ends with this process only once
+    it has connected.
+    """
+    heard: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # no signals there
+        yield heard
+        return
+
+    def hear(number: int, _: object) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield heard
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _stderr_into(file: IO[bytes]) -> Iterator[None]:
+    """Redirect standard error of processes started in the block to a file."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def _complaint(said: IO[bytes]) -> str:
+    """Complaint of a JVM that ended early."""
+    said.seek(0)
+    lines = said.read().decode("utf-8", "replace").splitlines()
+    found = (line for line in lines if re.match("Exception|Error|Invalid|Unrecognized", line))
+    return _without_class(next(found, ""))
+
+
+def check_java() -> None:
+    """Raise `NoSpark` unless Spark can use an installed Java."""
+    java = java_number()
+    if java is None or java < OLDEST_JAVA:
+        there = "there is none" if java is None else f"this is {java}"
+        raise NoSpark(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME"
+        )
+
+
+def java_number() -> int | None:
+    """Major version of Spark's Java: 8, 17, 21; None if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        return None
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    # 1.8.0_292 was Java 8; since 9 the first number counts.
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else None
+
+
+def told(error: Exception) -> str:
+    """Root cause of a Spark error, without its stack."""
+    if isinstance(error, PythonException):  # the quoted traceback ends with the cause
+        return str(error).strip().splitlines()[-1].strip()
+    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(error) if cause is None else str(cause.toString())
+    return _without_class(text.strip().splitlines()[0].strip())
+
+
+def _without_class(text: str) -> str:
+    return re.sub(r'^(Exception in thread "[^"]+" )?([\w$]+\.)+[\w$]+: ', "", text)

@@ -1,0 +1,130 @@
+"""Spark tasks: read a list of files and return the rows that count.
+
+Only these rows pass through the JVM. A task reads files like the local engine, with the same
+kernels. A damaged file is returned as a sentence instead of an exception, because a retry would not
+help.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.integrity import CheckedStore
+from replay.archive.store import open_store
+from replay.engine.partition_reader import PartitionReader
+from replay.engine.read_plan import PartitionPlan
+from replay.engine.spark.parcels import (
+    PIECES,
+    TaskOutput,
+    by_work,
+    pieces,
+    rows_content,
+    rows_of,
+    wrong_content,
+)
+from replay.errors import ReplayError
+
+TASKS = pa.schema([("works", pa.binary())])
+TASKS_DDL = "works binary"
+"""Schema of tasks: each row is a list of `NumberedWork`."""
+
+
+class ReadContext(msgspec.Struct, frozen=True):
+    """Archive of a partition, and the way of reading it."""
+
+    where: str
+    """Path or URL of the archive, valid on every worker."""
+    settings: HadoopSettings
+    """Settings of the archive's object store."""
+    trusted: bool
+    """True if hashes of files need not be compared."""
+    topics: Topics
+    releases: tuple[str, ...]
+    exactly_once: bool
+
+    def reader(self, parts: Sequence[PartitionPlan]) -> PartitionReader:
+        """Create a reader for these parts of the archive."""
+        store = open_store(self.where, self.settings)
+        if not self.trusted:
+            store = CheckedStore(store, (piece.stored for part in parts for piece in part.pieces))
+        profiles = [Profile.of(one) for one in self.releases]
+        return PartitionReader(store, self.topics, profiles, exactly_once=self.exactly_once)
+
+
+class SliceWork(msgspec.Struct, frozen=True):
+    """A partition to reduce, or a slice of it."""
+
+    context: ReadContext
+    part: PartitionPlan
+    before_ms: int | None = None
+    """Greatest timestamp of the partition before the slice; None at the beginning."""
+    ranked: bool = False
+    """Return the last row of each key with its rank, instead of the rows that count."""
+
+    def of(self, part: PartitionPlan, before_ms: int | None) -> "SliceWork":
+        """Return the work restricted to one slice."""
+        return SliceWork(self.context, part, before_ms, self.ranked)
+
+    def reduced(self) -> pa.Table:
+        """Reduce the rows.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        reader = self.context.reader([self.part])
+        return (
+            reader.ranked(self.part) if self.ranked else reader.reduced(self.part, self.before_ms)
+        )
+
+
+class NumberedWork(NamedTuple):
+    """A work, or a slice of it, with the number of its result."""
+
+    number: int
+    slice: int
+    work: SliceWork
+
+
+_DECODER = msgspec.msgpack.Decoder(list[NumberedWork])
+
+
+def encoded(works: Sequence[NumberedWork]) -> bytes:
+    """Encode works as one row."""
+    return msgspec.msgpack.encode(works)
+
+
+def reduced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` function: tasks in, reduced rows out."""
+    for batch in batches:
+        for works in batch.column("works").to_pylist():
+            for number, part, work in _DECODER.decode(works):
+                yield from pieces(TaskOutput(number, part, _answer(work.reduced)))
+
+
+def merged(
+    batches: Iterator[pa.RecordBatch], whole: Mapping[int, SliceWork]
+) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` function: all slices of a work in, merged rows out."""
+    for number, slices in by_work(pa.Table.from_batches(batches, PIECES)):
+        left = partial(_merged, whole[number], slices)
+        yield from pieces(TaskOutput(number, 0, _answer(left)))
+
+
+def _merged(work: SliceWork, slices: Sequence[TaskOutput]) -> pa.Table:
+    """Merge slices, in the order of their rows."""
+    table = pa.concat_tables(rows_of(one.content) for one in slices)
+    return work.context.reader([]).merged(work.part.topic, table)
+
+
+def _answer(find: Callable[[], pa.Table]) -> bytes:
+    """Encode the rows, or the error sentence of a damaged file."""
+    try:
+        return rows_content(find())
+    except ReplayError as error:
+        return wrong_content(str(error))

@@ -1,0 +1,114 @@
+"""Runs of rows, and keys as numbers."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+RowIndexes = npt.NDArray[np.int64]
+"""Row numbers, ascending."""
+
+RowTimes = npt.NDArray[np.int64]
+"""Milliseconds since 1970."""
+
+_KEYS = pa.dictionary(pa.int32(), pa.binary())
+
+
+class RowRun(Protocol):
+    """Consecutive rows of one partition. Columns are read on demand."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, *columns: str) -> pa.Table:
+        """Read some columns; keys may come as a dictionary."""
+        ...
+
+
+class HeldRows(NamedTuple):
+    """Rows in memory."""
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def read(self, *columns: str) -> pa.Table:
+        """Read some columns."""
+        return self.table.select(columns)
+
+
+class NumberedKeys(NamedTuple):
+    """Keys of rows as numbers; the last number is the null key."""
+
+    dictionary: pa.Array
+    codes: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> "NumberedKeys":
+        """Number the keys of a column. Equal keys get one number, in any dictionary."""
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        whole = column.cast(_KEYS).unify_dictionaries().combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):  # a column of no chunk or of several
+            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], _KEYS)
+        null = len(whole.dictionary)
+        codes = whole.indices.fill_null(null).to_numpy(zero_copy_only=False)
+        return cls(whole.dictionary, codes.astype(np.int64))
+
+    def last(self, among: RowIndexes | None = None) -> RowIndexes:
+        """Last row of each key, by its number; -1 if no row has it."""
+        last = np.full(len(self.dictionary) + 1, -1, np.int64)
+        # Numpy keeps the last of several values for one place: the last row.
+        if among is None:
+            last[self.codes] = np.arange(len(self.codes))
+        else:
+            last[self.codes[among]] = among
+        return last
+
+    def inside(self, wanted: pa.Array) -> npt.NDArray[np.bool_]:
+        """For each key, by its number: True if it is among the wanted ones."""
+        null = bool(wanted.null_count)
+        listed = pc.is_in(self.dictionary, value_set=wanted.drop_null())
+        found: npt.NDArray[np.bool_] = np.append(listed.to_numpy(zero_copy_only=False), null)
+        return found
+
+    def at(self, places: RowIndexes) -> pa.Array:
+        """Keys of some rows."""
+        return pa.DictionaryArray.from_arrays(
+            pa.array(self.codes[places], mask=self.codes[places] == len(self.dictionary)),
+            self.dictionary,
+        ).cast(pa.binary())
+
+
+def visible(rows: RowRun, *, aborted: bool, null: bool = True) -> RowIndexes | None:
+    """Rows that a reader sees; None means all.
+
+    `aborted` includes rows of aborted transactions, `null` tombstones.
+    """
+    hidden = np.zeros(len(rows), np.bool_)
+    if not aborted:
+        hidden |= rows.read("aborted").column("aborted").to_numpy()
+    if not null:
+        hidden |= rows.read("value").column("value").is_null().to_numpy()
+    return np.flatnonzero(~hidden) if hidden.any() else None
+
+
+def running_times(runs: Sequence[RowRun]) -> Iterator[RowTimes]:
+    """For each run, the running maximum of timestamps: it defines the one order."""
+    latest: int | None = None
+    for rows in runs:
+        times = np.maximum.accumulate(numbers(rows, "timestamp"))
+        if latest is not None:
+            times = np.maximum(times, latest)
+        if len(times):
+            latest = int(times[-1])
+        yield times
+
+
+def numbers(rows: RowRun, column: str) -> npt.NDArray[np.int64]:
+    """Read a column of numbers."""
+    found: npt.NDArray[np.int64] = rows.read(column).column(column).to_numpy()
+    return found

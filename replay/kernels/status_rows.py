@@ -1,0 +1,89 @@
+"""Rows of a status partition that may still count; the core's `live_statuses` needs no others.
+
+The release decides whether the last value of a key determines its status. If it leaves the status
+open for any of the requested releases, every row of the key is kept.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from controlplane.core.fold.live_statuses import decides
+from controlplane.core.releases.profile_groups import of_each
+from controlplane.core.releases.profiles import Profile
+from replay.kernels.last_value import LAST, last_values
+from replay.kernels.row_runs import NumberedKeys, RowIndexes, RowRun, running_times, visible
+
+KeyValuePairs = list[tuple[bytes | None, bytes | None]]
+
+COUNTING = LAST.append(pa.field("timestamp", pa.int64()))
+"""Columns of the result; `timestamp` is the running maximum, which defines the order."""
+
+
+def counting_rows(
+    runs: Sequence[RowRun], profiles: Iterable[Profile], *, aborted: bool, removed: bool = True
+) -> pa.Table:
+    """Rows that may still count for one of these releases, ascending.
+
+    With `removed=False` the rows are those of earlier versions: tombstones, and every row of a key
+    whose last row is a value. The state is the same, but not the record that caused it.
+    """
+    last = last_values(runs, aborted=aborted, null=not removed)
+    undecided = undecided_keys(last, profiles) if removed else _with_values(last)
+    later = pa.array([], pa.binary())
+    found: list[pa.Table] = []
+    for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
+        keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
+        later = pa.concat_arrays([later, keys])
+        picked = rows.read("offset", "key", "value").take(places)
+        columns = [picked.column(name) for name in ("offset", "key", "value")]
+        columns[1] = columns[1].cast(pa.binary())
+        found.append(pa.table([*columns, pa.array(times[places])], schema=COUNTING))
+    return pa.concat_tables(reversed(found)) if found else COUNTING.empty_table()
+
+
+def since(table: pa.Table, before_ms: int | None) -> pa.Table:
+    """The rows behind others with this greatest timestamp; None: nothing lies before."""
+    if before_ms is None:
+        return table
+    times = np.maximum(table.column("timestamp").to_numpy(), before_ms)
+    return table.set_column(COUNTING.get_field_index("timestamp"), "timestamp", pa.array(times))
+
+
+def undecided_keys(last: pa.Table, profiles: Iterable[Profile]) -> pa.Array:
+    """Keys whose last value leaves the status open for one of these releases."""
+    pairs = list(zip(last.column("key").to_pylist(), last.column("value").to_pylist(), strict=True))
+
+    def undecided(profile: Profile) -> frozenset[bytes | None]:
+        return frozenset(key for key, value in pairs if not decides(key, value, profile))
+
+    return pa.array(frozenset().union(*of_each(profiles, undecided)), pa.binary())
+
+
+def _with_values(last: pa.Table) -> pa.Array:
+    """Keys whose last row is a value."""
+    return last.filter(last.column("value").is_valid()).column("key").combine_chunks()
+
+
+def _counting(
+    rows: RowRun, later: pa.Array, undecided: pa.Array, *, aborted: bool, removed: bool
+) -> tuple[pa.Array, RowIndexes]:
+    """Keys with values here, and the rows that may count.
+
+    These rows are last values of keys without later ones, tombstones, and all rows of undecided
+    keys.
+    """
+    keys = NumberedKeys.of(rows.read("key").column("key"))
+    last = keys.last(visible(rows, aborted=aborted, null=not removed))
+    keep = np.zeros(len(rows), np.bool_)
+    keep[last[(last >= 0) & ~keys.inside(later)]] = True
+    keep |= rows.read("value").column("value").is_null().to_numpy()
+    keep |= keys.inside(undecided)[keys.codes]
+    seen = visible(rows, aborted=aborted)
+    if seen is not None:
+        hidden = np.ones(len(rows), np.bool_)
+        hidden[seen] = False
+        keep &= ~hidden
+    present = np.flatnonzero(last >= 0)
+    return keys.at(last[present]), np.flatnonzero(keep)

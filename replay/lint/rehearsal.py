@@ -1,0 +1,275 @@
+"""Comparison of running workers with a worker that starts after compaction.
+
+The log is compacted as Kafka may compact it at any time, and folded as a worker of the release
+folds it. Differences from the fold of the whole log are what that worker would see otherwise.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold import fold
+from controlplane.core.java import java_library
+from controlplane.core.order import in_order
+from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.safe_text import count
+from controlplane.core.text.value_text import change as change_text
+from controlplane.core.text.value_text import item
+from controlplane.core.views.diff import Aspect, Change, diff
+from controlplane.core.views.hazards import Danger, Hazard, hazards
+from replay.compat.preparation import rerun, written
+from replay.findings import Finding, Severity, by_name
+from replay.lint.log_cleaner import cleaned
+
+CHANGES_SHOWN = 5
+"""Changed facts that a sentence lists; further ones are counted."""
+
+
+def lint(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    cluster: str = "",
+    exactly_once: bool = False,
+) -> list[Finding]:
+    """Find the connectors that would change if the log were compacted and a worker restarted.
+
+    Findings are ordered by connector. Differences that appear while tombstones remain come before
+    those that appear once they are gone; each is reported once. `exactly_once` is as in `Fold`.
+    """
+    log, names = in_order(entries), topics or Topics()
+
+    def known(read: Sequence[Entry]) -> ClusterState:
+        """Fold the entries."""
+        return fold(read, profile, topics=names, exactly_once=exactly_once, trace=True)
+
+    def met(read: Sequence[Entry]) -> list[Hazard]:
+        """Records on which a worker fails."""
+        return hazards(read, profile, topics=names, exactly_once=exactly_once)
+
+    running, dangers = known(log), met(log)
+    found: dict[tuple[str | None, str], Finding] = {}
+    for tombstones, later in ((True, ""), (False, " (once the tombstones are gone, too)")):
+        left = cleaned(log, names, tombstones=tombstones)
+        rehearsal = Rehearsal(cluster, running, known(left), later)
+        for one in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
+            found.setdefault((one.connector, one.kind), one)
+    return sorted(found.values(), key=lambda one: (by_name(one.connector), one.kind))
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """Two workers of one release: one has been running, the other has just started."""
+
+    cluster: str
+    running: ClusterState
+    started: ClusterState
+    later: str
+    """Time of the difference, if not at once, as the end of a sentence."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield every difference between the two, by connector."""
+        changes: dict[str, list[Change]] = defaultdict(list)
+        for one in diff(self.running, self.started):
+            changes[one.connector].append(one)
+        for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
+            yield from self._of(name, changes.get(name, []))
+
+    def _of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
+        """Yield the findings about one connector; the first matching rule reports a change."""
+        for tell in _TELLING:
+            finding, told = tell(self, name, changes)
+            if finding is not None:
+                yield finding
+            changes = [one for one in changes if one not in told]
+
+    def finding(  # noqa: PLR0913 - the fields of a finding
+        self,
+        kind: str,
+        name: str,
+        severity: Severity,
+        sentence: str,
+        *,
+        evidence: Iterable[Position | None],
+        advice: str = "",
+    ) -> Finding:
+        """Create a finding of this rehearsal."""
+        places = tuple(sorted({place for place in evidence if place is not None}))
+        text = f"{sentence}{self.later}"
+        return Finding(kind, severity, self.cluster, name, places, text, advice)
+
+    def place(self, name: str, aspect: Aspect) -> Position | None:
+        """Record that last changed a fact for the running worker."""
+        changed = self.running.changed
+        return changed.get((name, aspect, "")) or self.started.changed.get((name, aspect, ""))
+
+
+_FindingChanges = tuple[Finding | None, Sequence[Change]]
+"""A finding, and the changes that it covers."""
+
+_TASKS = (Aspect.TASKS, Aspect.TASK_CONFIG)
+_REPORTED = (Aspect.STATUS, Aspect.TASK_STATUS)
+
+
+def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """A commit whose task configs are no longer complete."""
+    if not any(one.aspect is Aspect.INCONSISTENT and one.after for one in changes):
+        return None, ()
+    wanted = rehearsal.started.config.targets.get(name, Target.STARTED)
+    finding = rehearsal.finding(
+        "inconsistent",
+        name,
+        Severity.DANGER,
+        "becomes inconsistent: its last commit does not find all of its task configs any more, so "
+        f"it has no tasks; {_anew(wanted)}",
+        evidence=(rehearsal.place(name, Aspect.TASKS),),
+        advice=rerun(name) if wanted is Target.PAUSED else "",
+    )
+    return finding, [one for one in changes if one.aspect in (*_TASKS, Aspect.INCONSISTENT)]
+
+
+def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """KAFKA-17719: a commit before the connector's config is dropped."""
+    lost = [one for one in changes if one.aspect is Aspect.TASKS and one.after < one.before]
+    config = rehearsal.started.config
+    if not lost or name not in config.connectors:
+        return None, ()
+    wanted = config.targets.get(name, Target.STARTED)
+    finding = rehearsal.finding(
+        "tasks-lost",
+        name,
+        _BADNESS[wanted],
+        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; "
+        f"{_anew(wanted)}",
+        evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
+        advice=rerun(name) if wanted is Target.PAUSED else "",
+    )
+    return finding, [one for one in changes if one.aspect in _TASKS]
+
+
+_BADNESS = {
+    Target.STARTED: Severity.WARNING,
+    Target.PAUSED: Severity.DANGER,
+    Target.STOPPED: Severity.INFO,
+}
+"""Severity of lost tasks; a stopped connector needs none."""
+
+
+def _anew(wanted: Target) -> str:
+    """Clause about the worker that regenerates lost tasks."""
+    if wanted is Target.STARTED:
+        return "whoever runs it makes them anew"
+    return "nobody makes them anew until it runs"
+
+
+def _why_lost(rehearsal: Rehearsal) -> str:
+    if rehearsal.started.profile.commit_needs_config:
+        return "they were committed before its config, of which compaction leaves the last alone"
+    return "compaction takes the last commit that this release can read"
+
+
+def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """KAFKA-16838: tasks of a deleted connector are taken for those of its successor."""
+    config = rehearsal.started.config
+    tasks = len(config.task_ids(name))
+    if not tasks or name in config.connectors:
+        return None, ()
+    key = java_library.encode_key(f"commit-{name}").decode("utf-8", "replace")
+    finding = rehearsal.finding(
+        "zombie-tasks",
+        name,
+        Severity.WARNING,
+        f"was deleted, but {count(tasks, 'task')} of it come back: a connector that is created "
+        "under this name begins with them",
+        evidence=(
+            rehearsal.place(name, Aspect.CONFIG),
+            rehearsal.started.changed.get((name, Aspect.TASKS, "")),
+        ),
+        advice=written(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
+    )
+    return finding, [one for one in changes if one.aspect in _TASKS]
+
+
+def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """The last report is unreadable, and earlier ones are gone."""
+    lost = [one for one in changes if one.aspect in _REPORTED and one.after is None]
+    whole = any(one.aspect is Aspect.STATUS for one in lost)
+    what = "its status (404)" if whole else f"the status of {count(len(lost), 'task')}"
+    text = f"loses {what} until it is reported again"
+    return _about_reports(rehearsal, name, "status-lost", text, lost)
+
+
+def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """The tombstone of a report is gone, but the report remains."""
+    back = [one for one in changes if one.aspect in _REPORTED and one.before is None]
+    text = f"shows {count(len(back), 'report')} again that had been removed"
+    return _about_reports(rehearsal, name, "status-returns", text, back)
+
+
+def _about_reports(
+    rehearsal: Rehearsal, name: str, kind: str, text: str, told: list[Change]
+) -> _FindingChanges:
+    causes = (one.cause for one in told)
+    found = rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if told else None
+    return found, told
+
+
+def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+    """All other differences."""
+    if not changes:
+        return None, ()
+    words = list(map(_words, changes[:CHANGES_SHOWN]))
+    more = len(changes) - len(words)
+    tail = f" and {more} more" if more else ""
+    finding = rehearsal.finding(
+        "reads-otherwise",
+        name,
+        Severity.WARNING,
+        f"is read otherwise: {'; '.join(words)}{tail}",
+        evidence=(one.cause for one in changes),
+        advice="look at the records that are named, and write anew what is meant",
+    )
+    return finding, changes
+
+
+def _words(change: Change) -> str:
+    aspect, name = change.aspect, item(change.aspect, change.item)
+    what = f"{aspect.value} {name}" if name else aspect.value
+    return f"{what}: {change_text(aspect, change.item, change.before, change.after)}"
+
+
+_TELLING: tuple[Callable[[Rehearsal, str, list[Change]], _FindingChanges], ...] = (
+    _inconsistent,
+    _tasks_lost,
+    _zombies,
+    _status_lost,
+    _status_back,
+    _otherwise,
+)
+
+
+# --- records that throw -------------------------------------------------------------------------
+
+_THROWN = (Danger.STOPS_WORKER, Danger.LOSES_BATCH, Danger.READ_FAILS)
+
+
+def _thrown(
+    cluster: str, before: Iterable[Hazard], after: Iterable[Hazard], later: str
+) -> Iterator[Finding]:
+    """Records on which a worker fails only because others are gone."""
+    known = {(one.position, one.danger) for one in before}
+    for one in after:
+        if one.danger in _THROWN and (one.position, one.danger) not in known:
+            yield Finding(
+                "chokes",
+                Severity.DANGER,
+                cluster,
+                one.connector,
+                (one.position,),
+                f"{one.danger.value}: {one.reason}{later}",
+                "keep the topic from being compacted until another record replaces this one",
+            )

@@ -1,0 +1,222 @@
+"""Timelines of connectors, built while the records of a cluster pass by.
+
+Memory per connector does not grow with its records: time is divided into steps, and each step keeps
+one state or mark.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from controlplane.core.entry import Position
+from controlplane.core.records import (
+    ConnectorConfig,
+    ConnectorStatus,
+    RestartRequest,
+    SourcePartition,
+    State,
+    Target,
+    TargetState,
+    TaskStatus,
+)
+from controlplane.page.timeline import MIXED, ConnectorTimeline, EventMark, StateSpan, TimeRange
+from replay.audit.decoded_log import DecodedRecord
+from replay.report.offset_lines import OffsetLines
+from replay.report.page_limits import LATEST, MARKS, SPANS
+
+PlaceText = Callable[[Position], str]
+"""Formats a position as text."""
+
+_WORST_FIRST = (
+    *(State.FAILED, State.UNASSIGNED, State.RESTARTING),
+    *(State.RUNNING, State.PAUSED, State.STOPPED, State.DESTROYED),
+)
+"""States by priority: the first one present stands for all tasks."""
+
+_HAPPENED = {
+    "created": "created",
+    "changed": "config change",
+    "deleted": "deleted",
+    "restarted": "restart",
+    "reset": "offsets reset",
+}
+
+
+class StateLane:
+    """Consecutive states."""
+
+    def __init__(self, time: TimeRange) -> None:
+        self._time = time
+        self._step_ms = time.step_ms(SPANS)
+        self._spans: list[StateSpan] = []
+        self._now: StateSpan | None = None
+
+    def becomes(self, at_ms: int, state: str | None, place: str, words: str = "") -> None:
+        """Start a state; None ends the current one."""
+        now = self._now
+        if now is not None and (now.state, now.words) == (state, words or state):
+            return
+        self._close(at_ms)
+        if state is not None:
+            self._now = StateSpan(at_ms, at_ms, state, place, words or state, state == "FAILED")
+
+    def spans(self) -> tuple[StateSpan, ...]:
+        """All states; the current one lasts until the last record."""
+        self._close(self._time.last_ms)
+        return tuple(self._spans)
+
+    def _close(self, at_ms: int) -> None:
+        if self._now is None:
+            return
+        span = msgspec.structs.replace(self._now, end_ms=at_ms)
+        self._now = None
+        before = self._spans[-1] if self._spans else None
+        if before is not None and self._close_together(before, span):
+            self._spans[-1] = _merged(before, span)
+        else:
+            self._spans.append(span)
+
+    def _close_together(self, before: StateSpan, span: StateSpan) -> bool:
+        short = span.end_ms - span.begin_ms < self._step_ms
+        room = span.end_ms - before.begin_ms < 2 * self._step_ms or before.state == MIXED
+        near = span.begin_ms - before.end_ms < self._step_ms
+        return short and room and near
+
+
+def _merged(before: StateSpan, span: StateSpan) -> StateSpan:
+    number, failed = before.number + 1, before.failed or span.failed
+    words = f"{number} states in a short time"
+    return StateSpan(before.begin_ms, span.end_ms, MIXED, span.place, words, failed, number)
+
+
+class MarkLane:
+    """Consecutive events."""
+
+    def __init__(self, time: TimeRange) -> None:
+        self._step_ms = time.step_ms(MARKS)
+        self._marks: list[EventMark] = []
+        self._kinds: Counter[str] = Counter()
+        """Kinds of events in the last mark."""
+
+    def add(self, at_ms: int, kind: str, place: str) -> None:
+        """Add an event."""
+        last = self._marks[-1] if self._marks else None
+        if last is None or at_ms - last.at_ms >= self._step_ms:
+            self._kinds = Counter([kind])
+            self._marks.append(EventMark(at_ms, kind, place, _HAPPENED[kind]))
+            return
+        self._kinds[kind] += 1
+        words = ", ".join(f"{number} × {_HAPPENED[one]}" for one, number in self._kinds.items())
+        several = kind if len(self._kinds) == 1 else "several"
+        self._marks[-1] = EventMark(last.at_ms, several, place, words, last.number + 1)
+
+    def all(self) -> tuple[EventMark, ...]:
+        """All marks."""
+        return tuple(self._marks)
+
+
+class ConnectorActivity:
+    """Activity of one connector, record by record."""
+
+    def __init__(self, time: TimeRange, place: PlaceText) -> None:
+        self._place = place
+        self._wanted, self._reported, self._tasks = (
+            StateLane(time),
+            StateLane(time),
+            StateLane(time),
+        )
+        self._marks, self._moves = MarkLane(time), OffsetLines(time.step_ms)
+        self.numbers: Counter[str] = Counter()
+        self.places: dict[str, str] = {}
+        self.reported: State | None = None
+        self.tasks: dict[int, State] = {}
+        self._latest: dict[str, deque[str]] = {}
+        self._task_places: dict[int, str] = {}
+
+    def see(self, told: DecodedRecord) -> None:
+        """Process a record about the connector."""
+        match told.record:
+            case ConnectorConfig(name, properties):
+                there = name in told.before.connectors
+                if properties is not None:
+                    self._happened(told, "changed" if there else "created")
+                elif there:
+                    self._happened(told, "deleted")
+                self._want(told)
+            case TargetState():
+                self._want(told)
+            case RestartRequest():
+                self._happened(told, "restarted")
+            case ConnectorStatus(_, status):
+                self._report(told, None if status is None else status.state)
+            case TaskStatus(_, task, status):
+                self._report_task(told, task, None if status is None else status.state)
+            case SourcePartition():
+                self._move(told)
+
+    def timeline(self) -> ConnectorTimeline:
+        """The complete timeline."""
+        lines, undrawn = self._moves.lines()
+        lanes = (self._wanted.spans(), self._reported.spans(), self._tasks.spans())
+        return ConnectorTimeline(*lanes, self._marks.all(), lines, undrawn)
+
+    def latest(self) -> dict[str, tuple[str, ...]]:
+        """Last records of each kind, and the last record of each of the first few tasks."""
+        tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
+        return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
+
+    def _happened(self, told: DecodedRecord, kind: str) -> None:
+        place = self._count(told, kind)
+        self._marks.add(told.time_ms, kind, place)
+
+    def _count(self, told: DecodedRecord, kind: str) -> str:
+        place = self._place(told.position)
+        self.numbers[kind] += 1
+        self.places[kind] = place
+        self._latest.setdefault(kind, deque(maxlen=LATEST)).append(place)
+        return place
+
+    def _want(self, told: DecodedRecord) -> None:
+        config, name = told.config, told.connector
+        there = name in config.connectors
+        wanted = config.targets.get(name, Target.STARTED).value if there else None
+        place = self.places["wanted"] = self._place(told.position)
+        self._wanted.becomes(told.time_ms, wanted, place)
+
+    def _report(self, told: DecodedRecord, state: State | None) -> None:
+        if state is State.FAILED and self.reported is not state:
+            self._count(told, "failed")
+        self.reported = state
+        place = self.places["reported"] = self._place(told.position)
+        self._reported.becomes(told.time_ms, None if state is None else state.value, place)
+
+    def _report_task(self, told: DecodedRecord, task: int, state: State | None) -> None:
+        if state is State.FAILED and self.tasks.get(task) is not state:
+            self._count(told, "failed")
+        if state is None:
+            self.tasks.pop(task, None)
+        else:
+            self.tasks[task] = state
+        place = self.places["tasks"] = self._task_places[task] = self._place(told.position)
+        numbers = Counter(self.tasks.values())
+        worst = next((one.value for one in _WORST_FIRST if one in numbers), None)
+        self._tasks.becomes(told.time_ms, worst, place, in_words(by_state(self.tasks)))
+
+    def _move(self, told: DecodedRecord) -> None:
+        if told.entry.value is None:
+            self._happened(told, "reset")
+            self._moves.reset(told, self._place(told.position))
+        else:
+            self._moves.see(told, self._count(told, "moved"))
+
+
+def by_state(tasks: Mapping[int, State]) -> dict[str, int]:
+    """Number of tasks in each state, the worst first."""
+    numbers = Counter(tasks.values())
+    return {one.value: numbers[one] for one in _WORST_FIRST if one in numbers}
+
+
+def in_words(numbers: Mapping[str, int]) -> str:
+    """Format counts of states: `1 FAILED, 2 RUNNING`."""
+    return ", ".join(f"{number} {state}" for state, number in numbers.items())

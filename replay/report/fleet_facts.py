@@ -1,0 +1,345 @@
+"""Collection of everything that a page shows of one cluster, from its records."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ConfigState, Topics
+from controlplane.core.text.record_text import key, place, value
+from controlplane.core.text.redaction import redacted_text
+from controlplane.page.timeline import TimeRange
+from replay.audit import ClusterLog, audited
+from replay.audit.decoded_log import read
+from replay.audit.trail.requests import RequestTrail, TrailRequest
+from replay.compat import ReleaseVerdict, assess, roll
+from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector, told
+from replay.findings import Finding, Severity
+from replay.gaps import OffsetGap
+from replay.lint import lint
+from replay.report.connector_timelines import ConnectorActivity, by_state
+from replay.report.evidence_order import ends_of, named
+from replay.report.page_facts import (
+    ClusterFacts,
+    FindingFacts,
+    FindingsFacts,
+    GapFacts,
+    JudgedConnector,
+    PartitionFacts,
+    ReleaseFacts,
+    ReportConnector,
+    ShownRecord,
+    VerdictReason,
+)
+from replay.report.page_limits import REASONS, PageLimits
+
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class RecordStream(NamedTuple):
+    """Records of one cluster."""
+
+    cluster: str
+    topics: Topics
+    exactly_once: bool
+    entries: Sequence[Entry]
+    """Entries in the one order."""
+    head: str | None = None
+    gaps: Sequence[OffsetGap] = ()
+    """Offsets that the source had lost before they were archived."""
+
+
+class ReportTask(msgspec.Struct, frozen=True):
+    """Task: collect the facts of a cluster. Its fields are everything that affects the result."""
+
+    profile: Profile
+    """Release of the workers."""
+    goals: tuple[Profile, ...]
+    """Releases to compare with."""
+    limits: PageLimits
+    requests: dict[str, list[TrailRequest]] = {}
+    """Requests of audit streams, by cluster."""
+
+    def __call__(self, log: RecordStream) -> ClusterFacts:
+        """Collect the facts of a cluster."""
+        return _ReportPass(self, log).looked()
+
+
+class _ReportPass:
+    """Single pass over the records of a cluster."""
+
+    def __init__(self, look: ReportTask, log: RecordStream) -> None:
+        self._look, self._log = look, log
+        support = log.exactly_once and look.profile.exactly_once_support
+        trail = RequestTrail(look.requests.get(log.cluster, ()))
+        self._cluster = ClusterLog(
+            log.cluster, log.entries, look.profile, log.topics, support, trail
+        )
+        self._time = _time_of(log.entries, log.topics)
+        self._config = ConfigState()
+
+    def looked(self) -> ClusterFacts:
+        log, look = self._log, self._look
+        found, linted = audited(self._cluster), self._linted()
+        rolls = [self._roll(goal) for goal in look.goals]
+        followed = self._followed()
+        every = self._connectors(followed, [*found.findings, *linted], rolls)
+        connectors = self._drawn(every[: look.limits.listed], followed)
+        wrong, rehearsed = self._findings(found.findings), self._findings(linted)
+        changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
+        shared = map(self._place, found.shares.positions)
+        told = (*wrong.told, *rehearsed.told)
+        parts, missing = _parts(log.entries), tuple(self._missing())
+        beside = chain.from_iterable(one.places for one in missing)
+        ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
+        wanted = named(told, ends, changes, connectors)
+        evidence = self._evidence(wanted)
+        return ClusterFacts(
+            cluster=log.cluster,
+            topics=log.topics,
+            limits=look.limits,
+            release=look.profile.release,
+            head=log.head,
+            time=self._time,
+            parts=parts,
+            missing=missing,
+            connectors=connectors,
+            connectors_more=len(every) - len(connectors),
+            numbers=_numbers(every),
+            audited=wrong,
+            linted=rehearsed,
+            shares=found.shares,
+            changes=changes,
+            evidence=evidence,
+            evidence_more=len(wanted) - len(evidence),
+        )
+
+    def _linted(self) -> list[Finding]:
+        log, support = self._log, self._cluster.exactly_once
+        profile, topics, name = self._look.profile, log.topics, log.cluster
+        return lint(log.entries, profile, topics=topics, cluster=name, exactly_once=support)
+
+    # --- connectors -------------------------------------------------------------------------
+
+    def _followed(self) -> dict[str, ConnectorActivity]:
+        """Activity of every connector that has a record."""
+        followed: dict[str, ConnectorActivity] = {}
+        time = self._time or TimeRange(0, 0)
+        for one in read(self._cluster):
+            self._config = one.config
+            if one.about is not None:
+                if one.about not in followed:
+                    followed[one.about] = ConnectorActivity(time, self._place)
+                followed[one.about].see(one)
+        return followed
+
+    def _connectors(
+        self,
+        followed: dict[str, ConnectorActivity],
+        found: Iterable[Finding],
+        rolls: Sequence[ReportedAssessment],
+    ) -> list[ReportConnector]:
+        """All connectors: the worst first, then the most active."""
+        worst: dict[str | None, Severity] = {}
+        for one in found:
+            worst[one.connector] = max(
+                one.severity, worst.get(one.connector, one.severity), key=_RANK.__getitem__
+            )
+        verdicts = [
+            {one.connector: VERDICTS[one.verdict] for one in each.connectors} for each in rolls
+        ]
+        rows = [
+            self._connector(
+                name,
+                one,
+                worst.get(name),
+                tuple(each.get(name, ReleaseVerdict.COMPATIBLE) for each in verdicts),
+            )
+            for name, one in followed.items()
+        ]
+        return sorted(rows, key=_worst_first)
+
+    def _drawn(
+        self, rows: Sequence[ReportConnector], followed: Mapping[str, ConnectorActivity]
+    ) -> tuple[ReportConnector, ...]:
+        """Add timelines to the first connectors."""
+        number = self._look.limits.drawn if self._time is not None else 0
+        drawn = (
+            msgspec.structs.replace(one, timeline=followed[one.name].timeline())
+            for one in rows[:number]
+        )
+        return (*drawn, *rows[number:])
+
+    def _connector(
+        self, name: str, one: ConnectorActivity, worst: Severity | None, verdicts: tuple[int, ...]
+    ) -> ReportConnector:
+        there = name in self._config.connectors
+        wanted = self._config.targets.get(name, Target.STARTED).value if there else None
+        return ReportConnector(
+            name,
+            there,
+            wanted,
+            None if one.reported is None else one.reported.value,
+            by_state(one.tasks),
+            dict(one.numbers),
+            one.places,
+            one.latest(),
+            worst,
+            tuple(map(int, verdicts)),
+        )
+
+    # --- findings ---------------------------------------------------------------------------
+
+    def _findings(self, found: Sequence[Finding]) -> FindingsFacts:
+        worst_first = sorted(found, key=lambda one: -_RANK[one.severity])
+        shown, topics = worst_first[: self._look.limits.findings], self._cluster.topics
+        told = tuple(told_of(one, {self._log.cluster: topics}) for one in shown)
+        return FindingsFacts(told, _by_severity(found))
+
+    def _place(self, position: Position) -> str:
+        return place(position, self._log.topics)
+
+    # --- what is missing --------------------------------------------------------------------
+
+    def _missing(self) -> Iterator[GapFacts]:
+        """Gaps with their neighbouring records."""
+        offsets: dict[tuple[str, int], list[int]] = {gap[:2]: [] for gap in self._log.gaps}
+        for entry in self._log.entries if offsets else ():
+            if (entry.topic, entry.partition) in offsets:
+                offsets[entry.topic, entry.partition].append(entry.offset)
+        for gap in self._log.gaps:
+            there = offsets[gap[:2]]
+            at = bisect_left(there, gap.offsets.start)
+            beside = there[max(0, at - 1) : at + 1]
+            places = (self._place(Position(*gap[:2], offset)) for offset in beside)
+            yield GapFacts(gap.sentence, tuple(places))
+
+    # --- changes of release -----------------------------------------------------------------
+
+    def _roll(self, goal: Profile) -> ReportedAssessment:
+        log = self._log
+        change = roll(self._look.profile, goal)
+        found = assess(
+            log.entries,
+            change,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=log.exactly_once,
+        )
+        return told(found, log.topics)
+
+    def _change(self, step: ReportedAssessment, listed: set[str]) -> ReleaseFacts:
+        bad = [
+            one for one in step.connectors if VERDICTS[one.verdict] is not ReleaseVerdict.COMPATIBLE
+        ]
+        shown = [one for one in bad if one.connector is None or one.connector in listed]
+        return ReleaseFacts(
+            step.goal,
+            VERDICTS[step.verdict],
+            tuple(map(_judged, shown)),
+            len(bad) - len(shown),
+            tuple(
+                (one.when, one.command, one.why) for one in step.plan[: self._look.limits.findings]
+            ),
+        )
+
+    # --- evidence ---------------------------------------------------------------------------
+
+    def _evidence(self, wanted: dict[str, None]) -> tuple[ShownRecord, ...]:
+        """Records to show, in the order of their first mention."""
+        limit = self._look.limits.evidence
+        some = {one for one, _ in zip(wanted, range(limit), strict=False)}
+        return tuple(
+            ShownRecord(at, entry.timestamp, key(entry), value(entry))
+            for entry in self._log.entries
+            if (at := self._place(entry.position)) in some
+        )
+
+
+def told_of(one: Finding, topics: Mapping[str, Topics]) -> FindingFacts:
+    """Convert a finding for the page; `topics` are those of each cluster."""
+    return FindingFacts(
+        one.kind,
+        one.severity,
+        one.cluster,
+        one.connector,
+        redacted_text(one.sentence),
+        one.advice,
+        tuple(place(position, topics[cluster]) for cluster, position in one.places),
+        one.clusters,
+    )
+
+
+def _worst_first(one: ReportConnector) -> tuple[object, ...]:
+    rank = -1 if one.worst is None else _RANK[one.worst]
+    happened = sum(number for kind, number in one.numbers.items() if kind != "moved")
+    return -rank, -max(one.verdicts, default=0), not one.there, -happened, one.name
+
+
+def _judged(one: ReportedConnector) -> JudgedConnector:
+    reasons = [
+        VerdictReason(each.severity, _said(each.name, each.ground, each.sentence), each.evidence)
+        for each in one.situations
+    ]
+    reasons += [
+        VerdictReason(each.severity, f"{each.fact} {each.item}: {each.words}", _one(each.record))
+        for each in one.divergences
+        if each.explained_by is None
+    ]
+    reasons += [
+        VerdictReason(Severity.DANGER, f"{each.danger}: {each.reason}", (each.record,))
+        for each in one.hazards
+    ]
+    reasons.sort(key=lambda each: -_RANK[each.severity])
+    shown = tuple(reasons[:REASONS])
+    return JudgedConnector(one.connector, VERDICTS[one.verdict], shown, len(reasons) - len(shown))
+
+
+def _said(name: str, ground: str, sentence: str) -> str:
+    return f"{name} ({ground}): {sentence}"
+
+
+def _one(record: str | None) -> tuple[str, ...]:
+    return () if record is None else (record,)
+
+
+def _time_of(entries: Sequence[Entry], topics: Topics) -> TimeRange | None:
+    """Time range of the records; None if no record has a time."""
+    timed = [entry for entry in entries if entry.timestamp >= 0]
+    if not timed:
+        return None
+    first, last = min(timed, key=_at), max(timed, key=_at)
+    named = (place(one.position, topics) for one in (first, last))
+    return TimeRange(first.timestamp, last.timestamp, *named)
+
+
+def _at(entry: Entry) -> int:
+    return entry.timestamp
+
+
+def _parts(entries: Iterable[Entry]) -> tuple[PartitionFacts, ...]:
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for entry in entries:
+        found = offsets.setdefault((entry.topic, entry.partition), [0, entry.offset, 0])
+        found[0] += 1
+        found[2] = entry.offset
+    return tuple(PartitionFacts(*where, *numbers) for where, numbers in sorted(offsets.items()))
+
+
+def _numbers(connectors: Iterable[ReportConnector]) -> dict[str, int]:
+    """Number of connectors, in total and by reported state."""
+    there = [one for one in connectors if one.there]
+    states = Counter(one.reported or "UNKNOWN" for one in there)
+    failed = sum("FAILED" in one.tasks and one.reported != "FAILED" for one in there)
+    return {"there": len(there), "with failed tasks": failed, **states}
+
+
+def _by_severity(found: Iterable[Finding]) -> dict[str, int]:
+    numbers = Counter(one.severity for one in found)
+    return {severity.value: numbers[severity] for severity in reversed(Severity)}

@@ -1,0 +1,100 @@
+"""Offsets as numbers: the progress of sources over time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.core.text.redaction import redacted_value
+from controlplane.core.text.safe_text import short
+from controlplane.core.text.value_text import json_line
+from controlplane.page.timeline import OffsetLine, OffsetPoint
+from replay.audit.decoded_log import DecodedRecord
+from replay.report.page_limits import PARTITIONS, POINTS
+
+PARTITION_CHARACTERS = 80
+"""Characters of a source partition that a legend shows."""
+
+
+class OffsetLines:
+    """Source partitions of one connector; the first ones are drawn."""
+
+    def __init__(self, step_ms: Callable[[int], float]) -> None:
+        self._step_ms = step_ms(POINTS)
+        self._lines: dict[tuple[str, bytes | None], _DrawnPartition] = {}
+        self._undrawn: set[tuple[str, bytes | None]] = set()
+
+    def see(self, told: DecodedRecord, place: str) -> None:
+        """Add an offset; offsets without a number are not drawn."""
+        key = told.entry.topic, told.entry.key
+        if key not in self._lines:
+            field = _number_in(told.offset)
+            if field is None or len(self._lines) >= PARTITIONS:
+                self._undrawn.add(key)
+                return
+            self._undrawn.discard(key)
+            self._lines[key] = _DrawnPartition(_shown(told.record.partition), field)
+        self._lines[key].add(told, place, self._step_ms)
+
+    def reset(self, told: DecodedRecord, place: str) -> None:
+        """Record the removal of an offset: its line ends until the next offset."""
+        if (line := self._lines.get((told.entry.topic, told.entry.key))) is not None:
+            line.put(OffsetPoint(told.time_ms, None, place), self._step_ms)
+
+    def lines(self) -> tuple[tuple[OffsetLine, ...], int]:
+        """Drawn lines, and the number of other partitions."""
+        lines = (
+            OffsetLine(one.partition, one.field, tuple(one.points)) for one in self._lines.values()
+        )
+        return tuple(lines), len(self._undrawn)
+
+
+class _DrawnPartition:
+    """Source partition with a line."""
+
+    def __init__(self, partition: str, field: str) -> None:
+        self.partition = partition
+        self.field = field
+        self.points: list[OffsetPoint] = []
+        self._back = 0
+        self._stays = True
+        """True if the last point must stay: it is the first, or went back."""
+
+    def add(self, told: DecodedRecord, place: str, step_ms: float) -> None:
+        value = told.offset.get(self.field) if isinstance(told.offset, Mapping) else None
+        if value is None or not _is_number(value):
+            return
+        self.put(OffsetPoint(told.time_ms, float(value), place), step_ms)
+
+    def put(self, point: OffsetPoint, step_ms: float) -> None:
+        """Add a point, or replace the last one."""
+        if self._stands_for(point, step_ms):
+            self.points[-1] = point
+        else:
+            self.points.append(point)
+
+    def _stands_for(self, point: OffsetPoint, step_ms: float) -> bool:
+        """True if a point replaces the last one; the first point and steps back always stay."""
+        if not self.points:
+            return False
+        back = point.goes_back(self.points[-1]) and self._back < POINTS
+        stays, self._stays = self._stays, back
+        self._back += back
+        return not (stays or back) and point.at_ms - self.points[-2].at_ms < step_ms
+
+
+def _number_in(offset: Any) -> str | None:
+    """Name of the drawn field: the first number."""
+    if not isinstance(offset, Mapping):
+        return None
+    return next((name for name, value in offset.items() if _is_number(value)), None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE
+
+
+_HUGE = 1e300
+"""Greater numbers are no positions."""
+
+
+def _shown(partition: Mapping[str, Any]) -> str:
+    return short(json_line(redacted_value("", partition)), PARTITION_CHARACTERS)

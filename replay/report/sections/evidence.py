@@ -1,0 +1,65 @@
+"""Section of the records read, and of the records shown as evidence."""
+
+from controlplane.core.state import Topics
+from controlplane.page.html import Html, HtmlContent, el
+from controlplane.page.times import breakable
+from replay.report.page_facts import ClusterFacts, PartitionFacts
+from replay.report.record_index import RecordIndex
+from replay.report.sections.elements import more, table
+
+
+def records(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Records that the page names, in the order of the log."""
+    rows = [
+        el(
+            "tr",
+            el("th", el("code", one.place), scope="row"),
+            el("td", breakable(one.at_ms)),
+            el("td", el("code", one.key)),
+            el("td", el("code", one.value)),
+            id=index.anchor(one.place),
+        )
+        for one in looked.evidence
+    ]
+    head = el(
+        "tr", [el("th", one, scope="col") for one in ("record", "time (UTC)", "key", "value")]
+    )
+    whole = el("table", el("thead", head), el("tbody", rows), class_="evidence")
+    return el(
+        "section",
+        el("h3", "Evidence"),
+        el("p", "Secrets are hidden, long values are cut.", class_="more"),
+        el("div", whole, class_="scroll"),
+        more(looked.evidence_more, "record", "replay history"),
+        _read(looked, index),
+        id=index.part("evidence"),
+    )
+
+
+def _read(looked: ClusterFacts, index: RecordIndex) -> Html:
+    """Table of the partitions read."""
+    heads = ("topic", "partition", "records", "first offset", "last offset")
+    rows = [_part(one, looked.topics, index) for one in looked.parts]
+    head, known = looked.head, looked.missing[: looked.limits.findings]
+    missing = [el("li", one.sentence, " ", index.chips(one.places)) for one in known]
+    return el(
+        "div",
+        el("h4", "What was read"),
+        table(heads, rows, "parts", heads[1:]),
+        el("ul", missing, class_="missing") if missing else None,
+        more(len(looked.missing) - len(known), "gap", "replay verify -o json"),
+        el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
+        id=index.part("read"),
+    )
+
+
+def _part(one: PartitionFacts, topics: Topics, index: RecordIndex) -> tuple[HtmlContent, ...]:
+    """Row of a partition; its numbers link to its first and last record."""
+    first, last = one.places(topics)
+    return (
+        one.topic,
+        str(one.partition),
+        index.number_of(one.records, last),
+        index.link(first, str(one.first), class_="number"),
+        index.link(last, str(one.last), class_="number"),
+    )

@@ -1,0 +1,220 @@
+"""Digests of each release's config state after every record of the config topic.
+
+Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
+record thus changes the digest by its changed rows only, and the sum does not depend on the way to
+the state. Equal states have equal digests. Different states differ by all practical chance, but not
+against an attacker who constructs rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import compress
+from operator import is_not
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.fold.config import ConfigFold, ConfigRows
+from controlplane.core.fold.flat_values import flat
+from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ConfigState, Topics
+from controlplane.core.topics.key_owners import owner
+from replay.timeline.decoded_records import TimedRecord
+
+BYTES = 32
+"""Length of a digest."""
+
+_ALL = (1 << 8 * BYTES) - 1
+_DEFERRED, _TASKS = "deferred", "tasks"
+
+
+def several(digests: bytes) -> Iterator[bytes]:
+    """Split concatenated digests; one bytes object is cheaper to send between processes."""
+    return (digests[at : at + BYTES] for at in range(0, len(digests), BYTES))
+
+
+def config_digest(state: ConfigState) -> bytes:
+    """Digest of a state, from all of its rows."""
+    hashes = RowHashes()
+    total = hashes.whole(state.offset, state.session_key)
+    for table in ConfigRows._fields:
+        for name, value in getattr(state, table).items():
+            total += hashes.row(table, name, value)
+    return _digest(total)
+
+
+def _digest(total: int) -> bytes:
+    return (total & _ALL).to_bytes(BYTES)
+
+
+class RowHashes:
+    """Hashes of rows, cached: a value shared by rows or releases is hashed once."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, tuple[Any, bytes]] = {}
+        self._rows: dict[tuple[str, str, int, int], int] = {}
+        self._wholes: dict[tuple[int, int], int] = {}
+
+    def row(self, table: str, name: str, value: Any) -> int:
+        """Hash of a connector's row in a table; for tasks, the sum over all of them."""
+        if table not in (_TASKS, _DEFERRED):
+            return self.cell(table, name, -1, value)
+        tasks = (self.cell(table, name, *task) for task in value.items())
+        return sum(tasks, self.cell(table, name, -1, None))
+
+    def cell(self, table: str, name: str, task: int, value: Any) -> int:
+        """Hash of one row; `task` is -1 for a row without a task."""
+        key = table, name, task, id(value)
+        known = self._rows.get(key)
+        if known is None:
+            known = self._rows[key] = _number(table, name, task, self._content(value))
+        return known
+
+    def whole(self, offset: int, session_key: Any) -> int:
+        """Hash of the rows without a connector."""
+        key = offset, id(session_key)
+        known = self._wholes.get(key)
+        if known is None:
+            known = self.cell("offset", "", offset, None)
+            known += self.cell("session_key", "", -1, session_key)
+            self._wholes[key] = known
+        return known
+
+    def _content(self, value: Any) -> bytes:
+        found = self._contents.get(id(value))
+        if found is None:
+            # The cached value stays alive, so its id stays unique.
+            found = value, _written(value)
+            self._contents[id(value)] = found
+        return found[1]
+
+
+def _written(value: Any) -> bytes:
+    """Encode a value: equal bytes mean equal Java values, in any order of fields."""
+    try:
+        return _ENCODER.encode(value)
+    except (UnicodeEncodeError, RecursionError):  # half a surrogate pair, or nested too deeply
+        return _ENCODER.encode(flat(frozen(value)))
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def _number(table: str, name: str, task: int, content: bytes) -> int:
+    where = f"{table}\0{task}\0{len(name)}\0{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(where + content, digest_size=BYTES).digest())
+
+
+class DigestChunk:
+    """Records to fold, with the cached hashes of their values."""
+
+    def __init__(self, records: Sequence[TimedRecord]) -> None:
+        self.records = records
+        self.hashes = RowHashes()
+
+
+class _ConnectorRows(NamedTuple):
+    """Rows of a connector, their hashes, and those of its pending tasks."""
+
+    rows: ConfigRows
+    """Rows before the last pending tasks, which are seen when they arrive."""
+    hashes: Sequence[int]
+    waiting: Mapping[int, int]
+
+
+_TABLES = ConfigRows._fields
+_PLACES = range(len(_TABLES))
+_AT_DEFERRED = _TABLES.index(_DEFERRED)
+_NONE = _ConnectorRows(ConfigRows(), (0,) * len(_TABLES), {})
+
+
+class _RowChange(NamedTuple):
+    """A connector after a record, and the change of its sum of hashes."""
+
+    connector: _ConnectorRows
+    by: int
+
+
+def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes) -> _RowChange:
+    """Compare rows with the earlier ones; rows are replaced, never changed in place."""
+    found, waiting, by = list(was.hashes), was.waiting, 0
+    places = [*compress(_PLACES, map(is_not, was.rows, rows))]
+    if waiting and _AT_DEFERRED not in places:  # tasks have arrived meanwhile
+        places.append(_AT_DEFERRED)
+    for at in places:
+        after: Any = rows[at]
+        number = 0 if after is None else hashes.row(_TABLES[at], name, after)
+        by += number - found[at]
+        found[at] = number
+        if at == _AT_DEFERRED:
+            waiting = {
+                task: hashes.cell(_DEFERRED, name, task, one) for task, one in (after or {}).items()
+            }
+    return _RowChange(_ConnectorRows(rows, found, waiting), by)
+
+
+def _joined(was: _ConnectorRows, record: TaskConfig, hashes: RowHashes) -> _RowChange:
+    """Add a pending task to a set that exists from then on."""
+    name, task = record.connector, record.task
+    one = hashes.cell(_DEFERRED, name, task, record.properties)
+    by = one - was.waiting.get(task, 0)
+    if not was.hashes[_AT_DEFERRED]:
+        by += hashes.cell(_DEFERRED, name, -1, None)
+    found = list(was.hashes)
+    found[_AT_DEFERRED] += by
+    return _RowChange(_ConnectorRows(was.rows, found, {**was.waiting, task: one}), by)
+
+
+class DigestFold:
+    """Fold of the config topic with a running digest."""
+
+    def __init__(self, topics: Topics, profile: Profile, begun: "DigestFold | None" = None) -> None:
+        self.profile = profile
+        self.topics = topics
+        self.fold = ConfigFold(profile)
+        self.sum = 0
+        """Sum of the hashes of all connectors' rows."""
+        self.known: dict[str, _ConnectorRows] = {}
+        self.owners: dict[bytes | None, str | None] = {}
+        if begun is not None:
+            self.fold.adopt(begun.fold.publish())
+            self.sum, self.known = begun.sum, begun.known.copy()
+            self.owners = begun.owners if profile is begun.profile else {}
+
+    def fork(self, profile: Profile) -> "DigestFold":
+        """Copy the fold for a release; the copies are independent."""
+        return DigestFold(self.topics, profile, self)
+
+    def take(self, work: DigestChunk) -> bytes:
+        """Fold some records; return the digests after each of them, concatenated."""
+        return b"".join([self._after(one, work.hashes) for one in work.records])
+
+    def rest(self) -> bytes:
+        """Nothing: every record has its digest already."""
+        return b""
+
+    def _after(self, one: TimedRecord, hashes: RowHashes) -> bytes:
+        record = one.fold(self.fold)
+        name = self._owner(one.entry.key)
+        if name is not None:
+            self.sum += self._change(name, record, hashes)
+        return _digest(self.sum + hashes.whole(self.fold.offset, self.fold.session_key))
+
+    def _change(self, name: str, record: ConfigRecord | Invalid, hashes: RowHashes) -> int:
+        """Change of a connector's sum of hashes by a record."""
+        was = self.known.get(name, _NONE)
+        if isinstance(record, TaskConfig):
+            now = _joined(was, record, hashes)
+        else:
+            now = _updated(was, self.fold.of(name), name, hashes)
+        self.known[name] = now.connector
+        return now.by
+
+    def _owner(self, key: bytes | None) -> str | None:
+        try:
+            return self.owners[key]
+        except KeyError:
+            found = self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
+            return found

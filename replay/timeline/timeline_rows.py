@@ -1,0 +1,157 @@
+"""Rows of timelines, differences and histories, without secrets."""
+
+from collections.abc import Container, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controlplane.core.java import json_converter
+from controlplane.core.text.value_text import item, shown
+from replay.atomic_file import whole
+from replay.timeline.intervals import Moment, SharedInterval
+from replay.timeline.passes import SharedDigest
+
+RowDocument = dict[str, Any]
+
+ROWS_AT_ONCE = 50_000
+"""Rows of a file that are buffered before a write."""
+
+_MOMENT = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+        ("time_ms", pa.int64()),
+    ]
+)
+
+INTERVALS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profiles", pa.list_(pa.string())),
+        ("connector", pa.string()),
+        ("aspect", pa.string()),
+        ("item", pa.string()),
+        ("value", pa.string()),
+        ("since", _MOMENT),
+        ("until", _MOMENT),
+    ]
+)
+"""Columns of a timeline; values are JSON text, and `until` is null if the fact still holds."""
+
+DIGESTS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profiles", pa.list_(pa.string())),
+        ("after", _MOMENT),
+        ("digest", pa.string()),
+    ]
+)
+
+_SIDE = pa.struct([("cluster", pa.string()), ("profile", pa.string()), ("as_of", pa.string())])
+_POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
+
+CHANGES = pa.schema(
+    [
+        ("from", _SIDE),
+        ("to", _SIDE),
+        ("connector", pa.string()),
+        ("aspect", pa.string()),
+        ("item", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("words", pa.string()),
+        ("cause", _POSITION),
+    ]
+)
+"""Columns of a difference; vectors and values are JSON text."""
+
+EVENTS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profile", pa.string()),
+        ("connector", pa.string()),
+        ("at", pa.string()),
+        (
+            "record",
+            pa.struct(
+                [
+                    *_POSITION,
+                    ("timestamp", pa.int64()),
+                    ("key", pa.string()),
+                    ("value", pa.string()),
+                ]
+            ),
+        ),
+        ("meaning", pa.string()),
+        ("what", pa.string()),
+        ("words", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+    ]
+)
+"""Columns of a history; values are JSON text."""
+
+
+def of_interval(cluster: str, seen: SharedInterval) -> RowDocument:
+    """Interval as a JSON document."""
+    one = seen.interval
+    return {
+        "cluster": cluster,
+        "profiles": list(seen.profiles),
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": item(one.aspect, one.item),
+        "value": shown(one.aspect, "", one.value),
+        "since": _moment(one.since),
+        "until": None if one.until is None else _moment(one.until),
+    }
+
+
+def of_digest(cluster: str, seen: SharedDigest) -> RowDocument:
+    """Digest as a JSON document."""
+    return {
+        "cluster": cluster,
+        "profiles": list(seen.profiles),
+        "after": _moment(seen.after),
+        "digest": seen.digest,
+    }
+
+
+def _moment(moment: Moment) -> RowDocument:
+    return moment.position._asdict() | {"time_ms": moment.time_ms}
+
+
+def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
+    """Write rows as Parquet, in batches; the file appears when it is complete.
+
+    Raises:
+        NotWritable: the file cannot be written.
+    """
+    values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
+    with whole(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+        rows = iter(rows)
+        while some := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
+
+
+_VALUES = ("value", "before", "after")
+"""Columns with JSON text, because their values may be of any type."""
+
+
+def _plain(row: RowDocument, values: Container[str]) -> RowDocument:
+    """Convert a row for Arrow; half surrogate pairs, which Arrow text cannot hold, are escaped."""
+    return {name: _json(cell) if name in values else _text(cell) for name, cell in row.items()}
+
+
+def _json(cell: Any) -> str | None:
+    return None if cell is None else json_converter.encode(cell).decode()
+
+
+def _text(cell: Any) -> Any:
+    if isinstance(cell, dict):
+        return {name: _text(one) for name, one in cell.items()}
+    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

@@ -1,0 +1,192 @@
+"""`controlplane backup`: a whole copy, or none and a sentence that says why."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.cli.backup_command import check
+from controlplane.core.entry import Entry
+from controlplane.logs.log import LogCorrupt, Record
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import ROOT, Said, call, embedded, refusal
+from tests.logs.folder import names
+from tests.logs.reading import everything
+
+CONFIG, STATUS = "connect-configs", "connect-status"
+
+ENTRIES = [
+    Entry(CONFIG, 0, 0, 1, b"connector-c", b'{"properties":{}}'),
+    Entry(CONFIG, 0, 4, 2, b"connector-d", b'{"properties":{}}'),
+    Entry(STATUS, 1, 0, 3, b"status-connector-c", b"x" * 200_000),
+]
+
+PRINTED = """\
+TOPIC            PARTITIONS  COPIED UP TO
+─────────────────────────────────────────
+connect-configs  1           5
+connect-status   2           0, 1
+
+LOG copied to TARGET: SIZE MiB, checked
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """An embedded log."""
+    return embedded(tmp_path / "log.db", ENTRIES)
+
+
+def entries_in(path: Path) -> list[Entry]:
+    """Everything in an embedded log."""
+
+    async def read() -> list[Entry]:
+        log = await SqliteLog.open(path, create=False)
+        try:
+            return await everything(log)
+        finally:
+            await log.close()
+
+    return asyncio.run(read())
+
+
+def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
+    """What was copied is told; the copy is a log like the other."""
+    target = tmp_path / "copy.db"
+    said = call("backup", log, target)
+    assert (said.code, said.err) == (0, "")
+    size = f"{target.stat().st_size / 2**20:.1f}"
+    told = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
+    assert said.out == told
+    assert entries_in(target) == ENTRIES
+    assert call("inspect", target, "--rest").out == call("inspect", log, "--rest").out
+    assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
+
+
+def test_for_machines(log: Path, tmp_path: Path) -> None:
+    """The ends up to which it goes, by topic and partition."""
+    target = tmp_path / "copy.db"
+    told = call("backup", log, target, "-o", "json").json
+    assert told["ends"] == {CONFIG: [5], STATUS: [0, 1]}
+    assert told["size_bytes"] == target.stat().st_size
+    assert (told["log"], told["target"]) == (str(log), str(target))
+
+
+def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
+    """Whatever it is: another file, the log itself, an earlier copy."""
+    other = tmp_path / "other.db"
+    other.write_text("precious")
+    before = log.read_bytes()
+    for target in (other, log):
+        assert "already" in refusal(call("backup", log, target))
+    assert (other.read_text(), log.read_bytes()) == ("precious", before)
+    assert names(tmp_path) == ["log.db", "other.db"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        ("log.db", "no-such/copy.db", "cannot be made (No such file or directory)"),
+        ("log.db", "kafka://broker:9092", "name a new file as TARGET"),
+        ("log.db", "", "no log is named"),
+        ("kafka://broker:9092", "copy.db", "`controlplane import`"),
+        ("kafka://me:secret@broker:9092", "copy.db", "kafka://broker:9092 is no embedded log"),
+        ("dump.jsonl", "copy.db", "`controlplane import`"),
+        ("no-such.db", "copy.db", "does not exist"),
+        ("sqlite:///no-such.db", "copy.db", "does not exist"),
+        ("folder", "copy.db", "is a directory"),
+    ],
+)
+def test_what_cannot_be_copied(
+    log: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str, why: str
+) -> None:
+    """One sentence, exit code 2, and no file more than before."""
+    monkeypatch.chdir(log.parent)
+    Path("dump.jsonl").write_text("{}\n")
+    Path("folder").mkdir()
+    said = refusal(call("backup", source, target))
+    assert why in said
+    assert "secret" not in said
+    assert names(log.parent) == ["dump.jsonl", "folder", "log.db"]
+
+
+def test_a_damaged_log_is_not_copied(log: Path, tmp_path: Path) -> None:
+    """A copy of damage would take the place of a better one."""
+    pages = bytearray(log.read_bytes())
+    pages[-100_000:-50_000] = b"\xa5" * 50_000
+    log.write_bytes(pages)
+    said = refusal(call("backup", log, tmp_path / "copy.db"))
+    assert "is damaged" in said
+    assert str(log) in said
+    assert names(tmp_path) == ["log.db"]
+
+
+def test_a_full_disk(log: Path, tmp_path: Path) -> None:
+    """It is told of the copy, not of the log; nothing half-made stays."""
+    command = f"ulimit -f 100; {sys.executable} -m controlplane backup {log} {tmp_path / 'copy.db'}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env={**os.environ}, capture_output=True, check=False
+    )
+    said = refusal(Said(done.returncode, done.stdout.decode(), done.stderr.decode()))
+    assert said.startswith(f"The backup {tmp_path / 'copy.db'} cannot be made")
+    assert names(tmp_path) == ["log.db"]
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+from controlplane.__main__ import main
+from controlplane.logs.sqlite import backup
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+backup._check = killed
+main(["backup", *sys.argv[1:]])
+"""
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next(log: Path, tmp_path: Path) -> None:
+    """Though that one makes a file of another name."""
+    subprocess.run([sys.executable, "-c", KILLED, log, tmp_path / "one.db"], check=False)
+    assert any("one.db" in name for name in names(tmp_path))
+    assert call("backup", log, tmp_path / "two.db").code == 0
+    left = {name for name in names(tmp_path) if not name.startswith("log.db")}  # SQLite's own
+    assert left == {"two.db"}
+
+
+async def test_while_others_append(log: Path, tmp_path: Path) -> None:
+    """The copy is of one instant: what was appended together is there together."""
+    writing = await SqliteLog.open(log)
+    target = tmp_path / "copy.db"
+    done = asyncio.create_task(asyncio.to_thread(call, "backup", log, target))
+    while not done.done():
+        await writing.append([Record(topic, 0, 9, b"k", b"v") for topic in (CONFIG, STATUS)])
+    assert (await done).code == 0
+    await writing.close()
+    copy = await SqliteLog.open(target, read_only=True)
+    appended = [one.topic for one in await everything(copy) if one.key == b"k"]
+    await copy.close()
+    assert appended.count(CONFIG) == appended.count(STATUS)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        {CONFIG: [4]},
+        {CONFIG: [4], STATUS: [1, 7]},
+        {CONFIG: [4], STATUS: [1]},
+        {CONFIG: [4], STATUS: [1, 1, 0]},
+        {CONFIG: [9], STATUS: [1, 1]},
+        {CONFIG: [4], STATUS: [1, 1], "more": [0]},
+    ],
+)
+def test_a_copy_that_reaches_elsewhere(copied: dict[str, list[int]]) -> None:
+    """It is of no instant between the beginning and the end of the copying."""
+    before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
+    for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
+        check(Path("copy.db"), before, sound, after)
+    with pytest.raises(LogCorrupt, match=r"copy\.db does not reach"):
+        check(Path("copy.db"), before, copied, after)

@@ -1,0 +1,81 @@
+"""Lines for files of credentials: what is printed is what is read."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.rest.security.credential_hashes import password_line, token_line
+from controlplane.rest.security.roles import Role
+from tests.cli.calling import ROOT, call
+
+PASSWORD = ("credential", "password", "größe", "--role", "operate")
+
+
+def test_a_password_is_asked_for_twice() -> None:
+    """At a terminal; it is not shown, and fits the line that is printed."""
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "controlplane", *PASSWORD]
+    process = subprocess.Popen(
+        words, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    shown = b""
+    for question in (b"Password: ", b"Repeat for confirmation: "):
+        while question not in shown:
+            shown += os.read(ours, 1_024)
+        os.write(ours, b"s3cret\n")
+    printed = process.communicate()[0].decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert "s3cret" not in printed + shown.decode()
+    _fits(printed, "s3cret")
+
+
+def test_a_program_writes_a_password_once() -> None:
+    """As a line; nobody is asked, and nothing but the line is printed."""
+    said = call(*PASSWORD, typed=" s3 cret \n")
+    assert (said.code, said.err) == (0, "")
+    _fits(said.out, " s3 cret ")
+
+
+def test_a_program_that_writes_no_password() -> None:
+    """It is told so, and no line is made."""
+    said = call(*PASSWORD, typed="\n")
+    assert (said.code, said.out) == (2, "")
+    assert "there is no password on standard input" in said.err
+
+
+def _fits(line: str, password: str) -> None:
+    kept = password_line(line.strip())
+    assert (kept.name, kept.role) == ("größe", Role.OPERATE)
+    assert kept.hash.fits(password)
+
+
+def test_a_token_is_shown_once() -> None:
+    """Apart from its line, and never the same."""
+    said, again = (call("credential", "token", "ci", "--role", "administer") for _ in range(2))
+    kept = token_line(said.out.strip())
+    prefix, _, token = said.err.strip().rpartition(" ")
+    assert prefix == "Authorization: Bearer"
+    assert kept.hash.fits(token)
+    assert token not in said.out
+    assert said.err != again.err
+
+
+@pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])
+def test_names_that_do_not_fit_into_a_line(name: str) -> None:
+    """They are refused in a sentence."""
+    said = call("credential", "token", name, "--role", "view")
+    assert said.code == 2
+    assert "cannot be used: take printable letters without a colon" in said.err
+    assert said.out == ""
+
+
+def test_roles() -> None:
+    """Others than there are, are refused by name."""
+    said = call("credential", "token", "ann", "--role", "root")
+    assert said.code == 2
+    assert "'view', 'operate', 'administer'" in said.err

@@ -1,0 +1,73 @@
+"""What `serve` offers to try: taken from the log, and true."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.cli import curl_examples
+from controlplane.cli.curl_examples import Contrast, find_contrast, lines
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log_factory import memory_log, open_log
+from controlplane.projection.as_of import ends_now
+
+HISTORIES = Path(__file__).parent.parent / "histories"
+URL = "http://127.0.0.1:8083"
+KIP = Profile.of("kip")
+
+
+@pytest.mark.parametrize(
+    ("history", "contrast"),
+    [
+        ("roll-3.4-3.9-3.4", Contrast("/connectors/born/status", None)),
+        ("compacted-3.9", Contrast("/connectors/deleted/tasks", None)),
+        ("exactly-once-3.9", Contrast("/connectors/own/status", "status@15")),
+        ("life-2.8", None),
+    ],
+)
+async def test_contrasts(history: str, contrast: Contrast | None) -> None:
+    """Two releases are shown to differ now, else at the latest moment at which they did."""
+    log = (await open_log(str(HISTORIES / f"{history}.log.jsonl"))).log
+    assert await find_contrast(log, Topics(), await ends_now(log, Topics())) == contrast
+    await log.close()
+
+
+async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of records nobody is kept waiting for an example."""
+    monkeypatch.setattr(curl_examples, "SEARCHED_RECORDS", 10)
+    log = (await open_log(str(HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"))).log
+    assert await find_contrast(log, Topics(), await ends_now(log, Topics())) is None
+    await log.close()
+
+
+def test_lines_of_an_empty_log() -> None:
+    """Where there are no connectors, what there always is."""
+    assert lines(URL, ClusterState(KIP), None) == [
+        f"curl -s -w '\\n' '{URL}/'",
+        f"curl -s -w '\\n' '{URL}/connectors'",
+        f"curl -s -w '\\n' '{URL}/connectors?profile=3.4'",
+    ]
+
+
+async def test_lines_of_ugly_names() -> None:
+    """A name that only quoting can carry is quoted so that neither shell nor curl minds."""
+    name = "a'b/{c} \N{PILE OF POO}"
+    key = f"connector-{name}".encode()
+    entries = [Entry("connect-configs", 0, 0, 1, key, b'{"properties":{}}')]
+    log = await memory_log(entries)
+    shown = lines(URL, fold(entries, KIP), None)
+    quoted = "a%27b%2F%7Bc%7D%20%F0%9F%92%A9"
+    assert shown[1] == f"curl -s -w '\\n' '{URL}/connectors/{quoted}/status'"
+    assert shown[2] == f"curl -s -w '\\n' '{URL}/connectors/{quoted}/status?profile={{3.4,3.9}}'"
+    await log.close()
+
+
+def test_lines_of_a_past_contrast() -> None:
+    """A moment is named where releases differed only then."""
+    entries = [Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}')]
+    contrast = Contrast("/connectors/a/status", "status@15")
+    shown = lines(URL, fold(entries, KIP), contrast)[2]
+    query = "?as_of=status@15&profile={3.4,3.9}"
+    assert shown == f"curl -s -w '\\n' '{URL}/connectors/a/status{query}'"

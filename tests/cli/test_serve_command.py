@@ -1,0 +1,363 @@
+"""`controlplane serve`, run as a user runs it: as a process of its own."""
+
+import asyncio
+import json
+import re
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from controlplane.cli.serve_command import serve
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.rest.http.server import listen
+from tests.cli.calling import call, refusal
+from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parent.parent.parent
+HISTORIES = ROOT / "tests" / "histories"
+NOT_OURS = "203.0.113.1"
+"""An address of documentation (RFC 5737), which no machine has."""
+LIFE = str(HISTORIES / "life-3.9.log.jsonl")
+
+
+CURLS = 3
+"""Lines to try, the last that are printed."""
+
+
+class Service(NamedTuple):
+    """A service that runs, and what it printed when it was ready."""
+
+    process: asyncio.subprocess.Process
+    lines: Sequence[str]
+
+    @property
+    def url(self) -> str:
+        """Where it serves, as it says."""
+        return self.lines[0].rpartition(" on ")[2]
+
+    async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
+        """Ask it to end; answers its exit code and what it wrote to standard error."""
+        self.process.send_signal(how)
+        _, told = await self.process.communicate()
+        return self.process.returncode, told.decode()
+
+
+@asynccontextmanager
+async def running(
+    *arguments: str, port: tuple[str, ...] = ("--port", "0"), files: int | None = None
+) -> AsyncIterator[Service]:
+    """`controlplane serve` on a free port unless told otherwise, ready to answer.
+
+    `files`: the number of files that the system lets it open.
+    """
+
+    def limited() -> None:
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", *port, *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=limited,
+    )
+    assert process.stdout is not None
+    try:
+        lines: list[str] = []
+        async for line in process.stdout:
+            lines.append(line.decode().rstrip("\n"))
+            if sum(one.startswith("  curl") for one in lines) == CURLS:
+                break
+        yield Service(process, lines)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def urls(line: str) -> list[str]:
+    """The addresses in a curl line, `{a,b}` spelled out as curl does."""
+    match = re.fullmatch(r"  curl -s -w '\\n' '([^']+)'", line)
+    assert match is not None, line
+    stem, *choices = re.split(r"[{}]", match[1])
+    return [stem + choice for choice in choices[0].split(",")] if choices else [stem]
+
+
+@pytest.mark.parametrize(("release", "dialect"), [("3.4", "3.4.1"), ("4.3.0", "4.3.0")])
+async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
+    """The root has more than Connect, even where it answers as a release."""
+    async with running(LIFE, "--release", release) as service:
+        told = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
+        assert service.lines[1] == told
+
+
+async def test_prints_what_works() -> None:
+    """The three lines can be tried, and the last one shows a connector differ by release."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
+        told, compat = service.lines[1].rsplit(" ", 1)
+        assert (told, compat) == (
+            "Tools that expect Kafka Connect take",
+            f"{service.url}/compat/3.9",
+        )
+        offsets = (await client.get(f"{compat}/connectors/pages/offsets")).json()["offsets"]
+        assert isinstance(offsets, list)  # as in Kafka; an object in KIP-875, and so on `/`
+        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[3:]]
+        assert [len(group) for group in answers] == [1, 1, 2]
+        assert all(answer.status_code == 200 for group in answers for answer in group)
+        older, newer = answers[2]
+        assert older.json()["connector"] != newer.json()["connector"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+async def test_ends_when_asked(how: signal.Signals) -> None:
+    """Ctrl-C and kill end it with exit code 0; it told of each request in one line."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        await client.get(f"{service.url}/connectors/nix%0a")
+        code, told = await service.end(how)
+    assert code == 0
+    (line,) = told.splitlines()
+    assert " event=request method=GET target=/connectors/nix%0a dialect= " in line
+    assert " principal=anonymous status=404 " in line
+    assert " peer=127.0.0.1 " in line
+
+
+@pytest.mark.parametrize("told", ["flag", "environment"])
+async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of standard error is a JSON object: requests with their sender, and warnings."""
+    worker = tmp_path / "worker.properties"
+    worker.write_text("group.idd=fleet\n", "ascii")
+    arguments = [LIFE, "--worker-properties", str(worker)]
+    if told == "environment":
+        monkeypatch.setenv("CONTROLPLANE_LOG_FORMAT", "json")
+        worker.write_text("", "ascii")
+    else:
+        arguments += ["--log-format", "json"]
+    async with running(*arguments, "--host", "0.0.0.0") as service, httpx.AsyncClient() as client:
+        port = service.url.rpartition(":")[2]
+        for _ in range(2):  # the second answer is the first one, given again
+            await client.get(f"http://127.0.0.1:{port}/connectors")
+        code, written = await service.end()
+    assert code == 0
+    lines = [json.loads(line) for line in written.splitlines()]
+    requests = [line for line in lines if line["event"] == "request"]
+    assert len(requests) == 2
+    assert {(line["principal"], line["peer"]) for line in requests} == {("anonymous", "127.0.0.1")}
+    remarks = [line["text"] for line in lines if line["event"] == "remark"]
+    assert any("whoever reaches 0.0.0.0" in remark for remark in remarks)
+    assert any("group.idd" in remark for remark in remarks) == (told == "flag")
+
+
+async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
+    """At its first plain listener; nobody has to be told twice."""
+    with listen("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"listeners=http://127.0.0.1:{port},https://x:1\n", "ascii")
+    async with running(LIFE, "--worker", str(worker), port=()) as service:
+        assert service.url == f"http://127.0.0.1:{port}"
+
+
+def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
+    """Beside a cluster only what is told to us counts."""
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"listeners=http://{NOT_OURS}:1\n", "ascii")
+    beside = ["serve", "kafka://127.0.0.1:1", "--worker", worker, "--port", 0]
+    assert "connection refused" in refusal(call(*beside))
+    told = ["--override", f"listeners=http://{NOT_OURS}:2"]
+    assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *told))
+
+
+async def test_quiet() -> None:
+    """With `--quiet` requests are not told of."""
+    async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
+        await client.get(service.url)
+        assert await service.end() == (0, "")
+
+
+async def test_dialect_and_plugins() -> None:
+    """The release that is spoken, and the types of connectors, come from options."""
+    options = ("--dialect", "3.4", "--plugins", str(HISTORIES / "catalogue.json"))
+    async with running(LIFE, *options) as service, httpx.AsyncClient() as client:
+        root = await client.get(service.url)
+        info = await client.get(f"{service.url}/connectors/archive")
+    assert root.json()["version"] == "3.4.1"
+    assert info.json()["type"] == "sink"
+
+
+async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: Path) -> None:
+    """With the flag a connector of any class can be made."""
+    body = {"name": "a", "config": {"connector.class": "org.example.Jdbc"}}
+    for number, (flags, status) in enumerate((((), 400), (("--trust-unknown-classes",), 201))):
+        log = f"sqlite:///{tmp_path / f'{number}.db'}"
+        async with running(log, *flags) as service, httpx.AsyncClient() as client:
+            posted = await client.post(f"{service.url}/connectors", json=body)
+            assert posted.status_code == status, posted.text
+
+
+async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path) -> None:
+    """Their connectors are served, and their configs cannot be changed."""
+    log = str(tmp_path / "life.db")
+    assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
+    async with running(log, "--quiet") as service:
+        _, told = await service.end()
+    assert "classes that are not declared: lab.PagesSourceConnector. Changes of their" in told
+    async with running(log, "--quiet", "--trust-unknown-classes") as service:
+        _, told = await service.end()
+    assert "not declared" not in told
+
+
+async def test_what_is_only_read_can_be_planned_for() -> None:
+    """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        answer = await client.put(f"{service.url}/connectors/archive/stop?dry_run=true")
+        assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
+        refused = await client.put(f"{service.url}/connectors/archive/stop")
+        assert refused.status_code == 405
+        assert refused.json()["message"].endswith("; dry_run=true tells what would be written")
+
+
+async def test_exactly_once_support() -> None:
+    """Only a worker with that support does not see what was aborted."""
+    log = str(HISTORIES / "aborted-3.9.log.jsonl")
+    seen = []
+    for options in ((), ("--exactly-once",)):
+        async with running(log, *options) as service, httpx.AsyncClient() as client:
+            seen.append((await client.get(f"{service.url}/connectors")).json())
+    assert set(seen[0]) - set(seen[1]) == {"aborted"}
+
+
+async def test_follows_an_embedded_log(tmp_path: Path) -> None:
+    """What another process (this one) appends is answered a moment later."""
+    path = tmp_path / "connect.db"
+    log = await SqliteLog.open(path)
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    async with running(str(path)) as service, httpx.AsyncClient() as client:
+        assert (await client.get(f"{service.url}/connectors")).json() == []
+        value = b'{"properties":{"name":"new"}}'
+        await log.append([Record("connect-configs", 0, 1, b"connector-new", value)])
+        async with asyncio.timeout(PATIENCE_S):
+            while (await client.get(f"{service.url}/connectors")).json() != ["new"]:
+                pass  # nobody but the service itself knows when it has read on
+        assert (await service.end())[0] == 0
+    await log.close()
+
+
+async def test_what_is_wrong_with_the_topics_is_told(tmp_path: Path) -> None:
+    """A config topic with two partitions, with which most workers would not start."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    await log.create_topic("connect-configs", 2)
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service:
+        code, told = await service.end()
+    assert code == 0
+    assert "the config topic connect-configs has 2 partitions" in told
+
+
+async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
+    """One line, which says who names them; a log without any has no such line."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    await log.append([Record("connect-configs", 0, 1, b"connector-a", b"{")])
+    await log.append([Record("connect-status", 0, 1, b"status-connector-a", b"{")])
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service:
+        code, told = await service.end()
+    assert (code, told.count("\n")) == (0, 1)
+    assert "not taken: 2 records of configs and statuses, or more; `controlplane inspect`" in told
+
+
+async def test_empty_log(tmp_path: Path) -> None:
+    """A log without connectors is served, too, and the lines to try work."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    await log.create_topic("connect-configs", 1)
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
+        assert ": 0 connectors, answered as kip on " in service.lines[0]
+        for line in service.lines[3:]:
+            assert (await client.get(urls(line)[0])).status_code == 200
+
+
+def _refused(*arguments: str) -> str:
+    """Run it in this process, where it must fail before it serves; answers what it says."""
+    result = CliRunner().invoke(serve, list(arguments))
+    assert result.exit_code == 2, result.output
+    return result.stderr.removeprefix("Error: ").rstrip()
+
+
+def test_port_in_use() -> None:
+    """A port that is taken is one sentence."""
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        said = _refused(LIFE, "--port", str(port))
+    assert said == (
+        f"cannot listen on 127.0.0.1:{port} (Address already in use): "
+        "choose another port with --port"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["nix.db"],
+            "nix.db does not exist: check the path. `controlplane serve sqlite:///nix.db`",
+        ),
+        (["sqlite:///nix.db", "--read-only"], "--read-only and --no-follow make no log"),
+        ([LIFE, "--host", "nix.invalid"], "'nix.invalid' is no address, and no name that is known"),
+        ([LIFE, "--host", NOT_OURS], "this machine has no such address): give an address of this"),
+        (
+            [LIFE, "--override", "admin.listeners=http://nix.invalid:1"],
+            "no name that is known here): name an address of this machine there",
+        ),
+        ([str(HISTORIES)], "is a directory"),
+        (["kafka://127.0.0.1:1"], "no broker"),
+        ([LIFE, "--dialect", "9.x"], "unknown release '9.x'"),
+        ([LIFE, "--dialect", "2.0", "--exactly-once"], "2.0.1 has no exactly-once support"),
+        ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
+    ],
+)
+async def test_bad_input(arguments: Sequence[str], says: str) -> None:
+    """What cannot be served is told in one sentence, with exit code 2."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, told = await process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert told.startswith(b"Error: ")
+    assert says in told.decode()
+    assert len(told.splitlines()) == 1
+
+
+async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:
+    """Then their endpoints are there alone (KIP-495); a level that they set counts at once."""
+    with listen("127.0.0.1", 0) as free:
+        apart = f"http://127.0.0.1:{free.getsockname()[1]}"
+    told = tmp_path / "worker.properties"
+    told.write_text(f"admin.listeners={apart}\n", encoding="ascii")
+    async with running(LIFE, "--worker-properties", str(told)) as service:
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{service.url}/admin/loggers")).status_code == 404
+            assert (await client.get(f"{apart}/connectors")).status_code == 404
+            level = f"{apart}/admin/loggers/controlplane"
+            assert (await client.get(level)).json()["level"] == "INFO"
+            assert (await client.put(level, json={"level": "WARN"})).status_code == 200
+            await client.get(f"{service.url}/connectors/unheard-of")
+        _, said = await service.end()
+    assert "target=/admin/loggers " in said
+    assert "unheard-of" not in said

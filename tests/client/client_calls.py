@@ -1,0 +1,88 @@
+"""Asking a cluster on the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from controlplane.client.http.api import Api
+from tests.cli.calling import Said, call
+
+SOURCE = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "file": "/in.txt",
+    "topic": "lines",
+}
+PARTITION = {"filename": "/in.txt"}
+
+
+class Cluster:
+    """One cluster, and a folder for files that are given to it."""
+
+    def __init__(self, where: str, folder: Path) -> None:
+        self.where = where
+        self.folder = folder
+
+    def ask(self, *words: object, typed: str | None = None, editor: str | None = None) -> Said:
+        """Run a command about it."""
+        environment = {"VISUAL": None, "EDITOR": editor, "CONTROLPLANE_TOKEN": None}
+        return call(*words, "-c", self.where, typed=typed, environment=environment, columns=200)
+
+    def done(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
+        """The same; it must succeed, and say nothing beside its answer."""
+        said = self.ask(*words, typed=typed, editor=editor)
+        assert said.code == 0, said
+        return said.out
+
+    def json(self, *words: object) -> Any:
+        """The same; what it answers to machines."""
+        return json.loads(self.done(*words, "-o", "json"))
+
+    def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:
+        """The one sentence by which a command is refused."""
+        said = self.ask(*words, typed=typed)
+        assert (said.code, said.out) == (code, ""), said
+        assert said.err.startswith("Error: "), said
+        return said.err.removeprefix("Error: ").strip()
+
+    def file(self, name: str, content: Any) -> Path:
+        """A file with a text or a JSON document in it."""
+        path = self.folder / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+        return path
+
+    def create(self, name: str = "orders", **more: Any) -> None:
+        """A source of that name."""
+        document = {"name": name, "config": SOURCE, **more}
+        assert self.done("apply", "-f", self.file(f"{name}.json", document))
+
+    def editor(self, find: str, put: str) -> str:
+        """An editor that replaces a text by another."""
+        script = self.file("editor.sh", f"#!/bin/sh\nsed -i 's/{find}/{put}/' \"$1\"\n")
+        script.chmod(0o700)
+        return str(script)
+
+
+class Worker:
+    """Answers as a worker of Kafka's might, and notes what it is asked."""
+
+    def __init__(self, *answers: httpx.Response, server: str = "Jetty(9.4.57)") -> None:
+        self.asked: list[httpx.Request] = []
+        self._answers = list(answers)
+        self._server = server
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Who it is, at `/`; and otherwise the next of its answers, the last one for ever."""
+        if request.url.path == "/":
+            about = {"version": "3.9.1", "commit": "x", "kafka_cluster_id": "k"}
+            return httpx.Response(200, json=about, headers={"server": self._server})
+        self.asked.append(request)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    async def api(self, **more: Any) -> Api:
+        """It, met."""
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
+        api = Api(client, "http://worker", **more)
+        await api.meet()
+        return api

@@ -1,0 +1,13 @@
+"""A cluster for each test: an embedded log, opened by each command for itself."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.client.client_calls import Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """A cluster with nothing in it yet."""
+    return Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)

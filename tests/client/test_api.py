@@ -1,0 +1,195 @@
+"""What answers mean: refusals, failures, and what a worker of Kafka's has not got."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
+from tests.client.client_calls import Worker
+
+REBALANCE = "Cannot complete request momentarily due to stale configuration"
+
+
+def error(status: int, message: str | None) -> httpx.Response:
+    """A refusal as Connect writes it."""
+    return httpx.Response(status, json={"error_code": status, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        (error(404, "Connector x not found"), Declined, "Connector x not found"),
+        (error(409, "Connector x already exists"), Declined, "already exists"),
+        (
+            error(404, "HTTP 404 Not Found"),
+            Unsupported,
+            "is Kafka Connect 3.9.1, which has no PUT /x",
+        ),
+        (error(405, "HTTP 405 Method Not Allowed"), Unsupported, "which has no PUT /x"),
+        (error(500, "Request timed out"), Unavailable, "failed at it: Request timed out"),
+        (error(500, None), Unavailable, "failed at it: HTTP 500 Internal Server Error"),
+        (
+            error(401, "no"),
+            Declined,
+            "http://worker does not let you in (no): give --user NAME:PASSWORD or --token TOKEN",
+        ),
+        (
+            httpx.Response(
+                401,
+                content=b"User cannot access the resource.",
+                headers={"content-type": "application/json", "www-authenticate": "Basic"},
+            ),
+            Declined,
+            "(User cannot access the resource.): give --user NAME:PASSWORD",
+        ),
+        (httpx.Response(401), Declined, "(HTTP 401 Unauthorized): give --user"),
+        (error(403, "You may only view"), Declined, "You may only view"),
+        (
+            httpx.Response(400, html="<html>Bad"),
+            Declined,
+            "refuses PUT /x before Connect sees it (HTTP 400 Bad Request)",
+        ),
+        (
+            httpx.Response(400, html="<tr><th>MESSAGE:</th><td>A&amp;B</td></tr>"),
+            Declined,
+            "is Kafka Connect 3.9.1, whose HTTP server refuses PUT /x before Connect sees it (A&B)",
+        ),
+        (httpx.Response(400, html="<pre>reason: Bad URI</pre>"), Declined, "sees it (Bad URI)"),
+    ],
+)
+async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
+    """Whose turn it is follows from the status; the sentence is the server's."""
+    api = await Worker(answer).api()
+    with pytest.raises(kind) as refused:
+        await api.send("PUT", "/x")
+    assert says in str(refused.value.message)  # type: ignore[attr-defined]  # click's exceptions
+
+
+async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
+    """Connect repeats a config that it refuses."""
+    message = "2 errors:\nConnector config {password=hunter2, name=x} contains no type\x1b[31m"
+    api = await Worker(error(400, message)).api()
+    with pytest.raises(Declined) as refused:
+        await api.send("POST", "/connectors", {})
+    assert refused.value.message == (
+        "2 errors:\nConnector config {password=[hidden], name=x} contains no type\\u001b[31m"
+    )
+
+
+async def test_what_is_not_there_is_no_failure() -> None:
+    """`find` tells the absence of a connector from that of an endpoint."""
+    assert await (await Worker(error(404, "Connector x not found")).api()).find("/x") is None
+    with pytest.raises(Unsupported):
+        await (await Worker(error(404, "HTTP 404 Not Found")).api()).find("/x")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        error(409, REBALANCE),
+        error(500, "Request cannot be completed because a rebalance is expected"),
+    ],
+)
+async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
+    """It ends by itself; whoever asks again in the meantime does what the user would."""
+    worker = Worker(refused, httpx.Response(204))
+    await (await worker.api()).send("PUT", "/connectors/x/stop")
+    assert [one.method for one in worker.asked] == ["PUT", "PUT"]
+    keys = {one.headers["idempotency-key"] for one in worker.asked}
+    assert len(keys) == 1
+
+
+async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
+    """After some patience the refusal is the user's."""
+    with pytest.raises(Declined, match="stale configuration"):
+        await (await Worker(error(409, REBALANCE)).api(patience_s=0)).send("PUT", "/x")
+
+
+@pytest.mark.parametrize("view", [{"as_of": "config@1"}, {"profile": "3.4"}])
+async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
+    """A worker of Kafka's answers a question that it does not understand as if it were another."""
+    worker = Worker(httpx.Response(200, json=[]))
+    with pytest.raises(Unsupported, match=r"which has no --(as-of|profile); its log has"):
+        await worker.api(view=view)
+    assert not worker.asked
+
+
+async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
+    """Nothing is sent: a worker of Kafka's would overlook the parameter, and delete."""
+    worker = Worker(httpx.Response(204))
+    with pytest.raises(Unsupported, match="which has no dry run"):
+        await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
+    assert not worker.asked
+
+
+@pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
+async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
+    """It says who it is in each answer, behind the name of the server that it is mounted in."""
+    worker = Worker(httpx.Response(200, json={"steps": []}), server=server)
+    await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
+    assert worker.asked[0].url.query == b"dry_run=true"
+
+
+async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """However many questions a command has to ask."""
+    noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
+    api = await Worker(noticed, server="controlplane").api()
+    for _ in range(2):
+        await api.get("/connectors")
+    assert capsys.readouterr().err == "read as 4.3.0\n"
+
+
+async def test_a_method_that_only_we_would_lack() -> None:
+    """Where no /compat/ is in the URL, leaving it out is no advice."""
+    worker = Worker(error(404, "HTTP 404 Not Found"), server="controlplane")
+    with pytest.raises(Unsupported, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):
+        await (await worker.api()).send("PUT", "/x")
+
+
+async def test_a_dry_run_that_was_none_is_told_of() -> None:
+    """A proxy may drop what it does not know; an answer without a plan shows it."""
+    worker = Worker(httpx.Response(204), server="controlplane")
+    with pytest.raises(Unavailable, match=r"gave no plan: .* then it is done"):
+        await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
+
+
+@pytest.mark.parametrize("answer", [{"json": ["x"]}, {"html": "<p>"}, {"text": "hello"}])
+async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
+    """A wrong port, a wrong path: one sentence."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, **answer))
+    api = Api(httpx.AsyncClient(transport=transport, base_url="http://x"), "http://x")
+    says = r"http://x answers, but is no Kafka Connect \(HTTP 200 OK\): give the URL"
+    with pytest.raises(Declined, match=says):
+        await api.meet()
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [("GET", "gave no answer to GET /x"), ("DELETE", "it may have been done, look before you")],
+)
+async def test_who_goes_silent(method: str, says: str) -> None:
+    """After a change was sent nobody can tell, and that is said."""
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("too slow", request=request)
+
+    api = Api(httpx.AsyncClient(transport=httpx.MockTransport(silent), base_url="http://w"), "w")
+    with pytest.raises(Unavailable, match=says):
+        await (api.get("/x") if method == "GET" else api.send(method, "/x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("a/b", "/connectors/a%2Fb/stop"),
+        ("..", "/connectors/%2E%2E/stop"),
+        ("größe %;?#", "/connectors/gr%C3%B6%C3%9Fe%20%25%3B%3F%23/stop"),
+    ],
+)
+async def test_names_reach_the_server_whole(name: str, path: str) -> None:
+    """Whatever is in a name, its path has one segment for it."""
+    worker = Worker(httpx.Response(204))
+    await (await worker.api()).send("PUT", connector(name, "stop"))
+    assert worker.asked[0].url.raw_path.decode() == path

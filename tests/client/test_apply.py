@@ -1,0 +1,69 @@
+"""`apply` and `diff -f`: files say how connectors are to be."""
+
+import json
+
+import pytest
+
+from tests.client.client_calls import SOURCE, Cluster
+
+
+def test_created_updated_unchanged(cluster: Cluster) -> None:
+    """Each connector is told of; what is so already is not written again, nor restarted."""
+    one = cluster.file("one.json", {"name": "one", "config": SOURCE})
+    two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
+    files = ("-f", one, "-f", two)
+    assert cluster.done("apply", *files) == "one: created\ntwo: created\n"
+    cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=u\n")
+    assert cluster.done("diff", "-f", one) == "no difference\n"
+    assert cluster.ask("diff", "-f", two).code == 1
+    assert cluster.done("apply", *files) == "one: unchanged\ntwo: updated (topic: t → u)\n"
+
+
+def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
+    """As kcctl takes it."""
+    said = cluster.done("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
+    assert said == "orders: created\n"
+
+
+@pytest.mark.parametrize("words", [("get",), ("describe", "--all"), ("describe", "orders")])
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_what_is_printed_can_be_applied(
+    cluster: Cluster, words: tuple[str, ...], form: str
+) -> None:
+    """To the very value: nothing is changed by it."""
+    cluster.create(config={**SOURCE, "tasks.max": "1", "b": "true", "f": "1.50", "e": ""})
+    names = [word for word in words if word != "--all"]
+    printed = cluster.file(f"printed.{form}", cluster.done(*names, "-o", form))
+    assert cluster.done("apply", "-f", printed) == "orders: unchanged\n"
+
+
+def test_a_dry_run_tells_what_would_be_written(cluster: Cluster) -> None:
+    """Of one that is new and of one that changes."""
+    cluster.create()
+    new = cluster.file("new.json", {"name": "new", "config": SOURCE})
+    old = cluster.file("old.json", {"name": "orders", "config": {**SOURCE, "topic": "x"}})
+    told = cluster.json("apply", "-f", new, "-f", old, "--dry-run")
+    assert [(one["connector"], one["result"]) for one in told] == [
+        ("new", "created"),
+        ("orders", "updated"),
+    ]
+    keys = [record["key"] for step in told[0]["plan"]["steps"] for record in step["records"]]
+    assert "connector-new" in keys
+    assert list(cluster.json("get")) == ["orders"]
+
+
+def test_all_files_are_read_before_anything_is_sent(cluster: Cluster) -> None:
+    """A slip in the last of them leaves the cluster as it was."""
+    good = cluster.file("a.json", {"name": "a", "config": SOURCE})
+    bad = cluster.file("b.json", "{")
+    said = cluster.refused("apply", "-f", good, "-f", bad, code=2)
+    assert "b.json holds no connector" in said
+    cluster.create("other")
+    assert list(cluster.json("get")) == ["other"]
+
+
+def test_an_initial_state(cluster: Cluster) -> None:
+    """It is for a connector that is new."""
+    cluster.create(initial_state="STOPPED")
+    events = cluster.json("history", "orders")["events"]
+    assert [one["after"] for one in events if one["what"] == "target state"] == ["STOPPED"]

@@ -1,0 +1,118 @@
+"""`bundle`: connectors carried from one cluster to another."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.client.client_calls import PARTITION, SOURCE, Cluster
+
+OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Cluster:
+    """Another cluster, with nothing in it."""
+    return Cluster(f"sqlite:///{tmp_path}/other.db", tmp_path)
+
+
+def exported(cluster: Cluster, *words: str) -> Path:
+    """A bundle in a file."""
+    path = cluster.folder / "bundle.json"
+    assert cluster.ask("bundle", "export", *(words or ("--all",)), "-f", path).code == 0
+    return path
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
+def test_carried(cluster: Cluster, other: Cluster, state: str) -> None:
+    """Config, offsets and target state are the same on the other side."""
+    cluster.create(initial_state=state, initial_offsets=OFFSETS)
+    bundle = exported(cluster)
+    assert other.done("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
+    assert other.json("offsets", "orders") == {"offsets": OFFSETS}
+    there, here = (json.loads(exported(one).read_text())["connectors"] for one in (other, cluster))
+    assert there == here
+    assert here[0]["target_state"] == state
+    assert here[0]["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_imported_twice(cluster: Cluster, other: Cluster) -> None:
+    """The second time there is nothing to do."""
+    cluster.create(initial_offsets=OFFSETS)
+    bundle = exported(cluster)
+    other.done("bundle", "import", bundle)
+    assert other.done("bundle", "import", bundle) == "orders: unchanged\n"
+
+
+def test_an_import_that_broke_off_is_finished(cluster: Cluster, other: Cluster) -> None:
+    """Stopped and without offsets: so it is left where only the first step was made."""
+    cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
+    bundle = exported(cluster)
+    other.create(initial_state="STOPPED")
+    said = other.ask("bundle", "import", bundle)
+    assert said.out == "orders: completed (PAUSED, 1 offset)\n", said
+    assert other.json("offsets", "orders") == {"offsets": OFFSETS}
+
+
+def test_what_is_there_is_not_overwritten(cluster: Cluster, other: Cluster) -> None:
+    """Another config under the same name: somebody has to decide."""
+    cluster.create()
+    bundle = exported(cluster)
+    other.create(config={**SOURCE, "topic": "other"})
+    said = other.refused("bundle", "import", bundle)
+    assert said.startswith("orders is there with another config (topic: other → lines)")
+    assert other.done("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
+    assert other.json("describe", "copy")["config"]["name"] == "copy"
+
+
+def test_a_dry_run(cluster: Cluster, other: Cluster) -> None:
+    """One command, and all that it would write."""
+    cluster.create(initial_offsets=OFFSETS)
+    bundle = exported(cluster)
+    other.create("something")
+    (told,) = other.json("bundle", "import", bundle, "--dry-run")
+    keys = [record["key"] for step in told["plan"]["steps"] for record in step["records"]]
+    assert "connector-orders" in keys
+    assert list(other.json("get")) == ["something"]
+
+
+def test_a_file_is_private(cluster: Cluster) -> None:
+    """There may be secrets in it."""
+    cluster.create()
+    assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
+
+
+def test_a_file_that_everybody_could_read_is_private(cluster: Cluster) -> None:
+    """An export over an existing file: the old mode does not count."""
+    cluster.create()
+    bundle = exported(cluster)
+    bundle.chmod(0o666)
+    assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
+
+
+def test_offsets_that_nobody_can_tell(cluster: Cluster) -> None:
+    """A sink's lie in its consumer group: the bundle says that they are missing, not none."""
+    sink = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "topics": "t",
+    }
+    cluster.create(config=sink)
+    said = cluster.ask("bundle", "export", "orders")
+    assert said.code == 1
+    assert json.loads(said.out)["connectors"][0]["offsets"] is None
+    assert "Warning: orders is exported without its offsets: " in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is no bundle"),
+        ('{"bundle": 1}', "is no bundle"),
+        ('{"bundle": 2, "connectors": []}', "is a bundle of format 2: here 1 is known"),
+    ],
+)
+def test_what_is_no_bundle(cluster: Cluster, text: str, says: str) -> None:
+    """One sentence, and nothing is asked."""
+    cluster.create()
+    assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)

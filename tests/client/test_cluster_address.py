@@ -1,0 +1,104 @@
+"""Whom to ask, and as whom: what is told is sent, and never printed."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from controlplane.client.http.cluster_address import ClusterAddress
+from controlplane.terminal.command_errors import InputRefused
+from tests.cli.calling import call
+
+PASSWORD = "correct-horse"
+
+
+def test_a_user_with_a_password() -> None:
+    """Basic authentication; a colon may be in the password."""
+    header = ClusterAddress(user="ada:a:b").credentials()["authorization"]
+    assert base64.b64decode(header.removeprefix("Basic ")) == b"ada:a:b"
+
+
+def test_a_password_is_asked_for() -> None:
+    """Without an echo, on standard error."""
+    said = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
+    assert "password of ada: " in said.err
+    assert PASSWORD not in said.err + said.out
+
+
+@pytest.mark.parametrize("form", ["{}", "@{}/token"])
+def test_a_token(tmp_path: Path, form: str) -> None:
+    """As such, or in a file, where others do not see it."""
+    (tmp_path / "token").write_text("abc.def\n", "ascii")
+    token = form.format(tmp_path) if "@" in form else "abc.def"
+    assert ClusterAddress(token=token).credentials() == {"authorization": "Bearer abc.def"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        (ClusterAddress(user="a:b", token="t"), "both --user and --token"),
+        (ClusterAddress(token="a b"), "the token is none"),
+        (ClusterAddress(token=""), "the token is none"),
+        (ClusterAddress(token="@nix"), "nix cannot be read"),
+    ],
+)
+def test_what_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
+    """One sentence, which does not repeat it."""
+    with pytest.raises(InputRefused, match=says):
+        cluster.credentials()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-c", f"http://ada:{PASSWORD}@127.0.0.1:1"),
+        ("-c", "http://127.0.0.1:1", "--user", f"ada:{PASSWORD}"),
+        ("-c", "http://127.0.0.1:1", "--token", PASSWORD),
+    ],
+)
+def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
+    """Not even where nobody answers."""
+    said = call("get", *words)
+    assert said.code == 4
+    assert "http://127.0.0.1:1 cannot be reached" in said.err
+    assert PASSWORD not in said.err + said.out
+
+
+def test_the_environment_tells_too() -> None:
+    """A flag beats it."""
+    environment = {"CONTROLPLANE_CLUSTER": "http://127.0.0.1:2"}
+    assert "http://127.0.0.1:2 cannot" in call("get", environment=environment).err
+    assert (
+        "127.0.0.1:1 cannot" in call("get", "-c", "http://127.0.0.1:1", environment=environment).err
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("-c", "http://x:y"), "is no URL"),
+        (("-c", "http://"), "http:// is no URL (it names no host): check --cluster"),
+        (("-c", "http://127.0.0.1:99999"), "is no URL (ports end at 65535)"),
+        (("-c", "nix.db"), "nix.db does not exist"),
+        (("-c", "localhost:8083"), "say http://localhost:8083 or https://localhost:8083 for a w"),
+        (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x could be a worker or a broker: "),
+        (("-c", "ftp://x"), "names no log"),
+        (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "holds no certificates"),
+    ],
+)
+def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:
+    """One sentence, exit code 2."""
+    said = call("get", *words)
+    assert (said.code, said.out) == (2, "")
+    assert says in said.err
+    assert PASSWORD not in said.err
+
+
+def test_no_log_is_made_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever forgets the scheme gets no file of that name; one that is there is a log."""
+    monkeypatch.chdir(tmp_path)
+    said = call("pause", "orders", "-c", "localhost:8083")
+    assert (said.code, list(tmp_path.iterdir())) == (2, [])
+    assert "kafka://localhost:8083 for the topics" in said.err
+    (tmp_path / "localhost:8083").touch()
+    assert "localhost:8083 is empty" in call("get", "-c", "localhost:8083").err

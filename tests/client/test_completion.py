@@ -1,0 +1,90 @@
+"""Words completed in the shell, as bash asks for them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import shell
+from tests.client.client_calls import Cluster
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("controlplane sto", ["stop"]),
+        ("controlplane offsets ed", ["edit"]),
+        ("controlplane restart t", ["task"]),
+        ("controlplane stop or", ["orders"]),
+        ("controlplane stop connector or", ["orders"]),
+        ("controlplane offsets get or", ["orders"]),
+        ("controlplane stop --ti", ["--timeout"]),
+        ("controlplane stop nix", []),
+    ],
+)
+def test_completed(cluster: Cluster, line: str, found: list[str]) -> None:
+    """Commands, resources, options, and connectors that the cluster has."""
+    cluster.create()
+    said = shell(
+        CONTROLPLANE_CLUSTER=cluster.where,
+        _CONTROLPLANE_COMPLETE="bash_complete",
+        COMP_WORDS=line,
+        COMP_CWORD=str(line.count(" ")),
+    )
+    assert [one.partition(",")[2] for one in said.out.split()] == found
+
+
+def test_no_cluster_no_names(cluster: Cluster) -> None:
+    """A shell is not disturbed by what is wrong."""
+    said = shell(
+        CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
+        _CONTROLPLANE_COMPLETE="bash_complete",
+        COMP_WORDS="controlplane stop o",
+        COMP_CWORD="2",
+    )
+    assert (said.code, said.out.strip(), said.err) == (0, "", "")
+
+
+BASH = """
+eval "$(controlplane completion bash)"
+complete -p controlplane
+COMP_WORDS=(controlplane sto) COMP_CWORD=1
+_controlplane_completion controlplane
+echo "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_completes() -> None:
+    """The printed script registers a function that completes a word."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        ["bash", "-c", BASH], env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+    registered = "complete -o nosort -F _controlplane_completion controlplane"
+    assert (done.stdout.splitlines(), done.stderr) == ([registered, "stop"], "")
+
+
+@pytest.mark.parametrize(
+    ("name", "registered", "word", "completed"),
+    [
+        ("zsh", "compdef _controlplane_completion controlplane", "1", "plain\nstop\n"),
+        (
+            "fish",
+            'complete --no-files --command controlplane --arguments "(_controlplane_completion)"',
+            "sto",
+            "plain,stop\t",
+        ),
+    ],
+    ids=["zsh", "fish"],
+)
+def test_other_shells_complete(name: str, registered: str, word: str, completed: str) -> None:
+    """The printed script registers a function; it asks with words that are answered in its form."""
+    asked = f"{name}_complete"
+    script = shell("completion", name).out
+    assert registered in [line.strip(" ;") for line in script.splitlines()]
+    assert f"_CONTROLPLANE_COMPLETE={asked} " in script
+    said = shell(_CONTROLPLANE_COMPLETE=asked, COMP_WORDS="controlplane sto", COMP_CWORD=word)
+    assert said.out.startswith(completed)
+    assert said.out.count("plain") == 1

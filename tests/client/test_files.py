@@ -1,0 +1,140 @@
+"""Connectors in files: every form that Connect, kcctl and our own output have."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.client.connectors.connector_files import DeclaredConnector, read_wanted
+from controlplane.terminal.command_errors import InputRefused
+
+CONFIG = {"connector.class": "C", "name": "orders", "tasks.max": "1"}
+
+FORMS = {
+    "flat.json": '{"name": "orders", "connector.class": "C", "tasks.max": 1}',
+    "post.json": '{"name": "orders", "config": {"connector.class": "C", "tasks.max": "1"}}',
+    "answer.json": '{"name": "orders", "config": {"connector.class": "C", "tasks.max": "1"},'
+    ' "tasks": [], "type": "sink"}',
+    "expanded.json": '{"orders": {"status": {}, "info": {"name": "orders", "config":'
+    ' {"connector.class": "C", "tasks.max": "1"}}}}',
+    "moved.json": '{"connectors": {"orders": {"name": "orders", "config":'
+    ' {"connector.class": "C", "tasks.max": "1"}}}}',
+    "list.json": '[{"name": "orders", "connector.class": "C", "tasks.max": "1"}]',
+    "java.properties": "# one\nname = orders\nconnector.class: C\ntasks.max=\\\n 1\n",
+    "no-suffix": "name=orders\nconnector.class=C\ntasks.max=1\n",
+    "flat.yaml": "name: orders\nconnector.class: C\ntasks.max: 1\n",
+    "post.yml": "name: orders\nconfig: {connector.class: C, tasks.max: 1}\n",
+    "bom.json": '\ufeff{"name": "orders", "connector.class": "C", "tasks.max": 1}',
+}
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    """A file, and how it is named on the command line."""
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(tmp_path: Path, form: str) -> None:
+    """Each means the same connector."""
+    (found,) = read_wanted([written(tmp_path, form, FORMS[form])])
+    assert (found.name, found.config) == ("orders", CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        ('{"a": 1.50}', {"a": "1.50"}),
+        ('{"a": 1e3}', {"a": "1e3"}),
+        ('{"a": 12345678901234567890}', {"a": "12345678901234567890"}),
+        ('{"a": true, "b": null}', {"a": "true", "b": None}),
+    ],
+)
+def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> None:
+    """As Connect reads them: numbers with the letters that they are written with."""
+    (found,) = read_wanted([written(tmp_path, "a.json", text)], "orders")
+    assert found.config == {**config, "name": "orders"}
+
+
+def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
+    """YAML would make something else of them."""
+    text = "name: orders\nday: 2026-01-02\nversion: 1.10\n"
+    (found,) = read_wanted([written(tmp_path, "a.yaml", text)])
+    assert found.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
+
+
+def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
+    """KIP-980 and KIP-995; numbers of offsets stay numbers."""
+    offsets = [{"partition": {"f": "x"}, "offset": {"position": 5, "share": 0.5}}]
+    document = {"name": "a", "config": {}, "initial_state": "STOPPED", "initial_offsets": offsets}
+    path = written(tmp_path, "a.json", json.dumps(document))
+    assert read_wanted([path]) == [DeclaredConnector("a", {"name": "a"}, "STOPPED", offsets, path)]
+
+
+def test_a_directory_has_many(tmp_path: Path) -> None:
+    """In the order of their names; what is something else is left alone."""
+    for name in ("b.json", "a.properties", "notes.txt"):
+        written(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
+    assert [one.name for one in read_wanted([str(tmp_path)])] == ["a.properties", "b.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be parsed"),
+        ("[1]", "it is no map of settings"),
+        ("# nothing", "it is no map of settings"),
+        ('{"a": "b"}', "it has no name: write it into it, or say -n NAME"),
+        ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
+        ('{"name": "a", "config": {"name": "b"}}', "it is called a outside and b inside"),
+        ('{"a": {}}', "'a' has no config"),
+    ],
+)
+def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
+    """One sentence that names the file."""
+    path = written(tmp_path, "x", text)
+    with pytest.raises(InputRefused) as refused:
+        read_wanted([path])
+    assert refused.value.message.startswith(f"{path} holds no connector: ")
+    assert says in refused.value.message
+
+
+def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> None:
+    """As editors and grep write places."""
+    path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
+    with pytest.raises(InputRefused) as refused:
+        read_wanted([path])
+    told = f"{path}:2: \\u must be followed by four hexadecimal digits"
+    assert refused.value.message == told
+
+
+def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> None:
+    """The parser calls every text `<unicode string>`."""
+    path = written(tmp_path, "x.yaml", "name: a\n  b: [")
+    with pytest.raises(InputRefused) as refused:
+        read_wanted([path])
+    assert "line 2, column 4" in refused.value.message
+    assert "unicode string" not in refused.value.message
+
+
+def test_one_connector_twice(tmp_path: Path) -> None:
+    """Which of them is meant nobody can say."""
+    paths = [written(tmp_path, name, "name=orders") for name in ("a", "b")]
+    with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: which one is meant\?"):
+        read_wanted(paths)
+
+
+def test_one_name_for_several(tmp_path: Path) -> None:
+    """`-n` is for one that has none."""
+    paths = [written(tmp_path, "a", "name=a"), written(tmp_path, "b", "x=y")]
+    with pytest.raises(InputRefused, match="inside of its config"):
+        read_wanted(paths, "b")
+
+
+@pytest.mark.parametrize("name", ["nix", "."])
+def test_nothing_to_read(tmp_path: Path, name: str) -> None:
+    """A file that is not there, a directory without any."""
+    with pytest.raises(InputRefused, match=r"cannot be read \(No such file|no connector in "):
+        read_wanted([str(tmp_path / name)])

@@ -1,0 +1,226 @@
+"""`plugins harvest`: where it gets its facts, what it writes, and how it is refused."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.plugins import installed
+from tests.cli.calling import call
+from tests.cli.test_serve_command import running
+from tests.cli.test_terminal import at_a_terminal
+from tests.client.client_calls import Cluster
+from tests.harvested import class_path
+
+NOBODY = "http://127.0.0.1:1"
+
+
+async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
+    """An existing file is replaced only where that is wanted."""
+    file = tmp_path / "catalogue.json"
+    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(one.create)
+    async with running(one.where, "--quiet") as served:
+        words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9", "--file", file)
+        said = await asyncio.to_thread(call, *words)
+        assert (said.code, said.out) == (0, ""), said.err
+        assert f"written to {file}" in said.err
+        written = file.read_text("utf-8")
+        again = await asyncio.to_thread(call, *words)
+        assert (again.code, "replace it with --force" in again.err) == (2, True)
+        forced = await asyncio.to_thread(call, *words, "--force")
+        assert forced.code == 0, forced.err
+        printed = await asyncio.to_thread(call, *words[:-2])
+        assert json.loads(printed.out) == json.loads(written)
+        assert file.read_text("utf-8") == written
+
+
+@pytest.mark.parametrize("how", ["flag", "setting"])
+async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None:
+    """With its documentation, by `--plugins` and by `plugins.catalogue`."""
+    file = tmp_path / "catalogue.json"
+    file.write_text(
+        '{"plugins": [{"class": "io.example.S", "type": "sink", "config": []}], '
+        '"documentation": {"sink": {"topics": "Where it reads."}}}'
+    )
+    named = ("--plugins", file) if how == "flag" else ("--override", f"plugins.catalogue={file}")
+    where = f"sqlite:///{tmp_path}/state.db"
+    async with running(where, "--quiet", *map(str, named)) as served:
+        words = ("describe", "plugin", "io.example.S", "--cluster", f"{served.url}/compat/4.0")
+        said = await asyncio.to_thread(call, *words, "-o", "json")
+    texts = {one["name"]: one["documentation"] for one in said.json}
+    assert texts["topics"] == "Where it reads."
+    assert len(texts["topics.regex"]) > len("Where it reads."), "the description of this project"
+
+
+async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
+    """On a terminal."""
+    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(one.create)
+    async with running(one.where, "--quiet") as served:
+        words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9")
+        seen = await asyncio.to_thread(at_a_terminal, "stderr", *words)
+    assert f"asking {served.url}" in seen.terminal
+    assert json.loads(seen.elsewhere)["harvested"]
+
+
+@pytest.mark.parametrize("words", [(), ("--worker", NOBODY, "--jars", "libs")])
+def test_one_source_is_named(words: tuple[str, ...]) -> None:
+    """Neither none nor two."""
+    said = call("plugins", "harvest", *words)
+    assert said.code == 2
+    assert "name one source: --worker URL or --jars FOLDER" in said.err
+
+
+@pytest.mark.parametrize("where", ["localhost:8083", "sqlite:///state.db", "kafka://broker:9092"])
+def test_a_worker_is_named_by_its_url(where: str) -> None:
+    """A log has no plugins."""
+    said = call("plugins", "harvest", "--worker", where)
+    assert (said.code, "is no URL of a worker" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("plugins", "harvest", "-c", NOBODY), ("--cluster", NOBODY, "plugins", "harvest")],
+)
+def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
+    """The option of the other commands is refused wherever it stands; the sentence names ours."""
+    said = call(*words)
+    told = "harvest takes no --cluster: name the worker by --worker URL"
+    assert (said.code, told in said.err) == (2, True), said.err
+
+
+def test_a_url_without_a_host() -> None:
+    """The sentence names the option."""
+    said = call("plugins", "harvest", "--worker", "http://")
+    assert (said.code, "is no URL (it names no host): check --worker" in said.err) == (2, True)
+
+
+def test_nobody_listens() -> None:
+    """Exit code 4, as of every command that asks a cluster; the password is not repeated."""
+    said = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
+    assert said.code == 4
+    assert "http://127.0.0.1:1 gave no answer to GET /" in said.err
+    assert "secret" not in said.err
+
+
+def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
+    """Without a word behind it the command lists them."""
+    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    one.create()
+    assert "FileStreamSourceConnector" in one.done("plugins")
+    assert one.done("plugins", "list", "--type", "predicate") == one.done(
+        "plugins", "--type", "predicate"
+    )
+
+
+# --- jars ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (None, "is no folder"),
+        ((), "holds no connect-runtime-*.jar"),
+        (("other-1.0.jar", "connect-api-3.9.1.jar"), "holds no connect-runtime-*.jar"),
+        (("connect-runtime-3.9.1.jar", "connect-runtime-4.0.0.jar"), "holds several releases"),
+    ],
+)
+def test_a_folder_without_kafkas_jars(
+    tmp_path: Path, names: tuple[str, ...] | None, told: str
+) -> None:
+    """A sentence says which folder is meant."""
+    folder = tmp_path / "libs"
+    if names is not None:
+        folder.mkdir()
+    for name in names or ():
+        (folder / name).touch()
+    said = call("plugins", "harvest", "--jars", folder)
+    assert (said.code, told in said.err) == (2, True), said.err
+
+
+def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
+    """Copies of a jar do not fill the list."""
+    for number, release in enumerate(("3.9.1", "3.9.1", "4.0.0")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / f"connect-runtime-{release}.jar").touch()
+    said = call("plugins", "harvest", "--jars", tmp_path)
+    assert said.code == 2
+    assert "(connect-runtime-3.9.1.jar, connect-runtime-4.0.0.jar)" in said.err
+
+
+def test_a_machine_without_java(tmp_path: Path) -> None:
+    """A sentence says what to install."""
+    (tmp_path / "connect-runtime-3.9.1.jar").touch()
+    said = call(
+        "plugins", "harvest", "--jars", tmp_path, environment={"PATH": "", "JAVA_HOME": None}
+    )
+    assert said.code == 2
+    assert "there is no Java on this machine: install a JDK" in said.err
+
+
+def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
+    """A runtime without a compiler cannot run a source file, and says so in its own way."""
+    (tmp_path / "connect-runtime-3.9.1.jar").touch()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho Module jdk.compiler not found >&2\nexit 1\n", "ascii")
+    java.chmod(0o755)
+    said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
+    assert (said.code, "belongs to no JDK of release 11 or newer" in said.err) == (2, True)
+
+
+def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
+    """The compiler complains of the jars; the sentence names the JDK."""
+    (tmp_path / "connect-runtime-4.0.0.jar").touch()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    told = "class file has wrong version 61.0, should be 55.0"
+    java.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", "ascii")
+    java.chmod(0o755)
+    said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
+    assert (said.code, "is too old for these jars: install a JDK" in said.err) == (2, True)
+
+
+@pytest.mark.java
+def test_jars_that_are_none(tmp_path: Path) -> None:
+    """Java finds no classes in them."""
+    (tmp_path / "connect-runtime-3.9.1.jar").touch()
+    said = call("plugins", "harvest", "--jars", tmp_path)
+    assert (said.code, "Kafka's classes cannot be asked" in said.err) == (2, True), said.err
+
+
+@pytest.mark.java
+def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
+    """The sentence names what is lacking, and no file of this program."""
+    for jar in class_path("3.9.1").split(os.pathsep):
+        if "connect-runtime" in jar:
+            (tmp_path / Path(jar).name).symlink_to(jar)
+    said = call("plugins", "harvest", "--jars", tmp_path)
+    assert (said.code, "Definitions.java" in said.err) == (2, False)
+    assert "the jars lack package org.apache.kafka." in said.err
+    assert "name the folder with all jars of Kafka (libs/)" in said.err
+
+
+@pytest.mark.java
+def test_kafkas_jars(tmp_path: Path) -> None:
+    """The folder of a release, with folders in it; the file holds Kafka's documentation."""
+    for number, jar in enumerate(class_path("3.9.1").split(os.pathsep)):
+        folder = tmp_path / "libs" / f"some {number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / Path(jar).name).symlink_to(jar)
+    file = tmp_path / "catalogue.json"
+    said = call("plugins", "harvest", "--jars", tmp_path / "libs", "--file", file)
+    assert said.code == 0, said.err
+    written = json.loads(file.read_bytes())
+    assert written["harvested"] == {"release": "3.9.1"}
+    assert {"class": "org.apache.kafka.connect.json.JsonConverter"} in written["plugins"]
+    scopes = written["documentation"]
+    assert {"connector", "source", "sink", "transformation", "producer", "mirror"} <= scopes.keys()
+    ours = installed().at(Profile.of("3.9.1")).definition("producer")
+    assert {key.name for key in ours} == scopes["producer"].keys()
+    differing = [key for key in ours if key.documentation != scopes["producer"][key.name]]
+    assert len(differing) > len(ours) / 2

@@ -1,0 +1,207 @@
+"""`history`, `diff --from`, `undo`, `watch`: what was, and what is happening."""
+
+import json
+
+import pytest
+
+from tests.cli.calling import call
+from tests.cli.test_serve_command import LIFE
+from tests.client.client_calls import PARTITION, SOURCE, Cluster
+
+CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
+
+
+@pytest.fixture
+def changed(cluster: Cluster) -> Cluster:
+    """A connector whose topic has been changed; what it was created by is at config@0."""
+    cluster.create()
+    cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
+    return cluster
+
+
+def test_history(changed: Cluster) -> None:
+    """Every change with its record; the first column is what `--as-of` takes."""
+    events = changed.json("history", "orders", "--last", "2")["events"]
+    assert [(one["what"], one["before"], one["after"]) for one in events] == [
+        ("config password", None, "[hidden]"),
+        ("config topic", "lines", "other"),
+    ]
+    place = events[0]["record"]["offset"]
+    lines = changed.done("history", "orders").splitlines()
+    assert any(line.startswith(f"config@{place} ") for line in lines)
+    then = changed.json("describe", "orders", "--as-of", f"config@{place - 1}")
+    assert then["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_difference_between_two_moments(changed: Cluster) -> None:
+    """Exit code 1, and each fact on a line, without secrets."""
+    said = changed.ask("diff", "orders", "--from", "config@0")
+    assert said.code == 1
+    assert "config password" in said.out
+    assert "lines → other" in said.out
+    assert "hunter2" not in said.out
+    assert changed.done("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
+
+
+def test_a_connector_that_was_not_there(changed: Cluster) -> None:
+    """All of it differs; one that never was is refused."""
+    changed.done("delete", "orders")
+    gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
+    facts = {
+        one["item"]: (one["before"], one["after"]) for one in gone if one["aspect"] == "config"
+    }
+    assert facts["topic"] == ("lines", None)
+    assert "no connector nix" in changed.refused("diff", "nix", "--from", "config@0")
+
+
+@pytest.mark.parametrize(
+    ("done", "words"), [("pause", "STARTED → PAUSED"), ("stop", "STARTED → STOPPED")]
+)
+def test_difference_of_a_connector_that_was_paused_or_stopped(
+    cluster: Cluster, done: str, words: str
+) -> None:
+    """Exit code 1: a target state is a fact like any other."""
+    cluster.create()
+    cluster.done(done, "orders")
+    said = cluster.ask("diff", "orders", "--from", "config@0")
+    assert said.code == 1
+    assert words in said.out
+
+
+def test_difference_words_active_topics_as_the_history_does() -> None:
+    """The same fact with the same values, of a recorded connector."""
+    by_diff, by_history = (
+        [line for line in call("--cluster", LIFE, *told).out.splitlines() if "active topic" in line]
+        for told in (("diff", "pages", "--from", "config@2"), ("history", "pages"))
+    )
+    worded = [line.removeprefix("pages").split() for line in by_diff]
+    assert ["active", "topic", "alpha", "∅", "→", "true"] in worded
+    assert all(any(line.split()[2:] == words for line in by_history) for words in worded)
+
+
+def test_difference_of_a_secret_is_told_to_machines_without_the_secret(cluster: Cluster) -> None:
+    """Both values are hidden, and the words say that they differ."""
+    cluster.create(config=SOURCE | {"database.password": "pearl"})
+    cluster.done("patch", "orders", "-s", "database.password=ruby")
+    said = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
+    (found,) = json.loads(said.out)
+    assert (found["before"], found["after"]) == ("[hidden]", "[hidden]")
+    assert "another value" in found["words"]
+    assert "pearl" not in said.out + said.err
+    assert "ruby" not in said.out + said.err
+
+
+def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cluster) -> None:
+    """They still lie in the log, and a new connector of its name inherits them."""
+    cluster.create(initial_state="STOPPED")
+    offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
+    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    before = cluster.json("history", "orders")["events"][-1]["record"]
+    cluster.done("delete", "orders")
+    moment = f"{before['topic']}@{before['partition']}:{before['offset']}"
+    facts = json.loads(cluster.ask("diff", "orders", "--from", moment, "-o", "json").out)
+    aspects = {one["aspect"] for one in facts}
+    assert "config" in aspects
+    assert "source offset" not in aspects
+
+
+def test_undo(changed: Cluster) -> None:
+    """It shows the plan, and does it after a yes."""
+    said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
+    assert said.code == 1
+    assert "orders would be put back to config@0: " in said.out
+    assert changed.json("describe", "orders")["config"]["topic"] == "other"
+    assert changed.done("undo", "orders", "--to", "config@0", "--yes") == (
+        "orders: put back to config@0\n"
+    )
+    assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None:
+    """It says so, and writes nothing; the same for machines, and with --yes."""
+    changed.done("undo", "orders", "--to", "config@0", "--yes")
+    before = changed.json("history", "orders")
+    said = changed.ask("undo", "orders", "--to", "config@0", typed="")
+    assert (said.code, said.out) == (
+        0,
+        "orders: already as it was at config@0 (nothing is written)\n",
+    )
+    told = changed.json("undo", "orders", "--to", "config@0", "--yes")
+    assert told[0]["result"] == "already as it was at config@0"
+    assert changed.json("history", "orders") == before
+    assert [one["command"] for one in changed.json("commands")["commands"]].count("restore") == 1
+
+
+def test_no_offsets_are_taken_away_without_asking(cluster: Cluster) -> None:
+    """Nothing is lost where there is nothing."""
+    cluster.create(initial_state="STOPPED")
+    said = cluster.ask("offsets", "reset", "orders", typed="")
+    assert (said.code, "take away" in said.out + said.err) == (0, False)
+
+
+def test_an_undo_to_the_future_is_refused(changed: Cluster) -> None:
+    """As a record beyond the end is; nothing is asked, nothing written."""
+    for moment in ("2999-01-01", "4102444800000"):
+        refused = changed.refused("undo", "orders", "--to", moment, "--yes")
+        assert f"'{moment}' is in the future: the log reaches to now, " in refused
+        assert "is in the future" in changed.refused("describe", "orders", "--as-of", moment)
+
+
+def test_an_undo_that_lets_a_paused_connector_run_warns(changed: Cluster) -> None:
+    """Releases before 3.7 cannot create it paused: it may run before it is paused."""
+    changed.done("pause", "orders")
+    place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
+    changed.done("delete", "orders")
+    undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
+    told = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
+    assert told in " ".join(call(*undo, "3.4", columns=200).out.split())
+    assert "may run before" not in call(*undo, "3.9").out
+
+
+def test_an_undo_with_yes_warns_of_what_it_assumes(changed: Cluster) -> None:
+    """The plan is not shown then, but what is assumed of the world is."""
+    offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
+    changed.done("stop", "orders")
+    changed.done("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
+    changed.done("resume", "orders")
+    said = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
+    assert (said.code, said.out) == (0, "orders: put back to config@0\n")
+    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in said.err
+
+
+def test_a_long_run_of_offsets_is_shortened_for_people(cluster: Cluster) -> None:
+    """Machines get every one of them."""
+    offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]
+    cluster.create(initial_state="STOPPED")
+    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    assert "… 15 more; -o json has them" in cluster.done("history", "orders")
+    events = cluster.json("history", "orders")["events"]
+    assert sum(one["what"].startswith("source offset") for one in events) == 25
+
+
+def test_watch_goes_on_from_where_it_was(changed: Cluster) -> None:
+    """From the beginning of the log, and then from the last change that was told."""
+    said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
+    changes = [json.loads(line) for line in said.splitlines()]
+    assert {one["connector"] for one in changes} == {"orders"}
+    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
+    *_, created, second, _ = (json.loads(line) for line in said.splitlines())
+    assert (created["item"], created["after"]) == ("", "STARTED")
+    later = changed.done("watch", "--since", created["id"], "--count", "1", "-o", "json")
+    assert json.loads(later) == second
+
+
+def test_watch_goes_on_behind_a_record(changed: Cluster) -> None:
+    """`--after` takes a position like every other option, and answers name no HTTP header."""
+    later = json.loads(changed.done("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
+    assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
+    said = changed.ask("watch", "--after", "confg@0")
+    assert said.code == 3
+    assert "the log has no record at confg@0: unknown topic 'confg'" in said.err
+
+
+def test_watch_for_people(changed: Cluster) -> None:
+    """A line for each change, secrets hidden."""
+    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES))
+    assert "orders: config topic: lines → other" in said
+    assert "hunter2" not in said

@@ -1,0 +1,88 @@
+"""Files that no tool wrote by accident: one sentence, exit code 2, and nothing is sent."""
+
+import pytest
+
+from tests.cli.calling import refusal
+from tests.client.client_calls import Cluster
+
+CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
+
+
+def multiplied(first: str, form: str) -> str:
+    """Levels of aliases, each of which stands for nine of the level before: 9 to the 20th."""
+    levels = [f"- &a0 {first}"]
+    for level in range(1, 21):
+        parts = ", ".join([f"*a{level - 1}"] * 9)
+        levels.append(f"- &a{level} {form.format(parts)}")
+    return "\n".join(levels)
+
+
+HOSTILE = {
+    "a list in itself": ("&a [*a]", "refers to itself"),
+    "a map in itself": ("&a {config: *a}", "refers to itself"),
+    "connectors in themselves": ("&a {connectors: *a}", "refers to itself"),
+    "a value in itself": ("name: x\nconfig: &c {a: *c}", "refers to itself"),
+    "a map merged into itself": ("&a {<<: *a, name: x}", "refers to itself"),
+    "offsets in themselves": (f"name: x\n{CONFIG}\ninitial_offsets: &o [*o]", "refers to itself"),
+    "lists of lists": (multiplied("[x, y]", "[{}]"), "aliases repeat more than"),
+    "maps in maps": (multiplied("{name: x}", "{{connectors: [{}]}}"), "aliases repeat more than"),
+    "merged maps": (multiplied("{k: v}", "{{<<: [{}]}}"), "aliases repeat more than"),
+    "too deep": ("[" * 2_000 + "]" * 2_000, "cannot be parsed"),
+    "a number to base 60": (f"name: x\nconfig: {{a: {'9:' * 3_000}9}}", "cannot be parsed"),
+    "a number to base 16": (f"name: x\nconfig: {{a: 0x{'f' * 4_000}}}", "cannot be parsed"),
+    "half a name": (f'name: "a\\ud800"\n{CONFIG}', "half of a surrogate pair"),
+}
+
+
+@pytest.mark.parametrize("words", [("apply", "-f"), ("diff", "-f"), ("bundle", "import")])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_yaml_is_refused_in_a_sentence(
+    case: str, words: tuple[str, ...], cluster: Cluster
+) -> None:
+    """Aliases that refer to themselves or multiply, and names that are no text."""
+    cluster.create()
+    text, why = HOSTILE[case]
+    told = refusal(cluster.ask(*words, cluster.file("connectors.yaml", text)))
+    assert words[0] == "bundle" or why in told
+
+
+def test_aliases_that_repeat_a_little_are_taken(cluster: Cluster) -> None:
+    """As people use them: what several connectors have in common is written once."""
+    text = """
+    - name: one
+      config: &usual {connector.class: FileStreamSource, topic: lines}
+    - name: two
+      config: {<<: *usual, topic: other}
+    """
+    cluster.done("apply", "-f", cluster.file("two.yaml", text))
+    assert cluster.json("describe", "two")["config"]["topic"] == "other"
+    assert cluster.json("describe", "one")["config"]["topic"] == "lines"
+
+
+@pytest.mark.parametrize("text", ["a\ud800", "\udcff"])
+def test_half_a_surrogate_pair_in_json(text: str, cluster: Cluster) -> None:
+    """No URL can hold such a name, so no worker can be asked for it; a value may have one."""
+    named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
+    for words in ("apply", "diff"):
+        said = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
+        assert "half of a surrogate pair" in said
+    valued = {"name": "b", "config": {**named["config"], "more": text}}  # type: ignore[dict-item]
+    cluster.done("apply", "-f", cluster.file("b.json", valued))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("describe", "\udcff"),
+        ("stop", "\udcff"),
+        ("history", "a\ud800"),
+        ("offsets", "get", "\udcff"),
+        ("delete", "connector", "\udcff", "--yes"),
+        ("get", "--as-of", "\udcff"),
+        ("undo", "\udcff", "--to", "config@0"),
+        ("watch", "\udcff"),
+    ],
+)
+def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: Cluster) -> None:
+    """A shell passes on any bytes."""
+    cluster.refused(*words, code=2)

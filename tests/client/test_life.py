@@ -1,0 +1,222 @@
+"""A connector's life on the command line, in a log: each command opens it for itself."""
+
+import json
+
+import pytest
+
+from tests.client.client_calls import PARTITION, SOURCE, Cluster
+
+
+def test_from_beginning_to_end(cluster: Cluster) -> None:
+    """Created, paused, run, stopped, moved, deleted; each told in a line."""
+    cluster.create()
+    for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):
+        assert cluster.done(verb, "orders") == f"orders: {did}\n"
+    alter = ("offsets", "alter", "orders", "--source-partition", '{"filename": "/in.txt"}')
+    assert cluster.done(*alter, "--source-offset", '{"position": 5}') == (
+        "orders: altered (The offsets for this connector have been altered successfully)\n"
+    )
+    wanted = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
+    assert cluster.json("offsets", "orders") == wanted
+    assert cluster.done("delete", "orders") == "orders: deleted\n"
+    assert cluster.json("get") == {}
+
+
+def test_resources_may_be_spelled_out(cluster: Cluster) -> None:
+    """As in kcctl; a connector that is called as a resource is reached so."""
+    cluster.create("connector")
+    assert cluster.done("stop", "connector", "connector") == "connector: stopped\n"
+    assert cluster.done("delete", "connector", "connector") == "connector: deleted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("a1", "b"), ["a1", "b"]),
+        (("-e", "a.*"), ["a1", "a2"]),
+        (("--all",), ["a1", "a2", "b"]),
+        (("--state", "-"), ["a1", "a2", "b"]),
+        (("a1", "a1"), ["a1"]),
+    ],
+)
+def test_several_at_once(cluster: Cluster, words: tuple[str, ...], names: list[str]) -> None:
+    """By name, by regular expression, by state, all."""
+    for name in ("a1", "a2", "b"):
+        cluster.create(name)
+    results = cluster.json("pause", *words)
+    assert results == [{"connector": name, "result": "paused"} for name in names]
+
+
+def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: Cluster) -> None:
+    """It is told of, and the exit code is its."""
+    cluster.create()
+    said = cluster.ask("pause", "nix", "orders")
+    assert (said.code, said.out) == (3, "orders: paused\n")
+    assert said.err == "Error: nix: Unknown connector nix\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("pause", "nix"), "Unknown connector nix"),
+        (("get", "nix"), "there is no connector nix; `controlplane get` lists them all"),
+        (("describe", "nix"), "there is no connector nix; there are: orders"),
+        (("patch", "nix", "-s", "a=b"), "there is no connector nix; `controlplane get` lists"),
+        (("offsets", "nix"), "Connector nix not found"),
+        (("pause", "-e", "x.*"), "no connector of sqlite:///"),
+        (
+            ("offsets", "reset", "orders", "--yes"),
+            "say --stop, or `controlplane stop orders` first",
+        ),
+        (("restart", "task", "orders/7"), "Unknown task: orders-7"),
+        (("history", "nix"), "concerns a connector nix"),
+        (("get", "--as-of", "config@77"), "config@77"),
+    ],
+)
+def test_refusals(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
+    """The cluster's own words, exit code 3, nothing on standard output."""
+    cluster.create()
+    assert says in cluster.refused(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause",),
+        ("pause", "x", "--all"),
+        ("pause", "-e", "("),
+        ("patch", "x"),
+        ("patch", "x", "-s", "a"),
+        ("restart", "task", "orders"),
+        ("offsets", "alter", "x"),
+        ("offsets", "alter", "x", "--source-partition", "{"),
+        ("diff",),
+        ("diff", "-f", "x", "--from", "y"),
+    ],
+)
+def test_slips(cluster: Cluster, words: tuple[str, ...]) -> None:
+    """Nothing is asked; exit code 2, as click has it."""
+    cluster.create()
+    said = cluster.ask(*words)
+    assert (said.code, said.out) == (2, "")
+
+
+def test_deleting_what_is_not_named_is_asked_about(cluster: Cluster) -> None:
+    """`--all` with a no leaves all there; with a yes, or --yes, none."""
+    cluster.create()
+    said = cluster.ask("delete", "--all", typed="n\n")
+    assert (said.code, said.out) == (1, "")
+    assert "delete orders? [y/N]" in said.err
+    assert list(cluster.json("get")) == ["orders"]
+    assert cluster.ask("delete", "--all", typed="y\n").out == "orders: deleted\n"
+
+
+def test_settings_are_patched(cluster: Cluster) -> None:
+    """Set and removed; what is so already is not written again."""
+    cluster.create()
+    patch = ("patch", "orders", "-s", "tasks.max=2", "-s", "password=hunter2", "-r", "file")
+    assert cluster.done(*patch) == (
+        "orders: updated (file: /in.txt → ∅; password: ∅ → [hidden]; tasks.max: ∅ → 2)\n"
+    )
+    assert cluster.done(*patch) == "orders: unchanged\n"
+
+
+def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
+    """It shows the records, and the log is as long as it was."""
+    cluster.create()
+    before = cluster.json("history", "orders")
+    (told,) = cluster.json("stop", "orders", "--dry-run")
+    (records,) = [step["records"] for step in told["plan"]["steps"] if step["name"] == "state"]
+    assert [record["key"] for record in records] == ["target-state-orders"]
+    assert "orders would be stopped: " in cluster.done("stop", "orders", "--dry-run")
+    assert cluster.json("history", "orders") == before
+
+
+def test_secrets_are_hidden_from_people_only(cluster: Cluster) -> None:
+    """Machines get what the cluster says: it may have to be applied again."""
+    cluster.create(config={**SOURCE, "password": "hunter2"})
+    assert "password: " in (shown := cluster.done("describe", "orders"))
+    assert "hunter2" not in shown
+    assert "[hidden]" in shown
+    assert cluster.json("describe", "orders")["config"]["password"] == "hunter2"
+    assert "password: hunter2" in cluster.done("describe", "orders", "-o", "yaml")
+
+
+def test_a_key_without_a_value(cluster: Cluster) -> None:
+    """Older releases take null, and it is shown as everywhere else."""
+    config = {"properties": {**SOURCE, "name": "orders", "transforms": None}}
+    record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
+    words = {"key": "connector-orders", "payload": json.dumps(config)}
+    dump = cluster.file("kcat.jsonl", json.dumps({**record, **words}) + "\n")
+    described = Cluster(str(dump), cluster.folder).done("describe", "orders")
+    assert "  transforms:      ∅\n" in described
+
+
+def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:
+    """Nobody runs connectors here: it is done all the same, and said so with exit code 5."""
+    cluster.create()
+    said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
+    assert said.code == 5
+    assert (
+        "orders was told so, and after 0 s it is not so yet (connector -, tasks: none)" in said.err
+    )
+
+
+def test_whoever_changes_something_is_named(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit has the user who typed it."""
+    monkeypatch.setenv("LOGNAME", "ada")
+    cluster.create()
+    cluster.ask("pause", "nix")
+    (created, refused) = cluster.json("commands")["commands"]
+    assert (created["principal"], created["outcome"]) == ("ada", "done")
+    assert (refused["connector"], refused["outcome"]) == ("nix", "refused")
+    assert cluster.json("commands", "--outcome", "done")["commands"] == [created]
+    assert "2 commands" in cluster.done("commands")
+
+
+@pytest.mark.parametrize(
+    ("verb", "wanted"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
+)
+def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, wanted: str) -> None:
+    """It is shown, and that it is no more than a wish; to machines nothing is told as reported."""
+    cluster.create()
+    cluster.create("more")
+    cluster.done(verb, "orders")
+    assert f"orders  source  {wanted} (wanted)" in cluster.done("get")
+    assert f"State:  {wanted} (wanted)" in cluster.done("describe", "orders")
+    assert "status" not in cluster.json("get")["orders"]
+    assert cluster.json("describe", "orders")["status"] is None
+
+
+def test_a_log_has_a_name(cluster: Cluster) -> None:
+    """As a Kafka cluster: the same each time, and where it is served."""
+    cluster.create()
+    about = cluster.json("get", "info")
+    assert len(about["kafka_cluster_id"]) == 22
+    cluster.done("pause", "orders")
+    assert cluster.json("get", "info") == about
+    assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
+
+
+def test_a_state_that_does_not_exist_is_refused(cluster: Cluster) -> None:
+    """A misspelt state must not look like a cluster in which nothing has failed."""
+    said = cluster.ask("restart", "--state", "FAILD")
+    assert said.code == 2
+    assert "'FAILD' is not one of" in said.err
+    assert "'failed'" in said.err
+
+
+def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
+    """Nothing has failed: that is an answer, and nothing is to be done. Names must still exist."""
+    cluster.create()
+    heads, _ = cluster.done("get", "connectors", "--state", "FAILED").splitlines()
+    assert heads.split() == ["NAME", "TYPE", "STATE", "TASKS", "WORKER"]
+    assert cluster.json("get", "--state", "FAILED") == {}
+    assert cluster.json("describe", "--state", "FAILED") == []
+    for verb in ("restart", "stop", "delete"):
+        assert cluster.done(verb, "--state", "FAILED") == ""
+    assert cluster.json("get", "--state", "failed") == {}
+    assert cluster.ask("get", "nobody", "--state", "FAILED").code == 3
+    assert cluster.ask("get", "-e", "no.*").code == 3

@@ -1,0 +1,66 @@
+"""Connectors may be called nearly anything, and are reached by their names."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_serve_command import running
+from tests.client.client_calls import SOURCE, Cluster
+
+NAMES = [
+    "a/b",
+    "%",
+    "a%2Fb",
+    "a b",
+    "größe 😀",
+    ".",
+    "..",
+    "a;b?c#d",
+    "{x}",
+    "connectors",
+    "\\",
+]
+
+
+def lived(cluster: Cluster) -> None:
+    """Each is made, described, paused, asked where it is, and deleted."""
+    documents = [{"name": name, "config": SOURCE} for name in NAMES]
+    cluster.done("apply", "-f", cluster.file("odd.json", documents))
+    assert sorted(cluster.json("get")) == sorted(NAMES)
+    for name in NAMES:
+        assert cluster.json("describe", name)["name"] == name
+        assert cluster.done("pause", name) == f"{name}: paused\n"
+        assert cluster.done("offsets", name) == f"{name} has no offsets\n"
+        assert f"{name}: put back to config@0" in cluster.done(
+            *("undo", "--to", "config@0", "--yes", name)
+        )
+    assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
+
+
+def test_in_a_log(cluster: Cluster) -> None:
+    """Opened by each command for itself."""
+    lived(cluster)
+
+
+async def test_over_the_network(tmp_path: Path) -> None:
+    """Where names go through a socket, encoded."""
+    async with running(f"sqlite:///{tmp_path}/state.db", "--quiet") as service:
+        await asyncio.to_thread(lived, Cluster(service.url, tmp_path))
+
+
+@pytest.mark.parametrize("words", [("describe", "a/b"), ("pause", "a/b")])
+async def test_what_a_release_cannot_be_asked_about(tmp_path: Path, words: tuple[str, str]) -> None:
+    """4.x refuses some paths. That is told, and nobody else is kept from being seen."""
+    local = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    for name in ("a/b", "orders"):
+        await asyncio.to_thread(
+            local.done, "apply", "-f", local.file("one.json", {"name": name, "config": SOURCE})
+        )
+    async with running(local.where, "--quiet") as service:
+        beneath = Cluster(f"{service.url}/compat/4.3", tmp_path)
+        assert list(await asyncio.to_thread(beneath.json, "get")) == ["a/b", "orders"]
+        said = await asyncio.to_thread(beneath.refused, *words)
+    assert "/connectors/a%2Fb" in said
+    assert "before Connect sees it (" in said
+    assert said.endswith("; without /compat/ in its URL it speaks for itself")

@@ -1,0 +1,59 @@
+"""Offsets as values: both shapes they come in, and what takes one list to another."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, offsets_in
+
+SINK = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
+SOURCE = {"partition": {"file": "x"}, "offset": {"position": 5}}
+
+
+@pytest.mark.parametrize(
+    ("body", "offsets"),
+    [
+        ({"offsets": [SINK]}, [SINK]),
+        ([SOURCE], [SOURCE]),
+        ({"offsets": {"source": [SOURCE]}}, [SOURCE]),
+        (
+            {
+                "offsets": {
+                    "sink": [{"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}]
+                }
+            },
+            [SINK],
+        ),
+        ({"offsets": {"sink": [SINK]}}, [SINK]),
+        ({"offsets": []}, []),
+        ({"offsets": [{"partition": {"file": "x"}}]}, [{**SOURCE, "offset": None}]),
+    ],
+)
+def test_shapes(body: Any, offsets: list[OffsetEntry]) -> None:
+    """Releases have a list, the KIP's draft a list by type, with shorter keys for sinks."""
+    assert offsets_in(body) == offsets
+
+
+@pytest.mark.parametrize("body", [{}, {"offsets": 1}, 5, [1], [{"x": 1}], {"offsets": {"sink": 1}}])
+def test_what_are_no_offsets(body: Any) -> None:
+    """They are refused with a sentence."""
+    with pytest.raises(ValueError, match=r"no list of offsets|has a partition and an offset"):
+        offsets_in(body)
+
+
+lists = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4).map(
+    lambda known: [{"partition": {"p": key}, "offset": {"o": n}} for key, n in known.items()]
+)
+
+
+@given(lists, lists)
+def test_an_alteration_makes_one_list_the_other(before: list[Any], after: list[Any]) -> None:
+    """Applied as Connect does it; and it holds nothing that is so already."""
+    state = {one["partition"]["p"]: one["offset"] for one in before}
+    altered = alteration(before, after)
+    assert all(state.get(one["partition"]["p"]) != one["offset"] for one in altered)
+    state |= {one["partition"]["p"]: one["offset"] for one in altered}
+    wanted = {one["partition"]["p"]: one["offset"] for one in after}
+    assert {key: value for key, value in state.items() if value is not None} == wanted

@@ -1,0 +1,145 @@
+"""`offsets edit`, `alter`, `reset`: what an editor makes of them, and what is asked before."""
+
+import pytest
+
+from tests.client.client_calls import PARTITION, Cluster
+
+ALTER = ("offsets", "alter", "orders")
+
+
+@pytest.fixture
+def stopped(cluster: Cluster) -> Cluster:
+    """A stopped connector, at 5."""
+    cluster.create(initial_state="STOPPED")
+    at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
+    cluster.done(*ALTER, "-f", cluster.file("five.json", at))
+    return cluster
+
+
+def position(cluster: Cluster) -> int | None:
+    """Where the connector is; None: nowhere."""
+    offsets = cluster.json("offsets", "orders")["offsets"]
+    return offsets[0]["offset"]["position"] if offsets else None
+
+
+def test_edited(stopped: Cluster) -> None:
+    """What becomes of each is shown, and done after a yes."""
+    editor = stopped.editor('"position": 5', '"position": 2')
+    said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
+    assert said.code == 0, said
+    row = '{"filename": "/in.txt"}  {"position": 5}  {"position": 2}'
+    assert row in said.out
+    assert "alter 1 offset of orders? [y/N]" in said.err
+    assert position(stopped) == 2
+
+
+def test_not_edited_without_a_yes(stopped: Cluster) -> None:
+    """A no leaves all as it is."""
+    editor = stopped.editor('"position": 5', '"position": 2')
+    assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
+    assert position(stopped) == 5
+
+
+def test_taken_away_in_the_editor(stopped: Cluster) -> None:
+    """A partition that is deleted from the text has no offset any more."""
+    editor = stopped.editor('"partition".*', "")
+    script = stopped.file("editor.sh", '#!/bin/sh\necho \'{"offsets": []}\' > "$1"\n')
+    assert editor == str(script)
+    assert "∅" in stopped.done("offsets", "edit", "orders", "--yes", editor=editor)
+    assert position(stopped) is None
+
+
+def test_nothing_edited(stopped: Cluster) -> None:
+    """Nothing is asked, nothing is done."""
+    assert stopped.done("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
+
+
+def test_what_cannot_be_understood_is_asked_again(stopped: Cluster) -> None:
+    """A slip in the editor costs no edits: it opens once more with what was written."""
+    editor = stopped.editor("{", "")
+    said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
+    assert said.code == 1
+    assert "these are no offsets: it cannot be parsed" in said.err
+    assert "edit them again? [y/N]" in said.err
+
+
+def test_an_editor_is_not_opened_in_vain(stopped: Cluster) -> None:
+    """Whose connector is not stopped is told so before."""
+    stopped.done("resume", "orders")
+    said = stopped.ask("offsets", "edit", "orders", editor="false")
+    assert said.code == 3
+    assert said.err == f"Error: orders is not stopped, {SAY_STOP}"
+
+
+SAY_STOP = (
+    "and only a stopped connector's offsets can be changed: say --stop, or `controlplane stop "
+    "orders` first\n"
+)
+
+
+@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
+def test_what_is_not_stopped(stopped: Cluster, more: tuple[str, ...]) -> None:
+    """Whoever may not touch its offsets is told how from here, and not by which endpoint."""
+    stopped.done("resume", "orders")
+    refusal = stopped.refused("offsets", "reset", "orders", *more)
+    assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
+
+
+def test_a_dry_run_stops_nothing(stopped: Cluster) -> None:
+    """Not even with `--stop`, and so it cannot show what would be written then."""
+    stopped.done("resume", "orders")
+    refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
+    assert "a dry run stops nothing, so `controlplane stop orders` first" in refusal
+    assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
+
+
+def test_a_dry_run_of_an_edit(stopped: Cluster) -> None:
+    """The records are shown, and none is written."""
+    editor = stopped.editor('"position": 5', '"position": 2')
+    said = stopped.done("offsets", "edit", "orders", "--dry-run", editor=editor)
+    assert "orders would be altered: 1 record" in said
+    assert position(stopped) == 5
+
+
+@pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
+def test_reset(stopped: Cluster, words: tuple[str, ...]) -> None:
+    """Under both names, after a yes."""
+    said = stopped.ask(*words, "orders", typed="y\n")
+    assert said.code == 0
+    assert "take away 1 offset of orders? [y/N]" in said.err
+    assert position(stopped) is None
+
+
+def test_stopped_for_it(stopped: Cluster) -> None:
+    """With --stop one that runs is stopped, altered, and runs again."""
+    stopped.done("resume", "orders")
+    stopped.done("offsets", "reset", "orders", "--stop", "--yes")
+    events = stopped.json("history", "orders")["events"]
+    assert [one["after"] for one in events if one["what"] == "target state"] == [
+        *("STOPPED", "STARTED"),
+        *("STOPPED", "STARTED"),
+    ]
+    assert position(stopped) is None
+
+
+@pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
+def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> None:
+    """As it was told to be, though no worker has ever reported that it is so."""
+    stopped.done(verb, "orders")
+    stopped.done("offsets", "reset", "orders", "--stop", "--yes")
+    targets = [
+        one["after"]
+        for one in stopped.json("history", "orders")["events"]
+        if one["what"] == "target state"
+    ]
+    assert targets[-1] == state
+    assert position(stopped) is None
+
+
+def test_one_offset_in_the_words_of_kcctl(stopped: Cluster) -> None:
+    """Of a source as JSON."""
+    partition = ("--source-partition", '{"filename": "/in.txt"}')
+    stopped.done("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')
+    assert position(stopped) == 9
+    stopped.done(*ALTER, *partition, "--source-offset", "null")
+    assert position(stopped) is None

@@ -1,0 +1,88 @@
+"""What is said of connectors: reported, or wanted where somebody can tell that."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.client.connectors.connector_summary import (
+    ConnectorSummary,
+    summaries,
+    target_state,
+    with_wanted,
+)
+from tests.client.client_calls import Worker
+
+REPORTED = {"connector": {"state": "PAUSED", "worker_id": "w"}, "tasks": []}
+INFO: dict[str, Any] = {"name": "x", "config": {}, "tasks": []}
+NO_ENDPOINT = httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
+WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
+
+
+async def test_a_worker_of_kafkas_tells_nobody() -> None:
+    """It is not even asked, and nothing is made up."""
+    worker = Worker(WANTED)
+    (one,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
+    assert (one.state_in_words, worker.asked) == ("-", [])
+
+
+async def test_beneath_compat_nobody_tells_either() -> None:
+    """There ours has no more than that release."""
+    api = await Worker(NO_ENDPOINT, server="controlplane").api()
+    (one,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
+    assert one.state_in_words == "-"
+
+
+async def test_what_is_reported_is_shown_as_it_is() -> None:
+    """Whatever is wanted; only of the others that is asked for."""
+    worker = Worker(WANTED, server="controlplane")
+    reported = ConnectorSummary("x", INFO, REPORTED)
+    (one,) = await with_wanted(await worker.api(), [reported])
+    assert (one.state_in_words, worker.asked) == ("PAUSED", [])
+    both = await with_wanted(await worker.api(), [reported, ConnectorSummary("y", INFO, None)])
+    assert [each.state_in_words for each in both] == ["PAUSED", "-"]
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "state"),
+    [
+        ("controlplane", REPORTED, "STOPPED"),
+        ("Jetty(9.4.57)", REPORTED, "PAUSED"),
+        ("Jetty(9.4.57)", REPORTED | {"connector": {"state": "FAILED"}}, "RUNNING"),
+        ("Jetty(9.4.57)", None, "RUNNING"),
+    ],
+)
+async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> None:
+    """Known by us; of a worker of Kafka's seen by what is reported."""
+    api = await Worker(WANTED, server=server).api()
+    assert await target_state(api, ConnectorSummary("x", INFO, status)) == state
+
+
+async def test_wanted_states_are_read_page_by_page() -> None:
+    """The service answers so many at once."""
+    worker = Worker(
+        httpx.Response(200, json={"targets": {"x": "STOPPED"}, "next": "x"}),
+        httpx.Response(200, json={"targets": {"y": "PAUSED"}, "next": None}),
+        server="controlplane",
+    )
+    both = [ConnectorSummary("x", INFO, None), ConnectorSummary("y", INFO, None)]
+    found = await with_wanted(await worker.api(), both)
+    assert [one.wanted for one in found] == ["STOPPED", "PAUSED"]
+    assert [one.url.query for one in worker.asked] == [b"", b"after=x"]
+
+
+async def test_those_without_a_status_are_asked_for_together() -> None:
+    """Connect leaves them out where statuses are to be told; some cannot be asked for alone."""
+    infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
+    worker = Worker(
+        httpx.Response(200, json=["y", "x", "a/b"]),
+        httpx.Response(200, json={"x": infos["x"] | {"status": REPORTED}}),
+        httpx.Response(200, json=infos),
+    )
+    found = await summaries(await worker.api())
+    assert [(one.name, one.state) for one in found] == [("a/b", "-"), ("x", "PAUSED"), ("y", "-")]
+    assert [one.url.query for one in worker.asked] == [
+        b"",
+        b"expand=status&expand=info",
+        b"expand=info",
+    ]

@@ -1,0 +1,70 @@
+"""An ASGI application in this process, spoken to over httpx."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from controlplane.client.http.transport import AppTransport
+from tests.patience import PATIENCE_S
+
+left = asyncio.Event()
+
+
+async def _echo(request: Request) -> Response:
+    body = await request.body()
+    raw = request.scope["raw_path"].decode()
+    return PlainTextResponse(f"{request.method} {raw} {body!r} {request.state.principal}")
+
+
+async def _stream(_: Request) -> Response:
+    async def parts() -> AsyncIterator[str]:
+        try:
+            yield "one"
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    return StreamingResponse(parts())
+
+
+async def _fail(*_: object) -> None:
+    raise RuntimeError("a defect")
+
+
+def client() -> httpx.AsyncClient:
+    """A client of an application that echoes, and streams without end."""
+    paths = {"/stream": _stream, "/{rest:path}": _echo}
+    routes = [Route(path, view, methods=["GET", "PUT"]) for path, view in paths.items()]
+    return httpx.AsyncClient(
+        transport=AppTransport(Starlette(routes=routes), "ada"), base_url="http://x"
+    )
+
+
+async def test_what_is_asked_arrives() -> None:
+    """Method, raw path, body, and who asks."""
+    async with client() as asking:
+        answer = await asking.put("/a%2Fb", content=b"body")
+    assert answer.text == "PUT /a%2Fb b'body' ada"
+
+
+async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
+    """And who leaves is noticed."""
+    left.clear()
+    async with client() as asking, asking.stream("GET", "/stream") as answer:
+        async for part in answer.aiter_text():
+            assert part == "one"
+            break
+    await asyncio.wait_for(left.wait(), PATIENCE_S)
+
+
+async def test_a_defect_is_raised() -> None:
+    """Nobody waits for an answer that never comes."""
+    async with httpx.AsyncClient(transport=AppTransport(_fail, "ada")) as asking:
+        with pytest.raises(RuntimeError, match="a defect"):
+            await asking.get("http://x/")

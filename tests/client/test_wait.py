@@ -1,0 +1,98 @@
+"""`--wait`: what is looked for, and when looking ends."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.client.connectors.wait import (
+    GONE,
+    RESTS,
+    RUNS,
+    STANDS,
+    ConnectorFailed,
+    WaitGoal,
+    wait_for,
+)
+from controlplane.client.http.request_errors import WaitTimedOut
+from tests.client.client_calls import Worker
+
+
+def reported(state: str, *tasks: str, configured: int | None = None) -> list[httpx.Response]:
+    """Two answers: a connector, and its status."""
+    number = len(tasks) if configured is None else configured
+    info = {"name": "x", "config": {}, "tasks": [{"task": task} for task in range(number)]}
+    states = [{"id": place, "state": one, "worker_id": "w"} for place, one in enumerate(tasks)]
+    status: dict[str, Any] = {"connector": {"state": state, "worker_id": "w"}, "tasks": states}
+    return [httpx.Response(200, json=info), httpx.Response(200, json=status)]
+
+
+MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})] * 2
+
+
+@pytest.mark.parametrize(
+    ("goal", "looks"),
+    [
+        (RUNS, reported("RUNNING", "RUNNING", "RUNNING")),
+        (RESTS, reported("PAUSED", "PAUSED")),
+        (RESTS, reported("PAUSED")),
+        (STANDS, reported("STOPPED")),
+        (GONE, MISSING),
+    ],
+)
+async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
+    """It is sure with the second look in a row."""
+    worker = Worker(*looks, *looks, httpx.Response(500))
+    await wait_for(await worker.api(), "x", goal, 60)
+    assert len(worker.asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("goal", "looks"),
+    [
+        (RUNS, reported("RUNNING")),
+        (RUNS, reported("RUNNING", "RUNNING", configured=2)),
+        (RUNS, reported("RUNNING", "RESTARTING")),
+        (RESTS, reported("PAUSED", "RUNNING")),
+        (STANDS, reported("STOPPED", configured=1)),
+        (GONE, [MISSING[0], *reported("RUNNING")[1:]]),
+    ],
+)
+async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
+    """Told with how it is, when the time is over."""
+    with pytest.raises(WaitTimedOut, match="x was told so, and after 0 s it is not so yet"):
+        await wait_for(await Worker(*looks).api(), "x", goal, 0)
+
+
+async def test_what_looks_reached_for_a_moment_is_not() -> None:
+    """A restart is not seen in the first status behind it."""
+    looks = [
+        reported("RUNNING", state) for state in ("RUNNING", "RESTARTING", "RUNNING", "RUNNING")
+    ]
+    worker = Worker(*(answer for look in looks for answer in look), httpx.Response(500))
+    await wait_for(await worker.api(), "x", RUNS, 60)
+    assert len(worker.asked) == 8
+
+
+async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while: what has failed before a restart is soon something else."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
+    failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
+    with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):
+        await wait_for(await Worker(*failing).api(), "x", RUNS, 60)
+
+
+async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last status stays for a while."""
+    monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
+    failing = [MISSING[0], reported("FAILED")[1]] * 20
+    worker = Worker(*failing, *MISSING * 2, httpx.Response(500))
+    await wait_for(await worker.api(), "x", GONE, 60)
+    assert len(worker.asked) == 44
+
+
+async def test_nobody_waits_unasked() -> None:
+    """Without `--wait` nothing is looked at."""
+    worker = Worker(httpx.Response(500))
+    await wait_for(await worker.api(), "x", RUNS, None)
+    assert not worker.asked

@@ -1,0 +1,31 @@
+"""A worker's settings count where a command serves the log itself, as they count in `serve`."""
+
+import json
+
+import pytest
+
+from tests.client.client_calls import Cluster
+
+
+@pytest.fixture
+def tracking_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn `topic.tracking.enable` off, as a worker's environment does."""
+    monkeypatch.setenv("CONTROLPLANE_TOPIC_TRACKING_ENABLE", "false")
+
+
+@pytest.mark.usefixtures("tracking_disabled")
+def test_topics_are_refused_while_topic_tracking_is_disabled(
+    cluster: Cluster,
+) -> None:
+    """The command prints the 403 that `serve` answers, not a list of topics."""
+    cluster.create()
+    assert "Topic tracking is disabled." in cluster.refused("topics", "orders")
+
+
+@pytest.mark.usefixtures("tracking_disabled")
+def test_describe_leaves_topics_out_while_topic_tracking_is_disabled(
+    cluster: Cluster,
+) -> None:
+    """The topics of a connector are unknown, not empty."""
+    cluster.create()
+    assert json.loads(cluster.done("describe", "orders", "-o", "json"))["topics"] is None

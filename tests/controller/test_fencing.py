@@ -1,0 +1,234 @@
+"""A plane whose log another writer has taken over: it steps down, reads on, and can claim again."""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.commands import (
+    AlterOffsets,
+    CommandRequest,
+    OffsetChange,
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.plan import HookOutcome, HookSuccess, Plan, Step
+from controlplane.core.plugins import Plugin
+from controlplane.core.records import Target
+from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Settings
+from controlplane.plugins import catalogued
+from controlplane.projection.retention import RetentionSettings
+from controlplane.projection.upkeep import UpkeepSettings
+from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on, written
+from tests.patience import PATIENCE_S
+
+STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector, ResumeConnector))
+
+
+class Lines:
+    """Keeps the names of events and their facts."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Mapping[str, Any]]] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        self.told.append((event, facts))
+
+    warning = info
+
+    def of(self, event: str) -> list[Mapping[str, Any]]:
+        """The facts of each such event."""
+        return [facts for name, facts in self.told if name == event]
+
+
+class Fragile(MemoryLog):
+    """A log that refuses claims while it is away."""
+
+    away = False
+
+    async def claim(self) -> int:
+        if self.away:
+            raise LogUnavailable("the log is away")
+        return await super().claim()
+
+
+def unfinished(plane: ControlPlane) -> list[str]:
+    """The ids of commands that have not ended."""
+    return [name for name, trace in plane.state.commands.items() if trace.unfinished]
+
+
+@pytest.fixture
+async def log() -> Fragile:
+    """A log in which `orders` is configured."""
+    made = Fragile()
+    for topic in (CONFIG, "connect-offsets", "connect-status"):
+        await made.create_topic(topic, 1)
+    await made.append([configured("orders")])
+    return made
+
+
+async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
+    """It reports once that it has stepped down, follows the log, and still plans and answers."""
+    lines = Lines()
+    async with plane_on(log, notices=lines) as first, plane_on(log) as second:
+        with pytest.raises(Fenced, match="another writer"):
+            await first.execute(STOP)
+        assert isinstance(first.failure, Fenced)
+        await second.execute(PAUSE)
+        async with asyncio.timeout(PATIENCE_S):
+            while views.target(first.state, "orders") is not Target.PAUSED:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        with pytest.raises(Fenced, match="another writer"):
+            await first.execute(RESUME)
+        assert isinstance(await first.plan(RESUME), Plan)
+    (told,) = lines.of("log_fenced")
+    assert "another writer has taken over" in told["reason"]
+    assert [one["outcome"] for one in lines.of("command")] == ["unfinished", "not begun"]
+
+
+async def test_a_known_key_is_answered_by_a_fenced_plane(log: Fragile) -> None:
+    """An ended command needs no writer."""
+    async with plane_on(log) as plane:
+        ended = await plane.execute(STOP, key="k")
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(RESUME)
+        assert await plane.execute(STOP, key="k") == ended
+
+
+async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
+    """A hook may change another system, for a command that could not be written."""
+    called = []
+
+    def hook(config: Mapping[str, Any], offsets: Any) -> HookOutcome:
+        called.append(offsets)
+        return HookSuccess(definite=True)
+
+    await log.append([configured("hooked")])
+    plugins = catalogued(
+        more=[Plugin(class_name="lab.Source", type="source", version="1", hook=hook)]
+    )
+    alter = AlterOffsets("hooked", (OffsetChange({"p": 1}, {"o": 1}),))
+    async with plane_on(log, plugins=plugins) as plane:
+        await plane.execute(StopConnector("hooked"))
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(PAUSE)
+        with pytest.raises(Fenced):
+            await plane.execute(alter)
+        assert not called
+        await plane.claim()
+        await plane.execute(alter)
+        assert len(called) == 1
+
+
+async def test_claims_again(log: Fragile) -> None:
+    """The writer changes hands and back; each has its turn, and both know the same in the end."""
+    lines = Lines()
+    ids = count()
+    one = plane_on(log, notices=lines, new_id=lambda: f"{next(ids)}")
+    async with one as first, plane_on(log, new_id=lambda: f"{next(ids)}") as second:
+        with pytest.raises(Fenced):
+            await first.execute(STOP)
+        await second.execute(PAUSE)
+        await first.claim()
+        assert first.failure is None
+        assert views.target(first.state, "orders") is Target.PAUSED
+        await first.execute(RESUME)
+        with pytest.raises(Fenced):
+            await second.execute(STOP)
+        await second.claim()
+        assert views.target(second.state, "orders") is Target.STARTED
+        await second.execute(STOP)
+    assert len(lines.of("log_fenced")) == len(lines.of("log_claimed")) == 1
+
+
+async def test_a_claim_ends_what_fencing_cut_off(log: Fragile) -> None:
+    """A stop that lost the log behind its first step is ended by the next claim, under its key."""
+    takes_over = True
+
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
+        if done.name == "tasks" and takes_over:
+            await log.claim()
+
+    async with plane_on(log, stepped=stepped) as plane:
+        with pytest.raises(Fenced):
+            await plane.execute(STOP, key="k")
+        assert unfinished(plane) == ["k"]
+        takes_over = False
+        await plane.claim()
+        assert unfinished(plane) == []
+        assert views.target(plane.state, "orders") is Target.STOPPED
+        ended = await written(log, CONFIG, COMMANDS)
+        await plane.execute(STOP, key="k")
+        assert await written(log, CONFIG, COMMANDS) == ended
+
+
+async def test_a_claim_waits_for_commands_under_way(log: Fragile) -> None:
+    """A command that was decided before the log changed hands writes nothing after the claim."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stepped(_asked: CommandRequest, done: Step) -> None:
+        if done.name == "tasks" and not go_on.is_set():
+            reached.set()
+            await go_on.wait()
+
+    await log.append([configured("users")])
+    async with plane_on(log, stepped=stepped) as plane:
+        stopping = asyncio.create_task(plane.execute(STOP, key="k"))
+        await reached.wait()
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(PauseConnector("users"))
+        claiming = asyncio.create_task(plane.claim())
+        await asyncio.sleep(0.05)
+        assert not claiming.done()
+        go_on.set()
+        with pytest.raises(Fenced):
+            await stopping
+        await claiming
+        assert views.target(plane.state, "orders") is Target.STOPPED
+
+
+async def test_a_claim_while_the_log_is_away(log: Fragile) -> None:
+    """It fails; the plane goes on refusing commands, until a later claim."""
+    async with plane_on(log) as plane:
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(STOP)
+        log.away = True
+        with pytest.raises(LogUnavailable, match="away"):
+            await plane.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(STOP)
+        log.away = False
+        await plane.claim()
+        await plane.execute(STOP)
+
+
+async def test_the_writer_need_not_claim(log: Fragile) -> None:
+    """Nothing happens: nobody is fenced by it."""
+    async with plane_on(log) as plane:
+        log.away = True
+        await plane.claim()
+        await plane.execute(STOP)
+
+
+async def test_a_fenced_plane_leaves_the_log_alone(log: Fragile) -> None:
+    """Old commands are the new writer's to remove."""
+    upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))
+    hours = count(NOW_MS, 3_600_000)
+    async with plane_on(log, Settings(upkeep=upkeep), now_ms=lambda: next(hours)) as plane:
+        await log.claim()
+        with pytest.raises(Fenced):
+            await plane.execute(STOP)
+        async with plane_on(log, now_ms=lambda: next(hours)) as second:
+            await second.execute(STOP)
+            await asyncio.sleep(0.05)
+            assert (await log.starts([COMMANDS]))[COMMANDS] == [0]

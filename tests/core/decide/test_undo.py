@@ -1,0 +1,431 @@
+"""Undo: a connector as it was, whatever has become of it since, and whenever a crash comes."""
+
+import json
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core import views
+from controlplane.core.commands import RestoreConnector
+from controlplane.core.decide import decide
+from controlplane.core.decide.prediction import predicted_state
+from controlplane.core.decide.recovery import RecoveryKind, recover
+from controlplane.core.decide.undo import restoration
+from controlplane.core.entry import Entry
+from controlplane.core.plan import AskHook, HookSuccess, Outcome, Plan, Reason
+from controlplane.core.records import CommandAccepted, Target
+from controlplane.core.state import ClusterState
+from tests.core.deciding import PROPERTIES, SINK, context_of, refused, steps
+from tests.core.logs import Pair, config, offsets, read, tasks
+
+RELEASES = ("3.9", "4.3", "kip")
+
+TARGETS = {
+    "STARTED": '{"state":"STARTED","state.v2":"STARTED"}',
+    "PAUSED": '{"state":"PAUSED","state.v2":"PAUSED"}',
+    "STOPPED": '{"state":"PAUSED","state.v2":"STOPPED"}',
+}
+ACTIVITY = list(reversed(TARGETS))
+"""Target states; the later, the more a connector does."""
+
+
+def made(**properties: str) -> tuple[str, str]:
+    """The config record of connector `a`, as a worker writes it."""
+    config = {**PROPERTIES, "name": "a", **properties}
+    return "connector-a", json.dumps({"properties": config}, separators=(",", ":"))
+
+
+OLD = made(file="old")
+NEW = made(file="new")
+GONE: list[Pair] = [("connector-a", None), ("target-state-a", None)]
+
+
+def life(config: Pair, target: str) -> list[Pair]:
+    """Records of a connector in some target state, with the tasks that it has there."""
+    wished = [("target-state-a", TARGETS[target])]
+    return [config, *tasks("a", 0 if target == "STOPPED" else 2), *wished]
+
+
+def lived(config: Pair, target: str) -> list[Pair]:
+    """A connector of this config in a target state; `gone` is one of them here."""
+    return GONE if target == "gone" else life(config, target)
+
+
+def at(records: Iterable[Pair], *positions: int, release: str = "kip", **more: Any) -> ClusterState:
+    """The state of a log with offsets of three pages, each so many rows."""
+    keys = [f'["a",{{"page":{page}}}]' for page in range(3)]
+    pairs = [(key, f'{{"row":{row}}}') for key, row in zip(keys, positions, strict=False)]
+    return read([*config(*records), *offsets(*pairs)], release, **more)
+
+
+def plan_of(state: ClusterState, command: RestoreConnector) -> Plan:
+    """The plan for an undo; a hook that is asked for says that it knows nothing."""
+    context = context_of(state.profile.release)
+    decision = decide(state, command, context)
+    if isinstance(decision, AskHook):
+        context = msgspec.structs.replace(context, hooks=(HookSuccess(definite=False),))
+        decision = decide(state, command, context)
+    assert isinstance(decision, Plan), decision
+    return decision
+
+
+def prefixes(state: ClusterState, plan: Plan) -> list[ClusterState]:
+    """Predicted states after no step, after the first, and so on."""
+    return [
+        predicted_state(state, Plan(plan.steps[:count])) for count in range(len(plan.steps) + 1)
+    ]
+
+
+def shape(state: ClusterState) -> tuple[str | None, Target | None, dict[str, int]]:
+    """Results of an undo: config, target state, row per page."""
+    found = state.config.connectors.get("a")
+    rows = {
+        f"{one.partition['page']}": one.offset["row"]
+        for one in views.source_offsets(state, "a")
+        if one.offset is not None
+    }
+    target = state.config.targets.get("a") if found else None
+    return found["file"] if found else None, target, rows
+
+
+# --- one by one -----------------------------------------------------------------------------
+
+
+def undone(now: list[Pair], then: list[Pair], release: str = "3.9") -> dict[str, list[str]]:
+    """The steps of an undo as text."""
+    return steps(now, restoration(at(then, release=release), "a"), release)
+
+
+RECORD = {
+    "old": " ".join(OLD),
+    **{name: f"target-state-a {value}" for name, value in TARGETS.items()},
+}
+
+
+def test_nothing_has_changed() -> None:
+    """No difference, no record."""
+    assert undone(life(OLD, "PAUSED"), life(OLD, "PAUSED")) == {}
+    assert undone([], []) == {}
+
+
+def test_a_name_is_no_change() -> None:
+    """Foreign hands leave it out of a config: that config is back already, with and without it."""
+    nameless: Pair = ("connector-a", json.dumps({"properties": {**PROPERTIES, "file": "old"}}))
+    for now in (nameless, OLD):
+        assert undone(life(now, "STOPPED"), life(nameless, "STOPPED"), "kip") == {}
+    assert [*undone(life(NEW, "STARTED"), life(nameless, "STARTED"))] == ["put-config"]
+
+
+def test_a_config_comes_back() -> None:
+    """Only the config is written if nothing else differs."""
+    assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}
+
+
+def test_less_comes_first() -> None:
+    """It stops before it gets its old config, so that it never runs with it."""
+    assert undone(life(NEW, "STARTED"), life(OLD, "STOPPED")) == {
+        "stop-tasks": ['commit-a {"tasks":0}'],
+        "stop-state": [RECORD["STOPPED"]],
+        "put-config": [RECORD["old"]],
+    }
+
+
+def test_more_comes_last() -> None:
+    """It gets its old config before it runs."""
+    assert undone(life(NEW, "STOPPED"), life(OLD, "STARTED")) == {
+        "put-config": [RECORD["old"]],
+        "resume-state": [RECORD["STARTED"]],
+    }
+
+
+def test_it_was_not_there() -> None:
+    """It is deleted."""
+    assert undone(life(NEW, "STARTED"), GONE) == {
+        "delete-config": ["connector-a "],
+        "delete-state": ["target-state-a "],
+    }
+
+
+def test_it_is_not_there_any_more() -> None:
+    """Then it comes back in the state in which it was."""
+    assert undone(GONE, life(OLD, "PAUSED")) == {
+        "create-state": [RECORD["PAUSED"]],
+        "create-config": [RECORD["old"]],
+    }
+    assert undone(GONE, life(OLD, "STARTED")) == {"create-config": [RECORD["old"]]}
+
+
+def test_it_comes_back_where_releases_create_in_no_state() -> None:
+    """Before KIP-980 it starts, and is paused then: there is no other way."""
+    assert undone(GONE, life(OLD, "PAUSED"), "3.4") == {
+        "create-config": [RECORD["old"]],
+        "pause-state": ['target-state-a {"state":"PAUSED"}'],
+    }
+
+
+def test_an_old_target_state_is_not_taken_over() -> None:
+    """Releases let a target state outlive its connector; the undo sees it, and mends it."""
+    orphan: list[Pair] = [("connector-a", None), ("target-state-a", TARGETS["PAUSED"])]
+    assert undone(orphan, life(OLD, "STARTED")) == {
+        "create-config": [RECORD["old"]],
+        "resume-state": [RECORD["STARTED"]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "release", "warned"),
+    [
+        ("PAUSED", "3.4", "to pause: 3.4.1 cannot"),
+        ("PAUSED", "3.6", "to pause: 3.6.2 cannot"),
+        ("STOPPED", "3.6", "to stop: 3.6.2 cannot"),
+        ("STARTED", "3.4", None),
+        ("PAUSED", "3.9", None),
+        ("STOPPED", "kip", None),
+    ],
+)
+def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
+    state: str, release: str, warned: str | None
+) -> None:
+    """A release without `initial_state` creates it RUNNING, and pauses or stops it then."""
+    command = restoration(at(life(OLD, state), release=release), "a")
+    assumed = plan_of(at(GONE, release=release), command).assumed
+    assert [warned in one for one in assumed if warned] == [True] * (warned is not None)
+    assert len(assumed) == (warned is not None)
+
+
+def test_created_is_told() -> None:
+    """The outcome shows if the connector is new."""
+    command = restoration(at(life(OLD, "STARTED")), "a")
+    assert plan_of(at(GONE), command).outcome == Outcome(created=True)
+    assert plan_of(at(life(NEW, "STARTED")), command).outcome == Outcome()
+
+
+def test_a_config_that_is_no_longer_valid() -> None:
+    """An undo is refused like any command that a worker refuses."""
+    then = at([made(name="b")])
+    found = refused(life(NEW, "STARTED"), restoration(then, "a"))
+    assert found.reason is Reason.INVALID
+
+
+def test_a_release_without_the_means() -> None:
+    """3.4 cannot stop a connector."""
+    command = restoration(at(life(OLD, "STOPPED")), "a")
+    assert refused(life(NEW, "STARTED"), command, "3.4").reason is Reason.NOT_OFFERED
+
+
+# --- offsets --------------------------------------------------------------------------------
+
+THEN = (1, 2)
+NOW = (1, 5, 7)
+
+
+def test_offsets_come_back_between_config_and_start() -> None:
+    """Different offsets are set; offsets that were absent are removed."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="3.9"), command)
+    assert [(step.name, [(one.key, one.value) for one in step.records]) for step in plan.steps] == [
+        ("put-config", [(b"connector-a", OLD[1].encode())]),
+        ("offsets-write", [(b'["a",{"page":1}]', b'{"row":2}'), (b'["a",{"page":2}]', None)]),
+        ("resume-state", [(b"target-state-a", TARGETS["STARTED"].encode())]),
+    ]
+
+
+def test_offsets_stay_unless_asked_for() -> None:
+    """Undo is about what somebody did; offsets are what the connector did."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a")
+    after = prefixes(now := at(life(NEW, "STOPPED"), *NOW), plan_of(now, command))[-1]
+    assert shape(after) == ("old", Target.STARTED, {"0": 1, "1": 5, "2": 7})
+
+
+@pytest.mark.parametrize(
+    ("target", "last"), [("STARTED", "resume-state"), ("PAUSED", "pause-state")]
+)
+def test_what_runs_is_stopped_for_its_offsets(target: str, last: str) -> None:
+    """Afterwards it has its former target state again."""
+    command = restoration(at(life(OLD, target), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(OLD, "STARTED"), *NOW), command)
+    names = ["stop-tasks", "stop-state", "offsets-write", last]
+    assert [step.name for step in plan.steps] == names
+
+
+def test_what_has_its_offsets_goes_on_running() -> None:
+    """Only different offsets stop it."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(NEW, "STARTED"), *THEN), command)
+    assert [step.name for step in plan.steps] == ["put-config"]
+
+
+def test_what_is_stopped_with_tasks_is_stopped_once_more() -> None:
+    """Somebody's records may leave such a connector: its tasks may still commit."""
+    wished = ("target-state-a", TARGETS["STOPPED"])
+    command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
+    plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)
+    names = ["stop-tasks", "stop-state", "offsets-write"]
+    assert [step.name for step in plan.steps] == names
+
+
+def test_tasks_are_fenced_before_their_offsets_are_written() -> None:
+    """Exactly-once support fences tasks, so they cannot commit later."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    counted = ("tasks-fencing-a", '{"task-count":2}')
+    now = at([*life(OLD, "STARTED"), counted], *NOW, release="3.9", exactly_once=True)
+    names = [step.name for step in plan_of(now, command).steps]
+    assert names[:2] == ["stop-tasks", "stop-state"]
+    assert names[2:4] == ["offsets-fence", "offsets-count"]
+    assert names[4:] == ["offsets-write", "resume-state"]
+
+
+def test_who_does_not_say_what_it_does_then_must_stop_it() -> None:
+    """A command may leave the target state as it is: then it must be STOPPED already."""
+    command = RestoreConnector("a", {**PROPERTIES, "name": "a", "file": "old"}, None, ())
+    found = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
+    assert found.reason is Reason.NOT_STOPPED
+    assert "'PUT' request to the '/connectors/a/stop'" in (found.text or "")
+
+
+def test_offsets_of_one_that_is_gone() -> None:
+    """It is created STOPPED, gets its offsets and starts, even in releases without KIP-995."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    plan = plan_of(at(GONE, *NOW, release="3.9"), command)
+    names = ["create-state", "create-config", "offsets-write", "resume-state"]
+    assert [step.name for step in plan.steps] == names
+
+
+def test_offsets_of_one_that_goes() -> None:
+    """Offsets are restored first: only an existing connector can change them."""
+    command = restoration(at(GONE, *THEN), "a", offsets=True)
+    plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="kip"), command)
+    assert [step.name for step in plan.steps] == ["offsets-write", "delete-config"]
+    assert plan.commit_point == "delete-config"
+    runs = plan_of(at(life(NEW, "STARTED"), *NOW, release="kip"), command)
+    names = ["stop-tasks", "stop-state", "offsets-write", "delete-config"]
+    assert [step.name for step in runs.steps] == names
+
+
+def test_offsets_where_the_old_config_has_them() -> None:
+    """A connector with an offsets topic of its own has them there."""
+    own = made(**{"offsets.storage.topic": "own"})
+    command = restoration(at(life(own, "STOPPED"), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(NEW, "STOPPED"), *NOW), command)
+    topics = [(step.name, {one.topic for one in step.records}) for step in plan.steps]
+    assert topics == [
+        ("put-config", {"connect-configs"}),
+        ("offsets-wipe-copy", {"connect-offsets"}),
+        ("offsets-write", {"own"}),
+        ("offsets-write-copy", {"connect-offsets"}),
+    ]
+
+
+def test_offsets_of_sinks_are_nowhere() -> None:
+    """No log of Connect has their past; a sink that runs is not stopped for nothing."""
+    sink = made(**{"connector.class": SINK})
+    command = restoration(at(life(sink, "STARTED")), "a", offsets=True)
+    for target in TARGETS:
+        assert "consumer group" in (refused(life(sink, target), command).text or "")
+
+
+# --- whatever was, and whatever is -----------------------------------------------------------
+
+LIVES = ("gone", *TARGETS)
+CASES = list(product(RELEASES, LIVES, LIVES, (False, True)))
+WITH_OFFSETS = [
+    (release, then, now)
+    for release, then, now in product(RELEASES, LIVES, LIVES)
+    if then != now or then != "gone"  # offsets without a connector cannot be asked for
+]
+
+
+@pytest.mark.parametrize(("release", "then", "now", "exactly_once"), CASES)
+def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -> None:
+    """After the last step it is as it was, and a second undo finds nothing to do."""
+    command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
+    is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
+    after = prefixes(is_, plan_of(is_, command))[-1]
+    assert shape(after) == (*shape(was)[:2], shape(is_)[2])
+    assert plan_of(after, command).steps == ()
+
+
+@pytest.mark.parametrize(("release", "then", "now", "exactly_once"), CASES)
+def test_undo_survives_a_crash_anywhere(
+    release: str, then: str, now: str, exactly_once: bool
+) -> None:
+    """It never does more than its config of that moment allows, and recovery completes it."""
+    command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
+    is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
+    plan = plan_of(is_, command)
+    for crashed in prefixes(is_, plan):
+        found, target, _ = shape(crashed)
+        if found is not None:
+            source = was if found == "old" else is_
+            assert activity(target) <= activity(shape(source)[1])
+        recovered = recover(crashed, accepted(command, plan), context_of(release))
+        assert recovered.ending is not RecoveryKind.GIVEN_UP
+        assert shape(predicted_state(crashed, recovered.plan))[:2] == shape(was)[:2]
+
+
+@pytest.mark.parametrize(("release", "then", "now"), WITH_OFFSETS)
+def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, now: str) -> None:
+    """Offsets too; and none is written but where the connector rests."""
+    was = at(lived(OLD, then), *THEN, release=release)
+    is_ = at(lived(NEW, now), *NOW, release=release)
+    command = restoration(was, "a", offsets=True)
+    plan = plan_of(is_, command)
+    for crashed in prefixes(is_, plan):
+        recovered = recover(crashed, accepted(command, plan), context_of(release))
+        assert recovered.ending is not RecoveryKind.GIVEN_UP
+        assert shape(predicted_state(crashed, recovered.plan)) == shape(was)
+        for path in (plan, recovered.plan):
+            begin = is_ if path is plan else crashed
+            assert all(map(at_rest, writing_offsets(begin, path)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_somebody_starts_it_in_the_middle(target: str) -> None:
+    """An undo that died is ended from what is there by now: it is stopped once more."""
+    was = at(life(OLD, "STARTED"), *THEN)
+    is_ = at(life(NEW, "STOPPED"), *NOW)
+    command = restoration(was, "a", offsets=True)
+    plan = plan_of(is_, command)
+    touched = at(life(OLD, target), *NOW)
+    recovered = recover(touched, accepted(command, plan), context_of("kip"))
+    assert all(map(at_rest, writing_offsets(touched, recovered.plan)))
+    assert shape(predicted_state(touched, recovered.plan)) == shape(was)
+
+
+def writing_offsets(state: ClusterState, plan: Plan) -> list[ClusterState]:
+    """State when offsets are written."""
+    written = zip(prefixes(state, plan), plan.steps, strict=False)
+    return [before for before, step in written if step.name.startswith("offsets-")]
+
+
+def at_rest(state: ClusterState) -> bool:
+    """True if nothing runs that could commit offsets."""
+    stopped = state.config.targets["a"] is Target.STOPPED
+    return stopped and state.config.task_counts.get("a", 0) == 0
+
+
+def activity(target: Target | None) -> int:
+    """Activity of a connector in a target state."""
+    return ACTIVITY.index(target.value) if target else -1
+
+
+def accepted(command: RestoreConnector, plan: Plan) -> CommandAccepted:
+    """The record that a command begins with."""
+    return CommandAccepted("id", 0, "me", msgspec.to_builtins(command), msgspec.to_builtins(plan))
+
+
+def test_ahead_is_the_fold() -> None:
+    """The predicted state equals the state after reading the plan's records."""
+    log = [*config(*life(NEW, "STARTED")), *offsets(('["a",{"page":0}]', '{"row":1}'))]
+    state = read(log, "kip")
+    plan = plan_of(state, restoration(at(life(OLD, "STOPPED")), "a"))
+    drafts = [draft for step in plan.steps for draft in step.records]
+    begin = state.ends["connect-configs", 0]
+    more = [
+        Entry(one.topic, 0, begin + place, -1, one.key, one.value)
+        for place, one in enumerate(drafts)
+    ]
+    assert predicted_state(state, plan) == read([*log, *more], "kip")

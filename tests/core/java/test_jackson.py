@@ -1,0 +1,181 @@
+"""The parser behind `javajson`, piece by piece: encodings, strings, numbers, depth.
+
+What Kafka answers to whole values stands in `javajson_cases`.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.java.jackson import is_deeper, parse
+from controlplane.core.java.jackson_numbers import NumberRules, floating, integer, number_rules
+from controlplane.core.java.jackson_text import DocumentText, StringDecoder, joined, read_text
+from controlplane.core.java.java_library import wrap_long
+from controlplane.core.java.json_errors import StackOverflow, Undecodable
+from controlplane.core.releases.profiles import PROFILES, Profile
+
+NEWEST = Profile.of("4.3.0")
+profiles = st.sampled_from(PROFILES)
+
+TEXTS = (
+    (b"", DocumentText("", in_bytes=True)),
+    (b"\xc3\xa9", DocumentText("\xc3\xa9", in_bytes=True)),
+    (b"\xef\xbb\xbf1", DocumentText("1", in_bytes=True)),
+    (b"\x001\x002", DocumentText("12", in_bytes=False)),
+    (b"1\x002\x00", DocumentText("12", in_bytes=False)),
+    (b"\xfe\xff\x001", DocumentText("1", in_bytes=False)),
+    (b"\xff\xfe1\x00", DocumentText("1", in_bytes=False)),
+    (b"\x00\x00\x001", DocumentText("1", in_bytes=False)),
+    (b"1\x00\x00\x00", DocumentText("1", in_bytes=False)),
+    (b"\xff\xfe\x00\x001\x00\x00\x00", DocumentText("1", in_bytes=False)),
+    (b"\x00\x01\xf6\x00", DocumentText("\x01\uf600", in_bytes=False)),
+    (b"\x00\x00\x00 \x00\x01\xf6\x00", DocumentText(" \ud83d\ude00", in_bytes=False)),
+    (b"\x001\x00", DocumentText("1\ufffd", in_bytes=False)),
+    (b"\x00\x00\x0012", DocumentText("1", in_bytes=False, broken=True)),
+    (b"\x00\x00\x001\xff\xff\xff\xff", DocumentText("", in_bytes=False, broken=True)),
+    (
+        b"\x00\x00\x001" * 4001 + b"\xff\xff\xff\xff",
+        DocumentText("1" * 4000, in_bytes=False, broken=True),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), TEXTS, ids=[f"{n}:{row[0]!r:.24}" for n, row in enumerate(TEXTS)]
+)
+def test_the_encoding_is_guessed_from_the_first_bytes(value: bytes, text: DocumentText) -> None:
+    """UTF-8 stays bytes; UTF-16 and UTF-32 become units, as far as Jackson gets."""
+    assert read_text(value) == text
+
+
+@pytest.mark.parametrize("value", [b"\x00\x00\xff\xfe1", b"\xfe\xff\x00\x001", b"\x001\x00\x00"])
+def test_mixed_byte_orders_are_refused(value: bytes) -> None:
+    """UTF-32 in the orders 2143 and 3412."""
+    with pytest.raises(Undecodable, match="byte order"):
+        read_text(value)
+
+
+STRING = StringDecoder(in_bytes=True, is_name=False, encoded_surrogates=True)
+NAME = StringDecoder(in_bytes=True, is_name=True, encoded_surrogates=True)
+STRICT_NAME = StringDecoder(in_bytes=True, is_name=True, encoded_surrogates=False)
+
+
+@given(text=st.text(st.characters(codec="utf-8", exclude_characters='"\\')))
+def test_good_utf8_is_read_as_everybody_reads_it(text: str) -> None:
+    """Of strings and names alike."""
+    body = text.encode().decode("latin-1")
+    assert STRING.decode(body) == NAME.decode(body) == STRICT_NAME.decode(body) == text
+
+
+@given(units=st.lists(st.integers(0, 0xFFFF)))
+def test_any_units_can_be_escaped(units: list[int]) -> None:
+    """Also halves of pairs; whole pairs become one character."""
+    body = "".join(f"\\u{unit:04x}" for unit in units)
+    assert STRING.decode(body) == joined("".join(map(chr, units)))
+
+
+@pytest.mark.parametrize("body", [r"\ud83d", r"\ude00", r"\ud83dx\ude00", r"\ud83d\ud83d\ude00"])
+def test_half_a_pair_in_a_name_is_refused_by_the_newest(body: str) -> None:
+    """Jackson 2.21 looks at the escapes of names, and of names only."""
+    assert NAME.decode(body) == STRING.decode(body)
+    with pytest.raises(Undecodable, match="half of a surrogate pair"):
+        STRICT_NAME.decode(body)
+
+
+SIZES = (
+    ("abc", 3, 3, 3),
+    ("\xc3\xa9", 2, 2, 2),
+    (r"\n", 1, 1, 1),
+    (r"\u0041", 1, 1, 1),
+    (r"\u00e9", 2, 2, 1),
+    (r"\u20ac", 3, 3, 1),
+    (r"\ud83d\ude00", 6, 4, 2),
+)
+
+
+@pytest.mark.parametrize(("body", "old", "new", "units"), SIZES)
+def test_the_size_of_a_name_is_that_of_its_characters(
+    body: str, old: int, new: int, units: int
+) -> None:
+    """In UTF-8, where Jackson before 2.21 takes six bytes for an escaped pair; else in units."""
+    in_units = StringDecoder(in_bytes=False, is_name=True, encoded_surrogates=True)
+    assert (NAME.size(body), STRICT_NAME.size(body), in_units.size(body)) == (old, new, units)
+
+
+@given(number=st.integers(-(10**60), 10**60))
+def test_integers_wrap(number: int) -> None:
+    """The low 64 bits of whatever stands there."""
+    assert integer(str(number), limited=True) == wrap_long(number)
+
+
+def test_integers_of_any_length_wrap() -> None:
+    """Longer than what Python turns into a number at once."""
+    assert integer("-" + "1" * 9_999, limited=False) == wrap_long(-(10**9_999 - 1) // 9)
+    with pytest.raises(Undecodable, match="1000 digits"):
+        integer("1" * 1_001, limited=True)
+
+
+@given(number=st.floats(allow_nan=False, allow_infinity=False), profile=profiles)
+def test_reals_are_read_exactly(number: float, profile: Profile) -> None:
+    """Every release rounds correctly; of zero only the sign may go."""
+    assert floating(repr(number), number_rules(profile)) == number
+
+
+def test_exponents_end_where_big_decimal_ends() -> None:
+    """A fraction digit more makes the scale too large, though the exponent is the same."""
+    rules = NumberRules(limited=True, as_double=False, huge_exponent="undecodable")
+    assert floating("1e-2147483647", rules) == 0
+    with pytest.raises(Undecodable, match="exponent"):
+        floating("1.5e-2147483647", rules)
+
+
+def test_depth_is_counted_in_containers() -> None:
+    """A scalar adds nothing."""
+    assert not is_deeper(1, 0)
+    assert is_deeper([], 0)
+    assert is_deeper([1, {"a": []}], 2)
+    assert not is_deeper([1, {"a": [2]}], 3)
+
+
+@pytest.mark.parametrize(
+    ("release", "value", "error"),
+    [
+        ("2.8", b"[" * 20_000, StackOverflow),
+        ("3.6", b"[" * 20_000, Undecodable),
+        ("3.6", b"[" * 20_000 + b"]" * 20_000, StackOverflow),
+        ("3.7", b"[" * 20_000 + b"]" * 20_000, Undecodable),
+    ],
+)
+def test_depth_overflows_what_recurses(release: str, value: bytes, error: type[ValueError]) -> None:
+    """Up to Jackson 2.12 the parser, up to 2.14 the converter, which sees only whole values."""
+    with pytest.raises(error):
+        parse(value, Profile.of(release))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"[1 2]", "a comma or the end of the container is missing at position 3"),
+        (b'{"a":}', "a value is missing at position 5"),
+        (b'{"a"', "a name is missing at position 1"),
+        (b"1x", "the end of the value is missing at position 1"),
+        (b'"\x80"', "byte 0x80 is not UTF-8"),
+        (b'"\xed\xa0\x80"', "surrogate U+D800 encoded as UTF-8"),
+        (b"[" * 1001, "more than 1000 levels"),
+    ],
+)
+def test_refusals_say_why(value: bytes, reason: str) -> None:
+    """What was missing, and where."""
+    with pytest.raises(Undecodable) as refusal:
+        parse(value, NEWEST)
+    assert reason in str(refusal.value)
+
+
+@given(value=st.binary(max_size=80), profile=profiles)
+def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
+    """The parser answers a value of seven types or raises one of two errors."""
+    try:
+        found = parse(value, profile)
+    except (Undecodable, StackOverflow):
+        return
+    assert found is None or isinstance(found, (bool, int, float, str, list, dict))

@@ -1,0 +1,209 @@
+"""JSON as Kafka's JsonConverter reads and writes it: Kafka's own answers, and laws.
+
+The answers in `javajson_cases` and in the tables here were given by Kafka's published jars.
+"""
+
+import json
+import math
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from controlplane.core.java import jackson, json_converter
+from controlplane.core.java.json_converter import StackOverflow, Undecodable
+from controlplane.core.releases.profiles import PROFILES, Profile
+from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, Case
+
+NEWEST: Final = Profile.of("4.3.0")
+_SHOWN: Final = 200
+"""Characters of an answer; a bigger one is `BIG` in the table."""
+
+
+def answer(value: bytes, release: str) -> object:
+    """What we say that a release makes of a value, as the table says it."""
+    try:
+        decoded = json_converter.decode(value, Profile.of(release))
+    except Undecodable:
+        return BAD
+    except StackOverflow:
+        return OVERFLOW
+    return decoded if len(json_converter.encode(decoded)) < _SHOWN else BIG
+
+
+@pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
+def test_every_release_answers_as_kafka_does(case: Case) -> None:
+    """The same value, sign of zero and type included, or the same exception."""
+    expected = {release: repr(found) for release, found in case.answers().items()}
+    assert {release: repr(answer(case.value, release)) for release in ASKED} == expected
+
+
+def test_the_table_tells_every_flag_apart() -> None:
+    """Releases whose JSON flags differ differ somewhere in the table."""
+    flags = [name for name in Profile.__struct_fields__ if name.startswith("json_")]
+    rows: dict[tuple[object, ...], set[str]] = {}
+    for release in ASKED:
+        profile = Profile.of(release)
+        seen = repr([case.answers()[release] for case in ALL])
+        rows.setdefault(tuple(getattr(profile, flag) for flag in flags), set()).add(seen)
+    assert all(len(seen) == 1 for seen in rows.values())
+    assert len(set.union(*rows.values())) == len(rows)
+
+
+profiles = st.sampled_from(PROFILES)
+numbers = st.from_regex(
+    r"-?0{0,3}[0-9]{1,30}(\.[0-9]{1,25})?([eE][-+]?0{0,2}[0-9]{1,12})?", fullmatch=True
+)
+in_ascii = st.sampled_from([*rb"a k \n \ud83d \ude00 \u0000 \x".split(), b"\x1f", b"\x7f"])
+in_utf8 = st.sampled_from([b"\xc3\xa9", b"\xf0\x9f\x98\x80"])
+in_odd_utf8 = st.sampled_from([b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80"])
+characters = in_ascii | in_utf8 | in_odd_utf8
+strings = st.lists(characters, max_size=6).map(lambda parts: b'"' + b"".join(parts) + b'"')
+spaces = st.sampled_from([b"", b"", b" ", b"\r\n", b"\t", b"\x0b"])
+scalars = (
+    numbers.map(str.encode)
+    | strings
+    | st.sampled_from([b"true", b"false", b"null", b"NaN", b"1e400", b"-0.0", b"1" * 25])
+)
+
+
+def _list(items: list[bytes]) -> bytes:
+    return b"[" + b",".join(items) + b"]"
+
+
+def _object(fields: list[tuple[bytes, bytes]]) -> bytes:
+    return b"{" + b",".join(name + b":" + value for name, value in fields) + b"}"
+
+
+documents = st.recursive(
+    st.tuples(spaces, scalars, spaces).map(b"".join),
+    lambda inner: (
+        st.lists(inner, max_size=4).map(_list)
+        | st.lists(st.tuples(strings, inner), max_size=4).map(_object)
+    ),
+    max_leaves=12,
+)
+endings = st.sampled_from([b"", b"", b"", b" x", b"x", b"}", b"\xff"])
+nasty = st.tuples(documents, endings).map(b"".join)
+in_encodings = st.tuples(
+    nasty, st.sampled_from(["utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-le"])
+).map(lambda pair: pair[0].decode("latin-1").encode(pair[1]))
+
+
+def _outcome(parse: object, value: bytes, profile: Profile) -> str:
+    assert callable(parse)
+    try:
+        return repr(parse(value, profile))
+    except Undecodable:
+        return BAD
+    except StackOverflow:
+        return OVERFLOW
+
+
+@given(value=nasty | in_encodings | st.binary(max_size=60), profile=profiles)
+@example(value=b'{"a":' + b"1" * 1001 + b',"a":1}', profile=NEWEST)
+@example(value=b"[" * 1001 + b"]" * 1001, profile=NEWEST)
+@example(value=b"[" * 20_000 + b"]" * 20_000, profile=Profile.of("2.8"))
+@example(value=b"[" * 990 + b"]" * 990, profile=NEWEST)
+def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: Profile) -> None:
+    """What msgspec reads is what the full parser would have read."""
+    assert _outcome(json_converter.decode, value, profile) == _outcome(
+        jackson.parse, value, profile
+    )
+
+
+@given(value=st.binary(max_size=200) | nasty.map(lambda value: value[::-1]), profile=profiles)
+def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
+    """Decoding answers or raises one of its two errors, whatever the bytes, and says why."""
+    reason = "fine"
+    try:
+        json_converter.decode(value, profile)
+    except (Undecodable, StackOverflow) as error:
+        reason = str(error)
+    assert reason
+
+
+longs = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | longs | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=20),
+    max_leaves=25,
+)
+
+
+@given(value=values)
+def test_what_is_written_is_read_again(value: object) -> None:
+    """Encoding and decoding give the value back, under every order of fields."""
+    profile = Profile.of("2.3.1")  # keeps the sign of zero
+    assert repr(json_converter.decode(json_converter.encode(value), profile)) == repr(value)
+    assert json_converter.decode(json_converter.encode_hash_order(value), profile) == value
+
+
+@given(value=values)
+def test_what_is_written_is_json(value: object) -> None:
+    """Python's parser, which is stricter, reads what is written."""
+    assert json.loads(json_converter.encode(value)) == value
+
+
+WRITTEN: Final[tuple[tuple[object, str], ...]] = (
+    ('é\U0001f600\x1f/"\\', '"é\\uD83D\\uDE00\\u001F/\\"\\\\"'),
+    ("\b\t\n\f\r\x00\x0b\x7f", r'"\b\t\n\f\r\u0000\u000B' + '\x7f"'),
+    ("\u2028\u2029\ufeff\uffff<>&'", '"\u2028\u2029\ufeff\uffff<>&\'"'),
+    ("\ud83d", r'"\uD83D"'),
+    ("\ude00\ud83d", r'"\uDE00\uD83D"'),
+    (None, "null"),
+    ([True, False, None], "[true,false,null]"),
+    ([-5, 2**63 - 1], "[-5,9223372036854775807]"),
+    ([1.5, 1e10, 1e-5, 0.001, -0.0, 5e-324], "[1.5,1.0E10,1.0E-5,0.001,-0.0,4.9E-324]"),
+    ([math.inf, -math.inf, math.nan], '["Infinity","-Infinity","NaN"]'),
+    ({}, "{}"),
+    ([], "[]"),
+    ([[], {}], "[[],{}]"),
+    ({"b": 1, "a": {"d": [1, {"x": 2}], "c": None}}, '{"b":1,"a":{"d":[1,{"x":2}],"c":null}}'),
+    ({"\U0001f600\n": 1}, r'{"\uD83D\uDE00\n":1}'),
+)
+
+
+@pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=[row[1][:30] for row in WRITTEN])
+def test_bytes_are_those_that_jackson_writes(value: object, expected: str) -> None:
+    """Every release from 0.11 to 4.3 wrote these bytes for these values."""
+    assert json_converter.encode(value) == expected.encode()
+
+
+def test_what_was_read_before_is_written_in_the_order_of_its_hash_map() -> None:
+    """Connect writes a map that it has read in HashMap order, within lists and maps too."""
+    fields: dict[str, object] = dict.fromkeys(("db", "table", "schema"))
+    again = b'{"schema":null,"db":null,"table":null}'
+    assert json_converter.encode_hash_order(fields) == again
+    nested = json_converter.encode_hash_order([{"b": 1, "a": fields}])
+    assert nested == b'[{"a":' + again + b',"b":1}]'
+
+
+def test_depth_is_no_danger_to_us() -> None:
+    """Values far deeper than Python's own stack are written and refused without harm."""
+    deep: object = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert json_converter.encode(deep) == b"[" * 100_001 + b"]" * 100_001
+    with pytest.raises(StackOverflow):
+        json_converter.decode(b'{"a":' * 100_000, Profile.of("2.8"))
+
+
+def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector config of any ordinary size is read by msgspec alone."""
+    reached: list[bytes] = []
+    monkeypatch.setattr(jackson, "parse", lambda value, _profile: reached.append(value))
+    config = {f"transforms.{n}.type": f"org.example.Überschrift {n}" for n in range(400)}
+    for value in ({"properties": config}, {"pos": 5, "ratio": 1.5}, [1, -(2**63)], "text"):
+        assert json_converter.decode(msgspec.json.encode(value), NEWEST) == value
+    assert not reached
+
+
+@given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
+def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
+    """What a JSON library writes of plain maps is what Jackson writes, or it is not asked."""
+    for told in (value, {"properties": value}):
+        assert json_converter.encode(told) == json_converter._encode(told, iter)

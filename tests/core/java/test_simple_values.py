@@ -1,0 +1,34 @@
+"""The fast way to write a simple value gives the bytes of the slow way."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.java import json_converter
+
+_SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text()
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(_VALUES)
+def test_both_ways_write_the_same(value: Any) -> None:
+    """A list around the value and one too deep for the fast way are written alike."""
+    deep = value
+    for _ in range(20):
+        deep = [deep]
+    assert json_converter.encode(deep) == b"[" * 20 + json_converter.encode(value) + b"]" * 20
+
+
+def test_a_value_without_end_is_written_without_recursion() -> None:
+    """Nesting far beyond Python's stack."""
+    deep: Any = "x"
+    for _ in range(50_000):
+        deep = {"a": [deep]}
+    assert json_converter.encode(deep).count(b"[") == 50_000
+    assert json.loads(json_converter.encode({"a": [{"b": [1]}]})) == {"a": [{"b": [1]}]}

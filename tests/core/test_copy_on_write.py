@@ -1,0 +1,89 @@
+"""Tables that are published and written to by turns behave as a dict that is copied each time."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core import copy_on_write
+from controlplane.core.copy_on_write import CopyOnWrite, Layered
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "drop", "publish"]), st.integers(0, 12)), max_size=60
+)
+
+
+@pytest.fixture(autouse=True)
+def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers from the first item on."""
+    monkeypatch.setattr(copy_on_write, "SMALL", 0)
+
+
+def same(table: Any, plain: dict[Any, Any]) -> bool:
+    """True if a mapping equals this dict in every respect: items, order, length, missing keys."""
+    return (
+        list(table.items()) == list(plain.items())
+        and list(table) == list(plain)
+        and list(table.values()) == list(plain.values())
+        and [table.get(key, "none") for key in range(14)]
+        == [plain.get(key, "none") for key in range(14)]
+        and [key in table for key in range(14)] == [key in plain for key in range(14)]
+        and len(table) == len(plain)
+        and table == plain
+        and plain == table
+        and repr(dict(table)) == repr(plain)
+    )
+
+
+@given(st.dictionaries(st.integers(0, 12), st.integers()), steps)
+def test_a_table_is_a_dict_and_what_was_published_stays(
+    begin: dict[int, int], steps: list[tuple[str, int]]
+) -> None:
+    """Whatever is written in whatever order between whichever publications."""
+    table: CopyOnWrite[int, int] = CopyOnWrite()
+    table.take(dict(begin))
+    plain = dict(begin)
+    published = []
+    for number, (what, key) in enumerate(steps):
+        if what == "put":
+            table.writable()[key] = plain[key] = number
+        elif what == "drop":
+            assert table.drop(key) == plain.pop(key, None)
+        else:
+            published.append((table.publish(), dict(plain)))
+        assert same(table.items, plain)
+    assert all(same(then, was) for then, was in published)
+
+
+def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a layer of a large table is copied, and is merged in time."""
+    monkeypatch.undo()
+    table: CopyOnWrite[int, int] = CopyOnWrite()
+    table.take(dict.fromkeys(range(10_000), 0))
+    bases: list[dict[int, int]] = []
+    thickest = 0
+    for number in range(1_000):
+        table.publish()
+        table.writable()[number] = 1
+        if isinstance(table.items, Layered):
+            thickest = max(thickest, len(table.items._over) + len(table.items._gone))
+            base = table.items._base
+            bases += [base] if not bases or base is not bases[-1] else []
+    assert 100 < thickest <= 201
+    assert len(bases) <= 10
+    assert sum(table.items.values()) == 1_000
+
+
+def test_a_key_that_is_not_there_cannot_be_taken_away() -> None:
+    """As for a dict."""
+    table: CopyOnWrite[str, int] = CopyOnWrite()
+    table.take({"a": 1})
+    table.publish()
+    assert table.drop("b") is None
+    del table.writable()["a"]
+    for missing in ("a", "b"):
+        with pytest.raises(KeyError):
+            del table.writable()[missing]
+        with pytest.raises(KeyError):
+            table.items[missing]

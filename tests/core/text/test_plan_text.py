@@ -1,0 +1,108 @@
+"""Plans as people read them."""
+
+from textwrap import indent
+
+import pytest
+
+from controlplane.core.commands import DeleteConnector, PutConfig, StopConnector
+from controlplane.core.plan import (
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    Draft,
+    FenceProducers,
+    Plan,
+    Reason,
+    Rejected,
+    RestartInstances,
+    Step,
+)
+from controlplane.core.text import plan_text as plan_text_
+from controlplane.core.text.plan_text import plan_text
+from tests.core.deciding import PROPERTIES, planned
+from tests.core.logs import config, connector, read, tasks
+
+LIVE = [connector("orders", **PROPERTIES), *tasks("orders", 1)]
+STATE = read(config(*LIVE))
+
+
+def told(*steps: Step) -> list[str]:
+    """Steps as text, without the line above them."""
+    return plan_text(Plan(steps), STATE).splitlines()[1:]
+
+
+def test_a_stop() -> None:
+    """The example in the module's docstring is true."""
+    told = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
+    assert "commit point: state" in told
+    assert indent(told, "    ") in (plan_text_.__doc__ or "")
+
+
+def test_a_tombstone() -> None:
+    """Removal has a sign of its own, and a step's name stands once."""
+    plan = planned(LIVE, DeleteConnector("orders"))
+    assert plan_text(plan, STATE).splitlines()[1:3] == [
+        "config  config-0  connector-orders     ∅",
+        "        config-0  target-state-orders  ∅  (read back)",
+    ]
+
+
+def test_secrets_stay_hidden() -> None:
+    """A plan is shown to more people than may read the log."""
+    plan = planned(LIVE, PutConfig("orders", {**PROPERTIES, "db.password": "s3cret"}))
+    assert '"db.password": "[hidden]"' in plan_text(plan, STATE)
+    assert "s3cret" not in plan_text(plan, STATE)
+
+
+def test_nothing_to_do() -> None:
+    """A plan without steps has no commit point either."""
+    plan = Plan((), commit_point="config", assumed=("nobody\nlooks",))
+    assert plan_text(plan, STATE) == "nothing has to be done\nassumed: nobody\\nlooks"
+
+
+def test_a_refusal() -> None:
+    """The reason of a refusal, without secrets."""
+    told = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
+    expected = "refused: Connector config {name=a, db.password=[hidden]} is\\nwrong"
+    assert plan_text(told, STATE) == expected
+    assert plan_text(Rejected(Reason.NO_SUCH_TASK, None), STATE) == "refused: There is no such task"
+
+
+def test_bytes_of_strangers() -> None:
+    """Escapes stand for what is no text, or would move the terminal; a long value is cut."""
+    (line,) = told(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
+    assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
+    assert line.endswith("[…")
+    assert len(line) < 450
+
+
+def test_what_comes_before_the_next_step() -> None:
+    """Another topic is read; a failure is waited for, or not; what was done is taken back."""
+    draft = Draft("connect-configs", b"k", b"1")
+    undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
+    assert told(
+        Step("write", (draft,), read_back=("connect-offsets", "own"), best_effort=True, undo=undo)
+    ) == [
+        "write         config-0  k  1  (read offsets and own, go on even if it fails)",
+        "(undo-write)  config-0  k  ∅  (if a later step fails)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (
+            AlterGroup("a", "g", (("t", 0, 5), ("t", 1, 7)), (("u", 2),)),
+            "in consumer group g: set t-0 to 5, t-1 to 7; remove u-2",
+        ),
+        (DeleteGroup("a", "g"), "delete consumer group g"),
+        (FenceProducers("a", ("g-a-0", "g-a-1")), "fence the producers g-a-0, g-a-1"),
+        (RestartInstances("a", (None, 1)), "restart a, task a-1, where it runs"),
+    ],
+)
+def test_what_is_done_outside(action: AnyAction, words: str) -> None:
+    """An action is described in words in place of a record."""
+    assert told(Step("fence", action=action)) == [f"fence  -    {words}"]
+    plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))
+    first, *_ = plan_text(plan, STATE).splitlines()
+    assert first == "1 record and 1 action outside of the log, in 2 steps"

@@ -1,0 +1,245 @@
+"""Secrets in configs are hidden by one rule; what only refers to one is shown."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.text.redaction import (
+    HIDDEN,
+    LOOKED_AT,
+    is_secret,
+    redacted,
+    redacted_refusal,
+    redacted_text,
+)
+
+PEM = "-----{0} {2}-----{{}}-----{1} {2}-----".format("BEGIN", "END", "PRIVATE KEY")
+
+SECRET = (
+    "database.password",
+    "connection.PASSWORD",
+    "ssl.key.password",
+    "ssl.keystore.key",
+    "consumer.override.sasl.jaas.config",
+    "aws.secret.access.key",
+    "aws_access_key_id",
+    "api.key",
+    "apikey",
+    "azure.storage.account-key",
+    "basic.auth.user.info",
+    "client_secret",
+    "gcs.credentials.json",
+    "oauth.token",
+    "private_key",
+    "passphrase",
+    "header.Authorization",
+    "ssl.key",
+    "ssl.key.pem",
+    "tls_key",
+    "pass",
+    "db.pass",
+    "userPass",
+    "passwd",
+)
+PLAIN = (
+    "name",
+    "connector.class",
+    "tasks.max",
+    "topics",
+    "key.converter",
+    "primary.key.fields",
+    "ssl.keystore.location",
+    "connection.user",
+    "transforms.mask.type",
+    "ssl.key.converter",
+    "bypass.cache",
+    "compass",
+)
+
+
+@pytest.mark.parametrize("key", SECRET)
+def test_a_secrets_value_is_hidden(key: str) -> None:
+    """Whatever the value is; but an empty one, or none, is no secret."""
+    assert redacted({key: "hunter2"}) == {key: HIDDEN}
+    assert redacted({key: 42}) == {key: HIDDEN}
+    assert redacted({key: ""}) == {key: ""}
+    assert redacted({key: None}) == {key: None}
+
+
+@pytest.mark.parametrize("key", PLAIN)
+def test_what_is_no_secret_is_shown(key: str) -> None:
+    """A config that hides everything is of no use."""
+    assert redacted({key: "value"}) == {key: "value"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("${file:/etc/secrets:db}", "${file:/etc/secrets:db}"),
+        ("${env:PASSWORD}", "${env:PASSWORD}"),
+        ("${vault:a/b:c}${env:X}", "${vault:a/b:c}${env:X}"),
+        ('user="me" password="${env:X}";', f"{HIDDEN}${{env:X}}{HIDDEN}"),
+        ("a${encrypted:Zm9v}b${env:X}", f"{HIDDEN}${{env:X}}"),
+        ("${no reference}", HIDDEN),
+        ("$2a$10$N9qo8uLO", HIDDEN),
+    ],
+)
+def test_references_stay_visible(value: str, shown: str) -> None:
+    """`${provider:…}` names a secret and is none; what stands around it is hidden."""
+    assert redacted({"sasl.jaas.config": value}) == {"sasl.jaas.config": shown}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mongodb://me:s3cret@host:27017/db", "mongodb://me:[hidden]@host:27017/db"),
+        (
+            "jdbc:pg://h/db?user=me&password=s3cret&x=1",
+            "jdbc:pg://h/db?user=me&password=[hidden]&x=1",
+        ),
+        ("jdbc:x://h;password=s3cret;encrypt=true", "jdbc:x://h;password=[hidden];encrypt=true"),
+        ('{"nested.password":"s3cret","rows":1}', '{"nested.password":[hidden],"rows":1}'),
+        ('{\\"my.password\\":\\"s3 cret\\",\\"a\\":1}', '{\\"my.password\\":[hidden],\\"a\\":1}'),
+        ("amqp://me:s3c@ret@host/x", "amqp://me:[hidden]@host/x"),
+        ("amqp://me:${env:PASSWORD}@host/x", "amqp://me:${env:PASSWORD}@host/x"),
+        ("amqp://me:${encrypted:Zm-v}@host/x", "amqp://me:[hidden]@host/x"),
+        ("what was ${encrypted:Zm-v}", "what was [hidden]"),
+        ("X-Api-Key: s3cret", "X-Api-Key: [hidden]"),
+        ("Accept: a/b, Authorization: Bearer s3c.r-et", "Accept: a/b, Authorization: [hidden]"),
+        ("sent 'Bearer s3c.r-et=='", "sent 'Bearer [hidden]'"),
+        ("Basic czNjcmV0", "Basic [hidden]"),
+        ("login failed password=s3cret", "login failed password=[hidden]"),
+        ("AccountName=a;AccountKey=s3cret==;x=1", "AccountName=a;AccountKey=[hidden];x=1"),
+        (PEM.format("\ns3cret\n"), PEM.format("[hidden]")),
+        (
+            "https://h/?next=x%3Fpassword%3Ds3cret%26a",
+            "https://h/?next=x%3Fpassword%3D[hidden]%26a",
+        ),
+        ("%2570assword%253Ds3cret", "%2570assword%253D[hidden]"),
+        (
+            r"{\"a\":\"{\\\"pwd\\\":\\\"s\\\\\\\"3cret\\\"}\"}",
+            r"{\"a\":\"{\\\"pwd\\\":[hidden]}\"}",
+        ),
+        (r'{"p\u0061ssword":"s3cret"}', r'{"p\u0061ssword":[hidden]}'),
+        ('{"tokens":["a",{"b":"s3]cret"}],"n":1}', '{"tokens":[hidden]'),
+        ('{"tokens":["s3","cret"],"n":1}', '{"tokens":[hidden],"n":1}'),
+        ("<db.password>s3cret</db.password>", "<db.password>[hidden]</db.password>"),
+        ('<entry key="token">s3 cret</entry>', '<entry key="token">[hidden]</entry>'),
+        ('<p name="pwd" value="s3cret"/>', '<p name="pwd" value="[hidden]"/>'),
+        ("&lt;pwd&gt;s3cret&lt;/pwd&gt;", "&lt;pwd&gt;[hidden]&lt;/pwd&gt;"),
+        ("a=b\ndb.password s3cret\nc=d", "a=b\ndb.password [hidden]\nc=d"),
+        ("password=s3\\\n  cret\nc=d", "password=[hidden]\nc=d"),
+        ("password authentication failed", "password authentication failed"),
+        ("10% off &c. of C:\\keys", "10% off &c. of C:\\keys"),
+        ("no secret at all: a=b", "no secret at all: a=b"),
+        ("http://host:8083/path?x=1", "http://host:8083/path?x=1"),
+    ],
+)
+def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
+    """In URLs and assignments, under any key; the rest of the value stays."""
+    assert redacted_text(text) == shown
+    assert redacted({"any.key": text}) == {"any.key": shown}
+
+
+def test_nested_values_are_looked_into() -> None:
+    """Maps in maps, lists, and lists under a secret's name."""
+    config: dict[str, Any] = {
+        "a": {"password": "x", "b": [{"token": "y"}]},
+        "secrets": ["u", 1],
+        "credentials": {"user": "v", "others": [{"z": "w"}]},
+    }
+    assert redacted(config) == {
+        "a": {"password": HIDDEN, "b": [{"token": HIDDEN}]},
+        "secrets": [HIDDEN, HIDDEN],
+        "credentials": {"user": HIDDEN, "others": [{"z": HIDDEN}]},
+    }
+
+
+DEPTH = 100_000
+"""Far more than Python may call itself."""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Connector config {name=a, database.password=s3cret} contains no connector type",
+            "Connector config {name=a, database.password=[hidden]} contains no connector type",
+        ),
+        ("{db.password=s3, c}r=e t, a=b}", "{db.password=[hidden], a=b}"),
+        ("{a=1, x.secret=s3 cret, c\nr, 3t}", "{a=1, x.secret=[hidden]}"),
+        ("{a=1, token=${file:/x:y}, b=2}", "{a=1, token=${file:/x:y}, b=2}"),
+        ("Connector a already exists", "Connector a already exists"),
+        ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
+    ],
+)
+def test_a_config_in_a_refusal(text: str, told: str) -> None:
+    """Connect repeats the whole config, in Java's words."""
+    assert redacted_refusal(text) == told
+    assert redacted_refusal(told) == told
+
+
+def test_deep_values_are_looked_into() -> None:
+    """Connect reads values that are nested as deeply as its stack holds."""
+    deep: Any = {"password": "s3cret"}
+    for _ in range(DEPTH):
+        deep = [deep]
+    found = redacted({"a": deep})["a"]
+    for _ in range(DEPTH):
+        (found,) = found
+    assert found == {"password": HIDDEN}
+
+
+WORDS = (
+    *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
+    *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
+)
+"""Each is repeated to a long text."""
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_no_text_takes_long(word: str) -> None:
+    """A record's value is as long as Kafka takes it: what grows with its square never ends."""
+    text = word * (200_000 // len(word))
+    assert redacted_text(redacted_text(text)) == redacted_text(text)
+    assert redacted_text(f"password{text}") is not None
+    assert redacted_refusal(f"{{password={text}}}") == "{password=[hidden]}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(SECRET), JSON, max_size=5))
+def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
+    """Redaction keeps all other text, and is idempotent."""
+    once = redacted(config)
+    assert once.keys() == config.keys()
+    assert redacted(once) == once
+
+
+@given(st.sampled_from(SECRET), st.text("abcdefgh", min_size=8))
+def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
+    """Not even a beginning of it."""
+    assert is_secret(key)
+    assert secret not in str(redacted({key: secret, "other": 1}))
+
+
+def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
+    """Long texts are cut; a secret at the cut is cut and hidden."""
+    text = "x " * (LOOKED_AT // 2 - 5) + "password=s3cret" + "y" * 1_000_000
+    shown = redacted_text(text)
+    assert len(shown) < LOOKED_AT + 100
+    assert "s3cret"[:3] not in shown
+    assert shown.endswith(" characters more)")
+
+
+@pytest.mark.parametrize("name", ["pa\u017fsword", "api-\u212aEY", "PASSWD", "X-Auth-To\u212aen"])
+def test_letters_that_fold_are_letters(name: str) -> None:
+    """A long s, the sign of Kelvin: whatever its case, a name is looked at."""
+    assert "s3cret" not in redacted_text(f"{name}=s3cret")

@@ -1,0 +1,65 @@
+"""The history of a connector for programs: what happened, and words for it without secrets."""
+
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.views.diff import Aspect
+from controlplane.core.views.history import HistoryEvent, history
+from tests.core.logs import config, connector, offsets, status, tasks
+
+KIP = Profile.of("kip")
+
+
+def told(events: list[HistoryEvent]) -> list[tuple[str, str]]:
+    """Words of each event."""
+    return [(event.what, event.words) for event in events]
+
+
+def test_what_happened_in_the_one_order() -> None:
+    """Only the records that concern it, whichever topic they lie in, by time."""
+    log = [
+        *status(("status-connector-c", '{"state":"RUNNING","worker_id":"w","generation":1}')),
+        *config(connector("c"), connector("d"), *tasks("c", 1), ("restart-connector-c", "{}")),
+        *offsets(('["c",{"p":1}]', '{"at":1}'), ('["d",{"p":1}]', '{"at":1}')),
+    ]
+    found = history(log, "c", KIP)
+    assert [f"{one.topic}@{one.offset}" for one in found.records] == [
+        "connect-configs@0",
+        "connect-offsets@0",
+        "connect-status@0",
+        "connect-configs@2",
+        "connect-configs@3",
+        "connect-configs@4",
+    ]
+    assert told(found.events) == [
+        ("connector", "created"),
+        ("target state", "∅ → STARTED"),
+        ('source offset {"p": 1}', '∅ → {"at": 1}'),
+        ("status", "∅ → RUNNING on w"),
+        ("task config", "of task 0 waits for the commit"),
+        ("task config 0", '∅ → {"n": "0"}'),
+        ("tasks", "0 → 1"),
+        ("restart", "requested"),
+    ]
+    assert history(log, "nobody", KIP) == ([], [])
+
+
+def test_secrets_are_in_no_words() -> None:
+    """The event's record, `before` and `after` keep them."""
+    log = config(connector("c", password="one-secret"), connector("c", password="other-secret"))
+    *_, last = history(log, "c", KIP).events
+    assert (last.aspect, last.before, last.after) == (Aspect.CONFIG, "one-secret", "other-secret")
+    assert last.values == ("[hidden]", "[hidden]")
+    assert last.words == "[hidden] → [hidden] (another value)"
+    log = config(connector("c", url="jdbc:x://u:one@h"), connector("c", url="jdbc:x://u:two@h"))
+    *_, last = history(log, "c", KIP).events
+    assert last.words == "jdbc:x://u:[hidden]@h → jdbc:x://u:[hidden]@h (another value)"
+
+
+def test_as_the_worker_reads_it() -> None:
+    """Its topics, its isolation."""
+    entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
+    topics = Topics(config="mine")
+    assert history([entry], "c", KIP).records == []
+    assert history([entry], "c", KIP, topics=topics).records == [entry]
+    assert history([entry], "c", KIP, topics=topics, exactly_once=True).records == []

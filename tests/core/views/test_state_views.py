@@ -1,0 +1,69 @@
+"""Views of states that no worker would write."""
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.views.diff import diff
+from controlplane.core.views.hazards import Danger, hazards
+from controlplane.rest.endpoints.offline import answer
+from controlplane.rest.endpoints.reads import Reading
+from tests.core.logs import config, connector, offsets, read, records
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
+def test_a_count_that_nobody_can_list(release: str) -> None:
+    """A foreign hand commits 2**31 - 1 tasks: told as a failure, not by running out of memory."""
+    log = config(connector("a"), ("task-a-0", '{"properties":{}}'), ("commit-a", '{"tasks":1}'))
+    one = log[2]
+    huge = [*log, type(one)(one.topic, 0, 3, one.timestamp + 1, one.key, b'{"tasks":2147483647}')]
+    state = read(huge, release)
+    with pytest.raises(views.ReadFailed, match="more than a worker can list"):
+        views.task_configs(state, "a")
+    assert answer(Reading(state), "/connectors/a/tasks").status == 500
+    assert answer(Reading(state), "/connectors/a").status == 200  # inconsistent: none is listed
+    assert diff(state, state) == []
+    assert Danger.READ_FAILS not in [one.danger for one in hazards(huge, Profile.of(release))]
+
+
+@pytest.mark.parametrize("name", [b"\xff", "größe".encode(), b"\xed\xa0\x80"])
+def test_odd_names_are_found_again(name: bytes) -> None:
+    """A name that is no UTF-8 cannot be turned back into its bytes; nothing tries to."""
+    log = config(
+        (b"connector-" + name, '{"properties":{}}'),
+        (b"commit-" + name, '{"tasks":-1}'),
+        (b"connector-" + name, '{"properties":{"k":"v"}}'),
+    )
+    found = hazards(log, Profile.of("3.7.0"))
+    assert [(one.danger, one.position.offset) for one in found] == [(Danger.READ_FAILS, 1)]
+    halves = [one.half for one in views.half_done(read(log, "3.7.0"))]
+    assert views.HalfDoneKind.TASKS_OF_AN_OLDER_CONFIG in halves
+
+
+def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
+    """Java takes it, UTF-8 does not."""
+    log = offsets((r'["a",{"p":"\ud800"}]', '{"o":1}'), (r'["a",{"p":"\ud800"}]', '{"o":2}'))
+    changes = diff(read(log[:1], "kip", trace=True), read(log, "kip", trace=True))
+    assert [(one.before, one.after, one.item) for one in changes] == [
+        ({"o": 1}, {"o": 2}, r'{"p":"\uD800"}')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "danger"), [("2.5.0", Danger.PARTITION_ORDER), ("2.5.1", Danger.STOPS_WORKER)]
+)
+def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
+    """Nobody's order, up to 2.5.0; later releases refuse to start."""
+    log = [*config(connector("a")), *records("connect-configs", connector("b"), partition=1)]
+    assert [one.danger for one in hazards(log, Profile.of(release))] == [danger]
+
+
+@pytest.mark.parametrize(
+    ("value", "release", "told"),
+    [(b'{"tasks":01}', "3.5", True), (b'{"tasks":1}', "3.5", False), (b"[" * 5000, "3.9", False)],
+)
+def test_config_offsets_that_never_agree(value: bytes, release: str, *, told: bool) -> None:
+    """The last record is read by some releases and not by others."""
+    log = config(connector("a"), ("junk", value))
+    dangers = {one.danger for one in hazards(log, Profile.of(release))}
+    assert (Danger.OFFSETS_DISAGREE in dangers) is told

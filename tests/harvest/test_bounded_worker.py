@@ -1,0 +1,152 @@
+"""A URL under which something hostile answers: bounded work, and a sentence."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.harvest.bounded_worker import BoundedWorker, HarvestBounds
+from controlplane.harvest.harvest_result import NoAnswer, NoWorker
+from controlplane.harvest.worker_harvest import from_worker, version_of
+from controlplane.plugins import kafkas_own
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+BOUNDS = HarvestBounds(answer_bytes=100_000, all_bytes=150_000, answer_s=0.5, all_s=60)
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+VERSION = b'{"version":"3.9.1"}'
+
+
+def whole(body: bytes, head: bytes = OK) -> bytes:
+    """An answer with its length."""
+    return head + b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
+
+
+@asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[BoundedWorker]:
+    """A worker behind a server that treats each connection so; all have ended behind it."""
+    connections: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await serve(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server:
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as client:
+            yield BoundedWorker(client, "the worker", BOUNDS)
+        await asyncio.gather(*connections)
+
+
+@asynccontextmanager
+async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[BoundedWorker]:
+    """A worker that gives these answers in turn, and again the last one; then `endless`."""
+    left = list(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(left.pop(0) if len(left) > 1 else left[0])
+        await writer.drain()
+        while endless:
+            writer.write(endless)
+            await writer.drain()
+
+    async with serving(serve) as worker:
+        yield worker
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (whole(b"<html>"), "as a Connect worker does"),
+        (whole(b"[]"), "as a Connect worker does"),
+        (whole(b'{"version": 1}'), "as a Connect worker does"),
+        (whole(b"[" * 90_000), "as a Connect worker does"),
+        (whole(b"\xff\xfe"), "as a Connect worker does"),
+        (whole(b"{}", OK.replace(b"200 OK", b"401 Unauthorized")), "--user or --token"),
+        (whole(b"{}", OK.replace(b"200 OK", b"302 Found") + b"location: /\r\n"), "refuses GET /"),
+        (
+            whole(gzip.compress(b" " * 10_000_000), OK + b"content-encoding: gzip\r\n"),
+            "packs its answers",
+        ),
+    ],
+)
+async def test_what_is_no_worker_is_refused(answer: bytes, told: str) -> None:
+    """Whatever it answers."""
+    async with answering(answer) as worker:
+        with pytest.raises(NoWorker, match=told):
+            await version_of(worker)
+
+
+async def test_an_answer_without_end_is_cut() -> None:
+    """As soon as it is larger than any answer of a worker."""
+    async with answering(OK + b"\r\n", endless=b" " * 10_000) as worker:
+        with pytest.raises(NoAnswer, match="more than"):
+            await version_of(worker)
+
+
+async def test_an_answer_that_never_comes_is_given_up() -> None:
+    """The time for one answer is bounded."""
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client leaves
+
+    async with serving(silent) as worker:
+        with pytest.raises(NoAnswer, match="within"):
+            await version_of(worker)
+
+
+async def test_nobody_listens() -> None:
+    """A sentence names the worker."""
+    async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
+        with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):
+            await version_of(BoundedWorker(client, "the worker", BOUNDS))
+
+
+async def test_plugins_without_settings_are_counted() -> None:
+    """A worker may list thousands: a few are named."""
+    plugin = b'{"class":"io.example.P%d","type":"source"}'
+    listed = whole(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
+    refusal = whole(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
+    async with answering(listed, refusal) as worker:
+        found = await from_worker(worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress)
+    assert found.lacking[-1].startswith("the worker tells no settings of 20 plugins: io.example.P0")
+    assert found.lacking[-1].endswith("io.example.P4, …")
+    assert max(map(len, found.lacking)) < 500
+
+
+async def test_all_answers_together_are_bounded() -> None:
+    """Each may be small enough by itself."""
+    plugin = b'{"class":"io.example.P%d","type":"source"}'
+    listed = whole(b"[" + b",".join(plugin % number for number in range(10)) + b"]")
+    async with answering(whole(VERSION), listed, whole(b" " * 90_000 + b"[]")) as worker:
+        assert await version_of(worker) == "3.9.1"
+        with pytest.raises(NoAnswer, match="in all"):
+            await from_worker(worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
+)
+async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
+    """Is refused like any other foreign answer."""
+    async with answering(whole(VERSION), whole(listed)) as worker:
+        with pytest.raises(NoWorker, match="as a Connect worker does"):
+            await from_worker(
+                worker, await version_of(worker), Profile.of("3.9.1"), kafkas_own(), _no_progress
+            )
+
+
+def _no_progress(_done: int, _of: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,310 @@
+"""The contract of a log without brokers: what it can do beyond what Kafka can keep.
+
+A module subclasses `EmbeddedContract` and offers a fixture `log`: an empty log.
+"""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from controlplane.core.entry import Entry, Position
+from controlplane.logs.log import OFFSET_LIMIT, EmbeddedLog, LogNotUsable, Record
+from tests.logs.contract import LogContract, entry, make_topics, record
+from tests.logs.reading import (
+    SAMPLE,
+    T0,
+    TOPICS,
+    by_place,
+    entries_of,
+    everything,
+    take,
+    until_ends,
+)
+
+
+class EmbeddedContract(LogContract):
+    """Contract of a log without brokers. Needs a fixture `log`."""
+
+    @pytest.fixture
+    async def filled(self, log: EmbeddedLog) -> EmbeddedLog:
+        """The log that the reading half reads."""
+        await make_topics(log)
+        await log.put(SAMPLE)
+        return log
+
+    async def test_is_an_embedded_log(self, log: EmbeddedLog) -> None:
+        """The log has all methods of the protocol."""
+        assert isinstance(log, EmbeddedLog)
+
+    async def test_add_partitions(self, filled: EmbeddedLog) -> None:
+        """Partitions can be added, never taken away; what is there stays."""
+        await filled.add_partitions("offsets", 5)
+        await filled.add_partitions("offsets", 2)
+        assert dict(await filled.topics()) == TOPICS | {"offsets": 5}
+        assert await filled.append([record("offsets", 4)]) == [Position("offsets", 4, 0)]
+        assert len(await everything(filled)) == len(SAMPLE) + 1
+        with pytest.raises(LogNotUsable, match="no-such"):
+            await filled.add_partitions("no-such", 5)
+        with pytest.raises(LogNotUsable, match="offsets"):
+            await filled.add_partitions("offsets", 10**9)
+
+    async def test_append_keeps_odd_bytes(self, log: EmbeddedLog) -> None:
+        """Reads return the appended records: headers with odd names, empty and missing bytes."""
+        await make_topics(log)
+        headers = (("", b""), ("a\0b", None), ("\ud800", b"\xff"), ("€😀", b"x" * 70_000))
+        records = [
+            Record("status", 1, -1, None, None),
+            Record("status", 1, 2**63 - 1, b"", b"", headers),
+            Record("status", 1, -(2**63), bytes(range(256)), b"\0" * 300_000),
+        ]
+        await log.append(records)
+        assert [
+            Record(e.topic, e.partition, e.timestamp, e.key, e.value, e.headers)
+            for e in await entries_of(log.read(["status"]))
+        ] == records
+
+    async def test_tail_that_begins_behind_the_end(self, filled: EmbeddedLog) -> None:
+        """Entries below the start of a tail are not given, even if they come later."""
+        tail = filled.tail(["config"], {"config": [10]})
+        waiting = asyncio.ensure_future(take(tail, 1))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await filled.append([record("config", 0)])
+        assert [e.offset for e in await waiting] == [10]
+
+    async def test_offsets_have_no_gaps(self, filled: EmbeddedLog) -> None:
+        """Positions follow what is there: no marker takes an offset."""
+        records = [record("offsets", 2), record("config", 0), record("offsets", 2)]
+        assert await filled.append(records) == [
+            Position("offsets", 2, 3),
+            Position("config", 0, 8),
+            Position("offsets", 2, 4),
+        ]
+        ends = {"config": [9], "offsets": [1, 0, 5], "status": [0, 0]}
+        assert dict(await filled.ends(TOPICS)) == ends
+        batches = [[record("config", 0)] * 7 for _ in range(50)]
+        for positions in await asyncio.gather(*(filled.append(batch) for batch in batches)):
+            offsets = [position.offset for position in positions]
+            assert offsets == list(range(offsets[0], offsets[0] + 7))
+
+    # --- put -----------------------------------------------------------------------------------
+
+    async def test_put_in_any_order(self, log: EmbeddedLog) -> None:
+        """The order in which entries are given does not matter."""
+        await make_topics(log)
+        assert await log.put(SAMPLE[::-1]) == len(SAMPLE)
+        assert await everything(log) == by_place(SAMPLE)
+
+    async def test_put_twice_adds_nothing(self, filled: EmbeddedLog) -> None:
+        """Importing again adds nothing, importing more adds what is new."""
+        assert await filled.put(SAMPLE) == 0
+        assert await filled.put([]) == 0
+        more = [*SAMPLE, entry(9), entry(9), entry(12)]
+        assert await filled.put(more) == 2
+        assert await everything(filled) == by_place([*SAMPLE, entry(9), entry(12)])
+        assert await filled.append([record("config", 0)]) == [Position("config", 0, 13)]
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"timestamp": T0 + 77},
+            {"key": None},
+            {"key": b"other"},
+            {"value": None},
+            {"value": b""},
+            {"headers": (("who", b"bob"),)},
+            {"aborted": True},
+        ],
+    )
+    async def test_put_of_another_entry(
+        self, filled: EmbeddedLog, changed: dict[str, object]
+    ) -> None:
+        """An entry that differs in anything from the one at its place: nothing is changed."""
+        other = msgspec.structs.replace(SAMPLE[0], **changed)
+        with pytest.raises(LogNotUsable, match=r"config@0 .* another entry"):
+            await filled.put([entry(20), other])
+        assert await everything(filled) == by_place(SAMPLE)
+
+    @pytest.mark.parametrize("offset", [3, 6])
+    async def test_put_into_a_gap(self, filled: EmbeddedLog, offset: int) -> None:
+        """A gap stays a gap: a reader may have passed it already."""
+        with pytest.raises(LogNotUsable, match=f"config@{offset} .* gap"):
+            await filled.put([entry(offset), entry(30)])
+        assert await everything(filled) == by_place(SAMPLE)
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            [entry(40), entry(40, value="w")],
+            [entry(40), entry(-1)],
+            [entry(40), entry(OFFSET_LIMIT)],
+            [entry(40), Entry("no-such", 0, 0, T0, None, None)],
+            [entry(40), Entry("offsets", 3, 0, T0, None, None)],
+        ],
+        ids=["two for one place", "negative", "too large", "no topic", "no partition"],
+    )
+    async def test_put_that_cannot_be(self, filled: EmbeddedLog, bad: list[Entry]) -> None:
+        """Entries without a place to go are refused, and the others with them."""
+        with pytest.raises(LogNotUsable):
+            await filled.put(bad)
+        assert await everything(filled) == by_place(SAMPLE)
+
+    async def test_full_partition(self, filled: EmbeddedLog) -> None:
+        """Behind the highest offset nothing can be appended, and that is told."""
+        await filled.put([entry(OFFSET_LIMIT - 1)])
+        assert (await filled.ends(["config"]))["config"] == [OFFSET_LIMIT]
+        with pytest.raises(LogNotUsable, match="full"):
+            await filled.append([record("config", 0)])
+        assert await filled.append([record("offsets", 2)]) == [Position("offsets", 2, 3)]
+
+    async def test_put_wakes_a_tail(self, filled: EmbeddedLog) -> None:
+        """Imported entries are tailed like appended ones."""
+        waiting = asyncio.ensure_future(take(filled.tail(["config"], {"config": [8]}), 2))
+        await asyncio.sleep(0)
+        await filled.put([entry(11), entry(15)])
+        assert await waiting == [entry(11), entry(15)]
+
+    # --- compaction ----------------------------------------------------------------------------
+
+    async def test_compact_keeps_the_last_of_each_key(self, log: EmbeddedLog) -> None:
+        """Superseded, keyless and aborted entries go; tombstones, starts and ends behave."""
+        await make_topics(log)
+        await log.put(
+            [
+                entry(0, "a"),
+                entry(1, "b"),
+                entry(2, "a", None),
+                entry(3, None),
+                entry(4, "b", "of an aborted transaction", aborted=True),
+                entry(6, "c"),
+                entry(7, "d"),
+                entry(8, "d", None),
+            ]
+        )
+        assert await log.compact("config") == 4
+        kept = [entry(1, "b"), entry(2, "a", None), entry(6, "c"), entry(8, "d", None)]
+        assert await everything(log) == kept
+        assert await log.compact("config") == 0
+        assert await log.compact("config", tombstones=True) == 2
+        assert await everything(log) == [entry(1, "b"), entry(6, "c")]
+        assert (await log.starts(["config"]))["config"] == [1]
+        assert (await log.ends(["config"]))["config"] == [9]
+        assert await log.append([record("config", 0)]) == [Position("config", 0, 9)]
+
+    async def test_compact_leaves_the_active_segment(self, log: EmbeddedLog) -> None:
+        """Entries from `below` on are not touched and supersede nothing, as in Kafka."""
+        await make_topics(log)
+        entries = [entry(0), entry(1), entry(2), entry(3)]
+        await log.put(entries)
+        assert await log.compact("config", [2]) == 1
+        assert await everything(log) == entries[1:]
+        with pytest.raises(LogNotUsable):
+            await log.compact("config", [2, 2])
+
+    async def test_compact_leaves_other_partitions_and_topics(self, log: EmbeddedLog) -> None:
+        """One key in two partitions is two keys, and only the topic named is compacted."""
+        await make_topics(log)
+        await log.append([record("offsets", n % 2) for n in range(6)])
+        await log.append([record("status", 0) for _ in range(3)])
+        assert await log.compact("offsets") == 4
+        assert [e.position for e in await entries_of(log.read(["offsets"]))] == [
+            Position("offsets", 0, 2),
+            Position("offsets", 1, 2),
+        ]
+        assert len(await entries_of(log.read(["status"]))) == 3
+        with pytest.raises(LogNotUsable, match="no-such"):
+            await log.compact("no-such")
+
+    async def test_put_after_compaction(self, filled: EmbeddedLog) -> None:
+        """Compacted records do not come back with the next import of the same dump."""
+        assert await filled.compact("config") == 4
+        before = await everything(filled)
+        with pytest.raises(LogNotUsable):
+            await filled.put(SAMPLE)
+        assert await everything(filled) == before
+
+    async def test_compact_while_reading(self, log: EmbeddedLog) -> None:
+        """A reader in the middle of a log goes on, and sees at least what stays."""
+        await make_topics(log)
+        await log.append([record("offsets", 0, f"{n % 3}") for n in range(100)])
+        await log.append([record("offsets", 1, f"{n % 3}") for n in range(100)])
+        batches = log.read(["offsets"])
+        seen = list((await anext(batches)).entries())
+        await log.compact("offsets")
+        seen += await entries_of(batches)
+        assert set(await everything(log)) <= set(seen)
+
+    # --- retention -----------------------------------------------------------------------------
+
+    async def test_trim_removes_a_prefix(self, filled: EmbeddedLog) -> None:
+        """Everything before an offset goes; the places of what is left and the ends stay."""
+        assert await filled.trim("config", [4]) == 3
+        left = [one for one in by_place(SAMPLE) if one.topic != "config" or one.offset >= 4]
+        assert await everything(filled) == left
+        assert await filled.trim("config", [4]) == 0
+        assert (await filled.starts(["config"]))["config"] == [4]
+        assert (await filled.ends(["config"]))["config"] == [8]
+        assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
+
+    async def test_trim_leaves_what_is_not_named(self, filled: EmbeddedLog) -> None:
+        """A partition without an offset, and every other topic."""
+        assert await filled.trim("offsets", [10]) == 1
+        assert await filled.trim("offsets", []) == 0
+        assert await filled.trim("offsets", [0, -5, 0]) == 0
+        assert [one.position for one in await entries_of(filled.read(["offsets"]))] == [
+            Position("offsets", 2, 0),
+            Position("offsets", 2, 2),
+        ]
+        assert len(await entries_of(filled.read(["config"]))) == len(
+            [one for one in SAMPLE if one.topic == "config"]
+        )
+
+    async def test_trim_takes_all_and_no_more(self, filled: EmbeddedLog) -> None:
+        """The end of an empty partition is its start; an offset behind the end means the end."""
+        assert await filled.trim("config", [2**39]) == 6
+        assert await entries_of(filled.read(["config"])) == []
+        assert (
+            (await filled.starts(["config"])) == (await filled.ends(["config"])) == {"config": [8]}
+        )
+        assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
+        assert len(await entries_of(filled.read(["config"]))) == 1
+
+    async def test_trim_in_slices(self, log: EmbeddedLog) -> None:
+        """A long prefix goes while somebody reads, who sees at least what stays."""
+        await make_topics(log)
+        await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])
+        batches = log.read(["offsets"])
+        seen = list((await anext(batches)).entries())
+        assert await log.trim("offsets", [8_990]) == 8_990
+        seen += await entries_of(batches)
+        left = await everything(log)
+        assert [one.offset for one in left] == list(range(8_990, 9_000))
+        assert set(left) <= set(seen)
+
+    async def test_a_tail_passes_what_was_removed(self, filled: EmbeddedLog) -> None:
+        """An empty batch reaches the end if the last records are gone."""
+        tail = filled.tail(["config", "offsets"], {})
+        await filled.trim("config", [8])
+        await filled.trim("offsets", [1, 0, 3])
+        reached = {("config", 0): 8, ("offsets", 0): 1, ("offsets", 2): 3}
+        batches = await until_ends(tail, reached)
+        assert not any(map(len, batches))
+        await filled.append([record("config", 0)])
+        assert [one.offset for one in await take(tail, 1)] == [8]
+
+    async def test_trim_of_what_is_not_there(self, filled: EmbeddedLog) -> None:
+        """A topic or partition that is missing is told, and nothing goes."""
+        with pytest.raises(LogNotUsable, match="no-such"):
+            await filled.trim("no-such", [1])
+        with pytest.raises(LogNotUsable, match="config"):
+            await filled.trim("config", [2, 2])
+        assert await everything(filled) == by_place(SAMPLE)
+
+    async def test_put_after_trim(self, filled: EmbeddedLog) -> None:
+        """Records that retention removed do not come back with the next import of the same dump."""
+        await filled.trim("config", [2])
+        before = await everything(filled)
+        with pytest.raises(LogNotUsable):
+            await filled.put(SAMPLE)
+        assert await everything(filled) == before

@@ -1,0 +1,89 @@
+"""Opening any log by its name."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.logs.dumps import read_dump
+from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.log_factory import open_log, partitions_of
+from controlplane.logs.names import is_embedded, path_of
+from controlplane.logs.sqlite import SqliteLog
+
+
+async def every_entry(log: ReadableLog) -> list[Entry]:
+    """All entries of a log, by place."""
+    batches = [batch async for batch in log.read(await log.topics())]
+    return sorted(entries_of(batches), key=lambda entry: entry.position)
+
+
+@pytest.fixture
+def entries(histories: Path) -> list[Entry]:
+    """Records with gaps, and some that were aborted."""
+    return read_dump(histories / "aborted-3.9.log.jsonl").entries
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path, entries: list[Entry]) -> Path:
+    """The same in an embedded log."""
+    log = await SqliteLog.open(tmp_path / "log.db")
+    for topic, partitions in partitions_of(entries).items():
+        await log.create_topic(topic, partitions)
+    await log.put(entries)
+    await log.close()
+    return tmp_path / "log.db"
+
+
+async def test_a_dump_is_a_log(histories: Path, entries: list[Entry]) -> None:
+    """Read into memory, with its format."""
+    found = await open_log(str(histories / "aborted-3.9.log.jsonl"))
+    assert isinstance(found.log, ReadableLog)
+    assert (found.form, found.problems) == ("histories", ())
+    assert await every_entry(found.log) == entries
+    await found.log.close()
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+async def test_an_embedded_log_by_path_or_address(
+    embedded: Path, entries: list[Entry], form: str
+) -> None:
+    """A file is looked into; `sqlite:///` says it."""
+    found = await open_log(form.format(embedded))
+    assert found.form == "sqlite"
+    assert await every_entry(found.log) == entries
+    await found.log.close()
+
+
+async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
+    """Opening is for reading."""
+    found = await open_log(str(embedded))
+    assert isinstance(found.log, SqliteLog)
+    with pytest.raises(LogNotUsable):
+        await found.log.create_topic("more", 1)
+    await found.log.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "path"),
+    [
+        ("log.db", "log.db"),
+        ("/a/log.db", "/a/log.db"),
+        ("sqlite:///log.db", "log.db"),
+        ("sqlite:////a/log.db", "/a/log.db"),
+        ("sqlite://log.db", "log.db"),
+        ("./odd://name", "odd:/name"),
+    ],
+)
+def test_paths(where: str, path: str) -> None:
+    """Three slashes begin a relative path, four an absolute one."""
+    assert path_of(where) == Path(path)
+
+
+def test_a_file_is_looked_into_not_its_name(tmp_path: Path) -> None:
+    """`.db` makes no embedded log, and nothing at all is none."""
+    (tmp_path / "dump.db").write_text("SQLite format 2", "utf-8")
+    assert not is_embedded(str(tmp_path / "dump.db"))
+    assert not is_embedded(str(tmp_path / "nowhere.db"))
+    assert is_embedded("sqlite:///nowhere.db")

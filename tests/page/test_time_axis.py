@@ -1,0 +1,73 @@
+"""The round times beneath pictures."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.moments import read_time_ms
+from controlplane.page.time_axis import TICKS, TimeAxis
+from controlplane.page.timeline import TimeRange
+from tests.replay.report.reading import parsed
+
+LAST_MS = 2**53
+"""Later than any calendar; brokers take such times if they are told to."""
+
+
+def axis(first: str, last: str) -> TimeAxis:
+    """From when to when."""
+    return TimeAxis(TimeRange(read_time_ms(first), read_time_ms(last)))
+
+
+def words(one: TimeAxis) -> list[list[str]]:
+    """The lines of each label."""
+    (picture,) = parsed([one.labels()]).all("svg")
+    return [
+        [part if isinstance(part, str) else part.text for part in label.content]
+        for label in picture.all("text")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (
+            "2026-11-20T22:49:57Z",
+            "2026-11-20T22:55:02Z",
+            [["22:50", "11-20"], ["22:51"], ["22:52"], ["22:53"], ["22:54"], ["22:55"]],
+        ),
+        (
+            "2026-11-20T22:49:57Z",
+            "2026-11-20T22:50:07Z",
+            [["22:49:58", "11-20"], ["22:50:00"], ["22:50:02"], ["22:50:04"], ["22:50:06"]],
+        ),
+        (
+            "2026-11-20T21:00:00Z",
+            "2026-11-21T06:00:00Z",
+            # Where every other one is left out, 02:00 comes after 22:00.
+            [["22:00", "11-20"], ["00:00", "11-21"], ["02:00", "11-21"], ["04:00"], ["06:00"]],
+        ),
+        (
+            "2026-12-25T08:00:00Z",
+            "2027-01-03T08:00:00Z",
+            [["12-27", "2026"], ["12-29"], ["12-31"], ["01-02", "2027"]],
+        ),
+        ("2026-11-20T22:49:57.100Z", "2026-11-20T22:49:57.200Z", [["22:49:57", "11-20"]]),
+    ],
+)
+def test_times_are_round(first: str, last: str, told: list[list[str]]) -> None:
+    """A day, or a year, is told where another one begins."""
+    assert words(axis(first, last)) == told
+
+
+@given(first_ms=st.integers(0, LAST_MS), length_ms=st.integers(0, LAST_MS))
+def test_there_are_a_few_however_long_it_takes(first_ms: int, length_ms: int) -> None:
+    """Within the picture, and equally far from each other."""
+    last_ms = first_ms + length_ms
+    one = TimeAxis(TimeRange(first_ms, last_ms))
+    ticks = one.ticks()
+    assert 1 <= len(ticks) <= TICKS + 1
+    assert all(first_ms <= tick <= last_ms for tick in ticks)
+    assert len({after - before for before, after in pairwise(ticks)}) <= 1
+    assert len(words(one)) == len(ticks)

@@ -1,0 +1,446 @@
+"""Following a log: the state of any release, now and at any moment, while the log grows."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core import views
+from controlplane.core.entry import Batch, Entry, Position
+from controlplane.core.fold import fold
+from controlplane.core.moments import MOMENT_LENGTH, UnknownMoment
+from controlplane.core.order import Ends, before, entries_of, in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog, Record
+from controlplane.logs.log_factory import open_log
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.projection.as_of import Past
+from controlplane.projection.change_feed import ChangeFeed
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
+from tests.outages import Cable, FarAway, Told, until
+
+HISTORIES = Path(__file__).parent.parent / "histories"
+KIP, OLD, NEW = (Profile.of(name) for name in ("kip", "3.4", "3.9"))
+QUICK = FollowerLimits(
+    topics_poll_ms=5, interruption_poll_ms=5, retry_first_ms=5, retry_last_ms=10, gather_ms=5
+)
+PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 5}
+
+
+def record(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
+    """A record with text in it."""
+    return Record(topic, partition, 1_000, key.encode(), None if value is None else value.encode())
+
+
+def connector(name: str, /, **config: str) -> Record:
+    """A connector config."""
+    properties = ",".join(f'"{key.replace("_", ".")}":"{text}"' for key, text in config.items())
+    return record("connect-configs", f"connector-{name}", f'{{"properties":{{{properties}}}}}')
+
+
+async def entries_in(log: ReadableLog) -> list[Entry]:
+    """Everything in a log, in the order in which it is folded."""
+    return in_order(entries_of([batch async for batch in log.read(await log.topics())]))
+
+
+def facts(state: ClusterState) -> tuple[Any, ...]:
+    """What a state tells, leaving out how it was read, and places in which nothing is."""
+    parts = {name: getattr(state.status, name) for name in ("tasks", "active_topics")}
+    filled = {part: {key: one for key, one in all_.items() if one} for part, all_ in parts.items()}
+    status = msgspec.structs.replace(state.status, **filled)
+    offsets = {topic: part for topic, part in state.offsets.items() if part.values}
+    return state.config, status, offsets, state.commands
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[MemoryLog]:
+    """An empty log with Connect's three topics."""
+    log = MemoryLog()
+    for topic, partitions in PARTITIONS.items():
+        await log.create_topic(topic, partitions)
+    yield log
+    await log.close()
+
+
+@pytest.fixture
+async def life() -> AsyncIterator[ReadableLog]:
+    """The life of a real cluster."""
+    log = (await open_log(str(HISTORIES / "life-3.9.log.jsonl"))).log
+    yield log
+    await log.close()
+
+
+@pytest.mark.parametrize("profile", [KIP, OLD, NEW, Profile.of("2.8")], ids=lambda one: one.release)
+async def test_loads(life: ReadableLog, profile: Profile) -> None:
+    """What a follower knows at first is the fold of the whole log, for any release."""
+    async with Follower(life) as follower:
+        state = await follower.state(profile)
+    assert facts(state) == facts(fold(await entries_in(life), profile))
+
+
+async def test_follows(log: MemoryLog) -> None:
+    """What is appended later is known soon, to every release that was asked for."""
+    async with Follower(log, limits=QUICK) as follower:
+        assert views.connectors(await follower.state(KIP)) == []
+        before_it = await follower.state(OLD)
+        await log.append([connector("orders", name="orders")])
+        await follower.wait_for(await log.ends(["connect-configs"]))
+        for profile in (KIP, OLD, NEW):
+            assert views.connectors(await follower.state(profile)) == ["orders"]
+    assert views.connectors(before_it) == [], "a published state has changed"
+
+
+async def test_folds_a_burst_in_order(log: MemoryLog, life: ReadableLog) -> None:
+    """What arrives together is put in order: partitions must not be folded one after another."""
+    entries = await entries_in(life)
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(NEW)
+        await log.put(entries)
+        await follower.wait_for(await log.ends(PARTITIONS))
+        followed = await follower.state(NEW)
+    assert facts(followed) == facts(fold(entries, NEW))
+
+
+async def test_states_are_shared(life: ReadableLog) -> None:
+    """As long as nothing happens, the same state is answered."""
+    async with Follower(life) as follower:
+        assert await follower.state(KIP) is await follower.state(KIP)
+
+
+async def test_keeps_few_releases(log: MemoryLog) -> None:
+    """A release that had to make way is loaded anew, with all that was written meanwhile."""
+    limits = FollowerLimits(profiles_kept=1, gather_ms=5)
+    async with Follower(log, limits=limits) as follower:
+        await follower.state(OLD)
+        await follower.state(NEW)
+        await log.append([connector("orders", name="orders")])
+        await follower.wait_for(await log.ends(["connect-configs"]))
+        assert views.connectors(await follower.state(OLD)) == ["orders"]
+        assert follower.present(NEW) is None
+
+
+async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
+    """Whatever else is asked for; afterwards it does."""
+    async with Follower(log, limits=FollowerLimits(profiles_kept=1, gather_ms=5)) as follower:
+        await follower.state(OLD)
+        with follower.pinned(OLD):
+            await follower.state(NEW)
+            await log.append([connector("orders", name="orders")])
+            await follower.wait_for(await log.ends(["connect-configs"]))
+            known = follower.present(OLD)
+            assert known is not None
+            assert views.connectors(known) == ["orders"]
+        assert follower.present(OLD) is None
+        with pytest.raises(KeyError), follower.pinned(OLD):
+            pass
+
+
+async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
+    """An offsets topic that a connector gets later is found and followed."""
+    key, value = '["orders",{"file":"a"}]', '{"position":1}'
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(KIP)
+        await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
+        await log.create_topic("own", 2)
+        await log.append([record("own", key, value, partition=1)])
+        await follower.wait_for(await log.ends(["own"]))
+        shown = views.source_offsets(await follower.state(KIP), "orders")
+        assert [(one.partition, one.offset) for one in shown] == [({"file": "a"}, {"position": 1})]
+        await log.append([record("own", key, '{"position":2}', partition=1)])
+        await follower.wait_for(await log.ends(["own"]))
+        assert views.source_offsets(await follower.state(NEW), "orders")[0].offset == {
+            "position": 2
+        }
+
+
+async def test_log_from_another_process(tmp_path: Path) -> None:
+    """A follower of an embedded log sees what another process appends."""
+    path = tmp_path / "connect.db"
+    log = await SqliteLog.open(path)
+    for topic, partitions in PARTITIONS.items():
+        await log.create_topic(topic, partitions)
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(KIP)
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _WRITER, str(path), cwd=HISTORIES.parent.parent
+        )
+        assert await writer.wait() == 0
+        await follower.wait_for(await log.ends(["connect-configs"]))
+        assert views.connectors(await follower.state(KIP)) == ["elsewhere"]
+    await log.close()
+
+
+_WRITER = """
+import asyncio, sys
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.projection.change_feed import ChangeFeed
+from tests.outages import Cable, FarAway, Told, until
+from tests.patience import PATIENCE_S
+
+async def write():
+    log = await SqliteLog.open(sys.argv[1])
+    value = b'{"properties":{"name":"elsewhere"}}'
+    await log.append([Record("connect-configs", 0, 1, b"connector-elsewhere", value)])
+    await log.close()
+
+asyncio.run(write())
+"""
+
+
+async def test_ends_cleanly(life: ReadableLog) -> None:
+    """Leaving the block ends every task and every tail, and keeps the log open."""
+    known = asyncio.all_tasks()
+    async with Follower(life) as follower:
+        await follower.state(KIP)
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == known
+    assert await life.topics()
+
+
+async def test_does_not_follow_unless_asked(log: MemoryLog) -> None:
+    """With `live` false the log is read as it is, once."""
+    known = asyncio.all_tasks()
+    async with Follower(log, live=False) as follower:
+        await log.append([connector("late", name="late")])
+        assert views.connectors(await follower.state(KIP)) == []
+        assert asyncio.all_tasks() == known
+
+
+async def test_needs_the_config_topic() -> None:
+    """A log without a config topic is refused at once."""
+    with pytest.raises(LogNotUsable, match="there is no topic connect-configs"):
+        async with Follower(MemoryLog()):
+            pass
+
+
+async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
+    """While the log is away the last state is answered; then following goes on where it was."""
+    cable, told = Cable(log), Told()
+    await log.append([connector("first", name="first")])
+    async with Follower(cable, limits=QUICK, notices=told) as follower:
+        await follower.state(KIP)
+        cable.cut.set()
+        await told.failed.wait()
+        assert views.connectors(await follower.state(KIP)) == ["first"]
+        assert str(follower.failure) == "the cable is cut: mend it"
+        with pytest.raises(LogUnavailable):
+            await follower.state(OLD)
+        await log.append([connector("second", name="second")])
+        cable.cut.clear()
+        await told.back.wait()
+        await follower.wait_for(await log.ends(["connect-configs"]))
+        assert views.connectors(await follower.state(KIP)) == ["first", "second"]
+        assert follower.failure is None
+    assert told.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
+
+
+async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
+    """A tail that waits raises nothing: the log itself is asked, and one outage is told once."""
+    far, told = FarAway(log), Told()
+    async with Follower(far, limits=QUICK, notices=told) as follower:
+        assert follower.failure is None
+        far.interruption = LogUnavailable("the leader is gone")
+        await told.failed.wait()
+        assert str(follower.failure) == "the leader is gone"
+        far.interruption = LogUnavailable("nobody listens")
+        await until(lambda: str(follower.failure) == "nobody listens")
+        told.failed.clear()
+        far.interruption = LogNotUsable("the leader refuses us")
+        await told.failed.wait()
+        far.interruption = None
+        await told.back.wait()
+        assert follower.failure is None
+        await log.append([connector("late", name="late")])
+        await follower.wait_for(await log.ends(["connect-configs"]))
+    assert told.events == [
+        "log_not_followed: the leader is gone",
+        "log_not_followed: the leader refuses us",
+        "log_followed_again",
+    ]
+
+
+async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
+    """A log that ends before the place where one was is another log: start over."""
+    cable, told, other = Cable(log), Told(), MemoryLog()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    await other.append([connector("third", name="third")])
+    async with Follower(cable, limits=QUICK, notices=told) as follower:
+        await follower.state(KIP)
+        cable.cut.set()
+        await told.failed.wait()
+        cable.log = other
+        cable.cut.clear()
+        await told.back.wait()
+        assert views.connectors(await follower.state(KIP)) == ["third"]
+    await other.close()
+
+
+async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
+    """His changes end with the reason; who comes then watches the other log."""
+    cable, told, other = Cable(log), Told(), MemoryLog()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    async with Follower(cable, limits=QUICK, notices=told) as follower:
+        watching = ChangeFeed(follower, cable, KIP)
+        waits = asyncio.ensure_future(anext(watching.changes()))
+        await until(lambda: watching.watchers == 1)
+        cable.cut.set()
+        await told.failed.wait()
+        cable.log = other
+        cable.cut.clear()
+        with pytest.raises(LogNotUsable, match="watch anew"):
+            await waits
+        anew = watching.changes({})
+        await other.append([connector("third", name="third")])
+        assert (await anext(anew)).change.connector == "third"
+        await anew.aclose()
+        assert watching.watchers == 0
+    await other.close()
+
+
+# --- the past -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["config@57", "status@1:20", "offsets@3:2"])
+@pytest.mark.parametrize("profile", [KIP, OLD, NEW], ids=lambda one: one.release)
+async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profile) -> None:
+    """The state at a record is the fold of what lies before it in the one order, and itself."""
+    entries = await entries_in(life)
+    name, _, place = moment.partition("@")
+    partition, _, offset = place.rpartition(":")
+    topic = {"config": "connect-configs", "status": "connect-status"}.get(name, "connect-offsets")
+    ranks = [entry.position for entry in entries]
+    upto = ranks.index(Position(topic, int(partition or 0), int(offset)))
+    async with Follower(life) as follower:
+        then = await follower.state_at(moment, profile)
+    assert facts(then.state) == facts(fold(entries[: upto + 1], profile))
+
+
+async def test_state_at_a_vector(life: ReadableLog) -> None:
+    """A vector of ends says it exactly: what it does not name is out, beyond the end is nothing."""
+    ends = {"connect-configs": [57], "connect-status": [10, 1_000]}
+    entries = list(before(await entries_in(life), ends))
+    async with Follower(life) as follower:
+        text = '{"connect-configs":[57, 0],"connect-status":[10,1000]}'
+        then = await follower.state_at(text, NEW)
+    assert facts(then.state) == facts(fold(entries, NEW))
+    assert then.notices[0] == "the vector does not name connect-offsets: nothing of it is read"
+
+
+async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
+    """The past has a connector's own offsets topic though the connector is gone today."""
+    await log.create_topic("own", 1)
+    await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
+    await log.append([record("own", '["orders",{"file":"a"}]', '{"position":1}')])
+    await log.append([record("connect-configs", "connector-orders", None)])
+    async with Follower(log) as follower:
+        # Written within one millisecond: the offset counts as before the removal.
+        then = await follower.state_at('{"connect-configs":[1],"own":[1]}', KIP)
+        at_record = await follower.state_at("config@0", KIP)
+    assert [one.offset for one in views.source_offsets(then.state, "orders")] == [{"position": 1}]
+    assert "own" in {topic for topic, _ in at_record.state.ends}
+
+
+async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
+    """A record that comes late, dated before a moment of the past, counts for that moment."""
+    async with Follower(log, limits=QUICK) as follower:
+        assert views.connectors((await follower.state_at("2020-01-01", KIP)).state) == []
+        await log.append([connector("orders", name="orders")])
+        await follower.wait_for(await log.ends(["connect-configs"]))
+        assert views.connectors((await follower.state_at("2020-01-01", KIP)).state) == ["orders"]
+
+
+async def test_the_past_is_kept(life: ReadableLog) -> None:
+    """Whoever asks twice about one moment gets the same state."""
+    async with Follower(life) as follower:
+        first = await follower.state_at("config@57", KIP)
+        assert (await follower.state_at("config@57", KIP)).state is first.state
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "",
+        "config@100000",
+        "{",
+        '{"nix":[1]}',
+        '{"connect-configs":[-1]}',
+        "x" * (MOMENT_LENGTH + 1),
+    ],
+)
+async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
+    """What is no moment of this log is refused."""
+    async with Follower(life) as follower:
+        with pytest.raises(UnknownMoment):
+            await follower.state_at(moment, KIP)
+
+
+async def test_one_past_at_a_time(life: ReadableLog) -> None:
+    """Many who ask about one moment at once cost one reading of the log."""
+    past = Past(life)
+    ends = await life.ends(PARTITIONS)
+    found = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
+    assert len({id(then.state) for then in found}) == 1
+
+
+async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
+    """What lies in it is known at once, and what comes later too; no config has to name it."""
+    key = b'["orders",{"page":1}]'
+    await log.create_topic("own", 1)
+    await log.append([Record("own", 0, 1_000, key, b'{"row":1}')])
+    async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:
+        assert "own" not in (await follower.state(KIP)).offsets
+        await follower.follow(["own", "connect-offsets", "nowhere"])
+        assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":1}'}
+        await follower.passed(await log.append([Record("own", 0, 1_000, key, b'{"row":2}')]))
+        assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":2}'}
+
+
+async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
+    """There is nothing to wait for; the first record is not missed."""
+    await log.create_topic("own", 1)
+    async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:
+        await follower.follow(["own"])
+        await follower.passed(await log.append([Record("own", 0, 1_000, b"k", b"{}")]))
+        assert (await follower.state(KIP)).offsets["own"].values == {b"k": b"{}"}
+
+
+class Counting(MemoryLog):
+    """A log that counts how often its configs are read from the beginning."""
+
+    looked_through = 0
+
+    def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """Read, and count."""
+        names = list(topics)
+        begins = not any((start or {}).get("connect-configs", ()))
+        self.looked_through += "connect-configs" in names and begins
+        return super().read(names, start, stop)
+
+
+async def test_looking_for_topics_does_not_read_the_log_again() -> None:
+    """A busy log is not looked through time and again for what the fold knows already."""
+    log = Counting()
+    for topic, partitions in PARTITIONS.items():
+        await log.create_topic(topic, partitions)
+    await log.append([connector("first")])
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(KIP)
+        before_it = log.looked_through
+        for number in range(20):
+            await follower.passed(await log.append([connector(f"c{number}")]))
+            await asyncio.sleep(QUICK.topics_poll_ms / 1_000)
+        assert log.looked_through == before_it

@@ -1,0 +1,186 @@
+"""Looking for a moment from snapshots on is looking for it in the whole log, only sooner."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.projection.as_of import Past, cut_at, ends_now
+from controlplane.projection.moment_search import place_of
+from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
+from tests.laws.entries import TOPICS, logs, profiles
+from tests.projection.test_snapshots import (
+    CONFIG,
+    DAMAGES,
+    EAGER,
+    KIP,
+    OFFSETS,
+    QUICK,
+    STATUS,
+    Counted,
+    keep,
+    known,
+    lived,
+    make_topics,
+    sql,
+    state_of,
+)
+
+# --- the law ----------------------------------------------------------------------------------
+
+times = st.sampled_from(["0", "1", "5", "12", "50", "2020-01-01", "1969-12-31T23:59:59"])
+positions = st.builds(
+    "{}@{}:{}".format, st.sampled_from(TOPICS), st.integers(0, 3), st.integers(0, 30)
+)
+spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1", "yesterday", ""])
+
+
+@settings(max_examples=100)
+@given(
+    logs(max_size=60),
+    profiles,
+    st.integers(0, 30),
+    st.lists(st.integers(0, 60), max_size=3),
+    st.lists(times | positions | spellings, min_size=1, max_size=8),
+)
+def test_a_moment_lies_where_it_does_without_snapshots(
+    log: list[Entry], profile: Profile, lateness_ms: int, at: list[int], moments: list[str]
+) -> None:
+    """Whenever they are made and for whom, whatever comes late, up to wherever one has read."""
+    keeping = SnapshotSettings(tail_records=1, lateness_ms=lateness_ms)
+    asyncio.run(_law(log, profile, keeping, sorted(at), moments))
+
+
+async def _law(
+    entries: list[Entry],
+    profile: Profile,
+    keeping: SnapshotSettings,
+    at: list[int],
+    moments: list[str],
+) -> None:
+    plain = MemoryLog()
+    await make_topics(plain)
+    with TemporaryDirectory() as folder:
+        log = await SqliteLog.open(Path(folder, "log.db"), settings=QUICK)
+        await make_topics(log)
+        seen = []
+        for begin, end in zip([0, *at], [*at, len(entries)], strict=True):
+            await log.put(entries[begin:end])
+            await plain.put(entries[begin:end])
+            await keep_snapshots(log, await state_of(log, profile), keeping)
+            seen.append(await ends_now(plain, Topics()))
+        for now in seen:
+            for moment in moments:
+                assert await told(log, moment, now) == await told(plain, moment, now)
+        await log.close()
+
+
+async def told(log: ReadableLog, moment: str, now: Ends) -> Ends | str:
+    """Where a moment lies, or why nowhere."""
+    try:
+        cut = await cut_at(log, moment, Topics(), now)
+    except UnknownMoment as refused:
+        return str(refused)
+    return cut.ends
+
+
+# --- reading only what lies between ----------------------------------------------------------
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    """A log of 310 records of each topic, with snapshots behind 100, 200 and 300 of them."""
+    log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
+    await make_topics(log)
+    for first in (0, 100, 200):
+        await log.put(lived(first, 100))
+        assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+    await log.put(lived(300, 10))
+    yield log
+    await log.close()
+
+
+WHOLE = {CONFIG: 310, OFFSETS: 310, STATUS: 310}
+BETWEEN = {CONFIG: 100, OFFSETS: 100, STATUS: 100}
+
+
+async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
+    """How many entries are read to find a moment; it must lie where it does without snapshots."""
+    plain = MemoryLog()
+    await make_topics(plain)
+    await plain.put(
+        [one async for batch in log.read(await log.topics()) for one in batch.entries()]
+    )
+    now = await ends_now(log, Topics())
+    assert await told(log, moment, now) == await told(plain, moment, now)
+    counted = Counted(log)
+    with suppress(UnknownMoment):
+        await place_of(counted, moment, Topics(), now)
+    return counted.read_of
+
+
+@pytest.mark.parametrize(
+    ("moment", "read"),
+    [
+        ("150000", BETWEEN),
+        ("305000", {CONFIG: 10, OFFSETS: 10, STATUS: 10}),
+        ("2020-01-01", {CONFIG: 10, OFFSETS: 10, STATUS: 10}),
+        ("50000", WHOLE),
+        ("offsets@0:50", {**BETWEEN, OFFSETS: 100 + 17}),
+        ("status@1:102", {CONFIG: 10, OFFSETS: 10, STATUS: 10 + 3}),
+        ("offsets@0:5000", WHOLE),
+        ("nowhere@1", WHOLE),
+    ],
+)
+async def test_only_what_lies_between_two_snapshots_is_looked_at(
+    log: SqliteLog, moment: str, read: dict[str, int]
+) -> None:
+    """And the way to a record; all of it only before the first one, and to say what is wrong."""
+    assert await reads(log, moment) == read
+
+
+async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> None:
+    """Looking for the moment, then for topics of connectors' own, then folding up to there."""
+    counted, now = Counted(log), await ends_now(log, Topics())
+    state = (await Past(counted).state("305000", KIP, now)).state
+    assert known(state) == known(await state_of(log, stop=state.ends_by_topic))
+    assert state.config.connectors["c4"] == {"n": "305"}
+    assert counted.read_of == {CONFIG: 10 + 6 + 6, OFFSETS: 10 + 5, STATUS: 10 + 5}
+
+
+async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> None:
+    """Where a record lies is the same for every release."""
+    log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
+    await make_topics(log)
+    await log.put(lived(0, 100))
+    await keep_snapshots(log, await state_of(log, Profile.of("2.8")), EAGER)
+    assert await reads(log, "2020-01-01") == {}
+    await log.close()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: str) -> None:
+    """What is told of it is believed only as it was written."""
+    sql(log, damage)
+    for moment in ("150000", "offsets@0:50", "305000"):
+        await reads(log, moment)
+
+
+async def test_what_was_removed_marks_nothing(log: SqliteLog) -> None:
+    """The snapshots of a topic go with its first record."""
+    assert await log.compact(STATUS)
+    left = sum([len(batch) async for batch in log.read([STATUS])])
+    assert (await reads(log, "150000"))[STATUS] == left

@@ -1,0 +1,76 @@
+"""Waiting until a log has been read to its end, or until it cannot be read any more."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.entry import Batch
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.memory import MemoryLog
+from controlplane.projection.follower import Follower
+from tests.outages import Cable, until
+from tests.patience import PATIENCE_S
+from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector, record
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    """A log with Connect's topics and nothing in them."""
+    made = MemoryLog()
+    for topic, partitions in PARTITIONS.items():
+        await made.create_topic(topic, partitions)
+    return made
+
+
+class Unreadable(Cable):
+    """A log of which only the tail may be read, once it is followed."""
+
+    followed = False
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        assert not self.followed
+        async for batch in self.log.read(topics, start, stop):
+            yield batch
+
+
+@pytest.mark.parametrize("markers", [0, 3])
+async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) -> None:
+    """Ends behind offsets without records are reached, and nothing is read for that but the tail.
+
+    A release that is followed notes how far it has read, too.
+    """
+    cable = Unreadable(log)
+    async with Follower(cable, limits=QUICK) as follower:
+        await follower.state(KIP)
+        cable.followed = True
+        await log.append([connector("orders", name="orders")])
+        for _ in range(markers):
+            await log.add_marker("connect-configs", 0)
+        ends = await log.ends(PARTITIONS)
+        assert ends["connect-configs"] == [1 + markers]
+        async with asyncio.timeout(PATIENCE_S):
+            await follower.wait_for(ends)
+        assert follower.ends["connect-configs"] == (1 + markers,)
+        state = await follower.state(KIP)
+        assert views.connectors(state) == ["orders"]
+        assert state.ends_by_topic["connect-configs"] == [1 + markers]
+
+
+async def test_waiters_hear_of_a_log_that_is_damaged(log: MemoryLog) -> None:
+    """An outage is waited out; a log that cannot be read any more is an error for who waits."""
+    cable = Cable(log)
+    async with Follower(cable, limits=QUICK) as follower:
+        waiting = asyncio.ensure_future(follower.wait_for({"connect-configs": [1]}))
+        cable.cut.set()
+        await log.append([record("connect-status", "x", "{}")])
+        await until(lambda: follower.failure is not None)
+        assert not waiting.done()
+        cable.log = MemoryLog()
+        cable.cut.clear()
+        with pytest.raises(LogNotUsable, match="connect-configs"):
+            await asyncio.wait_for(waiting, PATIENCE_S)

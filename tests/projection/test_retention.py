@@ -1,0 +1,128 @@
+"""What may go after some time, and what stays however old it is."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.codec import encode_command
+from controlplane.core.entry import Entry
+from controlplane.core.records import CommandAccepted, CommandFinished, CommandRecord
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import EmbeddedLog, ReadableLog
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.projection.loader import load
+from controlplane.projection.retention import DAY_MS, FOREVER, RetentionSettings, retain
+
+CONFIG, OFFSETS, STATUS, COMMANDS = (
+    f"connect-{name}" for name in ("configs", "offsets", "status", "commands")
+)
+NOW_MS = 100 * DAY_MS
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EmbeddedLog]:
+    """An empty log with its topics, of either kind."""
+    log: EmbeddedLog
+    log = MemoryLog() if request.param == "memory" else await SqliteLog.open(tmp_path / "log.db")
+    for topic, partitions in {CONFIG: 1, OFFSETS: 2, STATUS: 1, COMMANDS: 1}.items():
+        await log.create_topic(topic, partitions)
+    yield log
+    await log.close()
+
+
+async def state_of(log: ReadableLog) -> ClusterState:
+    """What is known of it."""
+    return (await load(log, Profile.of("kip"))).snapshot()
+
+
+def command(offset: int, record: CommandRecord, day: int) -> Entry:
+    """A record of the command topic that was written on a day."""
+    return Entry(COMMANDS, 0, offset, day * DAY_MS, *encode_command(record))
+
+
+def run(first: int, command_id: str, day: int, *, finishes: bool = True) -> list[Entry]:
+    """A command from its beginning to its end."""
+    began = command(first, CommandAccepted(command_id, 0, "ana", {}), day)
+    ended = command(first + 1, CommandFinished(command_id, 1, {}), day)
+    return [began, ended] if finishes else [began]
+
+
+async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
+    """Which records of a topic are there."""
+    return [entry.offset async for batch in log.read([topic]) for entry in batch.entries()]
+
+
+async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
+    """From the beginning up to the first that is young enough; nothing else goes."""
+    config = Entry(CONFIG, 0, 0, 0, b"connector-c", b'{"properties":{}}')
+    again = Entry(CONFIG, 0, 1, 0, b"connector-c", b'{"properties":{}}')
+    await log.put([config, again, *run(0, "a", 60), *run(2, "b", 69), *run(4, "c", 70)])
+    assert await retain(log, await state_of(log), NOW_MS) == 4
+    assert await offsets_in(log, COMMANDS) == [4, 5]
+    assert await offsets_in(log, CONFIG) == [0, 1]
+    assert await retain(log, await state_of(log), NOW_MS) == 0
+    assert list((await state_of(log)).commands) == ["c"]
+
+
+async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
+    """And all behind it: somebody will have to end it."""
+    await log.put([*run(0, "a", 1), *run(2, "b", 1, finishes=False), *run(3, "c", 1)])
+    assert await retain(log, await state_of(log), NOW_MS) == 2
+    assert await offsets_in(log, COMMANDS) == [2, 3, 4]
+    await log.put([command(5, CommandFinished("b", 1, {}), 99)])
+    assert await retain(log, await state_of(log), NOW_MS) == 3
+    assert await offsets_in(log, COMMANDS) == [5]
+
+
+async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
+    """It may be what a command that has not ended began with."""
+    await log.put(run(0, "a", 1))
+    state = await state_of(log)
+    await log.put(run(2, "b", 1, finishes=False))
+    assert await retain(log, state, NOW_MS) == 2
+    assert await offsets_in(log, COMMANDS) == [2]
+
+
+async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> None:
+    """The last of each key stays; so does whatever is young."""
+    days = [1, 2, 3, 95, 96]
+    await log.put(
+        [Entry(CONFIG, 0, n, day * DAY_MS, b"connector-c", b"{}") for n, day in enumerate(days)]
+        + [
+            Entry(OFFSETS, at, n, n * DAY_MS, b'["c",{"p":%d}]' % at, b"{}")
+            for at in (0, 1)
+            for n in range(3 + at)
+        ]
+        + run(0, "a", 1)
+    )
+    wanted = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
+    assert await retain(log, await state_of(log), NOW_MS, wanted) == 2 + 2 + 3
+    assert await offsets_in(log, CONFIG) == [2, 3, 4]
+    assert await offsets_in(log, OFFSETS) == [2, 3]
+    assert await offsets_in(log, COMMANDS) == [0, 1]
+
+
+async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
+    """The audit log of somebody who keeps everything."""
+    await log.put(run(0, "a", 1))
+    everything = RetentionSettings(commands_ms=FOREVER)
+    assert await retain(log, await state_of(log), NOW_MS, everything) == 0
+    assert await offsets_in(log, COMMANDS) == [0, 1]
+
+
+class Foreign:
+    """A log of somebody else: it can be read, and no more."""
+
+    def __init__(self, log: ReadableLog) -> None:
+        self.topics, self.starts, self.ends = log.topics, log.starts, log.ends
+        self.read, self.tail, self.close = log.read, log.tail, log.close
+
+
+async def test_a_foreign_log_is_left_alone(log: EmbeddedLog) -> None:
+    """Its owner decides."""
+    await log.put(run(0, "a", 1))
+    assert await retain(Foreign(log), await state_of(log), NOW_MS) == 0
+    assert await offsets_in(log, COMMANDS) == [0, 1]

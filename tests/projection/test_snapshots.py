@@ -1,0 +1,439 @@
+"""Beginning from a snapshot is reading everything, only sooner."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Batch, Entry
+from controlplane.core.fold import snapshot_codec
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log import ReadableLog, Record
+from controlplane.logs.log_factory import memory_log
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.projection.as_of import Past, ends_now
+from controlplane.projection.follower import Follower
+from controlplane.projection.loader import load
+from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
+from controlplane.terminal.progress_bar import LogWithProgress
+from tests.laws.entries import TOPICS, logs, profiles
+
+KIP = Profile.of("kip")
+QUICK = SqliteSettings(synchronous="NORMAL")
+EAGER = SnapshotSettings(tail_records=1, lateness_ms=0)
+"""A snapshot after every record, of all that is there."""
+
+CONFIG, STATUS, OFFSETS = "connect-configs", "connect-status", "connect-offsets"
+
+
+class Counted:
+    """A log that counts the entries that are read, by topic."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log = log
+        self.read_of: dict[str, int] = {}
+
+    @property
+    def snapshots(self) -> SnapshotStore | None:
+        return shelf_of(self._log)
+
+    async def topics(self) -> Mapping[str, int]:
+        return await self._log.topics()
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        return await self._log.starts(topics)
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        return await self._log.ends(topics)
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        async for batch in self._log.read(topics, start, stop):
+            self.read_of[batch.topic] = self.read_of.get(batch.topic, 0) + len(batch)
+            yield batch
+
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        return self._log.tail(topics, start)
+
+    async def close(self) -> None:
+        await self._log.close()
+
+
+def known(state: ClusterState) -> Any:
+    """What a state knows, and up to where."""
+    offsets = {name: part for name, part in state.offsets.items() if part.values or part.hidden}
+    ends = {place: end for place, end in state.ends.items() if end}
+    return state.config, state.status, offsets, state.commands, ends
+
+
+async def make_topics(log: SqliteLog | MemoryLog) -> None:
+    """Those of random logs."""
+    for topic in TOPICS:
+        await log.create_topic(topic, 1 if topic == CONFIG else 3)
+
+
+async def state_of(log: ReadableLog, profile: Profile = KIP, **how: Any) -> ClusterState:
+    """What a worker knows that reads this log."""
+    return (await load(log, profile, **how)).snapshot()
+
+
+# --- the law ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(
+    logs(max_size=60),
+    st.tuples(profiles, st.booleans()),
+    st.integers(0, 30),
+    st.lists(st.integers(0, 60), max_size=3),
+    st.data(),
+)
+def test_loading_from_snapshots_is_loading_everything(
+    log: list[Entry],
+    reader: tuple[Profile, bool],
+    lateness_ms: int,
+    at: list[int],
+    data: st.DataObject,
+) -> None:
+    """Whenever snapshots are made, whatever comes late, up to wherever one reads."""
+    keeping = SnapshotSettings(tail_records=1, lateness_ms=lateness_ms)
+    asyncio.run(_law(log, reader, keeping, sorted(at), data))
+
+
+async def _law(
+    entries: list[Entry],
+    reader: tuple[Profile, bool],
+    keeping: SnapshotSettings,
+    at: list[int],
+    data: st.DataObject,
+) -> None:
+    profile, how = reader[0], {"exactly_once": reader[1]}
+    plain = MemoryLog()
+    await make_topics(plain)
+    with TemporaryDirectory() as folder:
+        log = await SqliteLog.open(Path(folder, "log.db"), settings=QUICK)
+        await make_topics(log)
+        for begin, end in zip([0, *at], [*at, len(entries)], strict=True):
+            await log.put(entries[begin:end])
+            await plain.put(entries[begin:end])
+            assert known(await state_of(log, profile, **how)) == known(
+                await state_of(plain, profile, **how)
+            )
+            await keep_snapshots(log, await state_of(log, profile, **how), keeping)
+        stop = {
+            topic: [data.draw(st.integers(0, end)) for end in ends]
+            for topic, ends in (await ends_now(plain, Topics())).items()
+        }
+        assert known(await state_of(log, profile, stop=stop, **how)) == known(
+            await state_of(plain, profile, stop=stop, **how)
+        )
+        await log.close()
+
+
+# --- reading only the tail --------------------------------------------------------------------
+
+
+def lived(first: int, count: int) -> list[Entry]:
+    """A cluster's records: a connector each, its tasks' offsets and statuses, in one second."""
+    found = []
+    for n in range(first, first + count):
+        name, time_ms = b"c%d" % (n % 7), 1_000 * n
+        found += [
+            Entry(CONFIG, 0, n, time_ms, b"connector-" + name, b'{"properties":{"n":"%d"}}' % n),
+            Entry(
+                OFFSETS, n % 3, n // 3, time_ms + 1, b'["%b",{"p":%d}]' % (name, n % 3), b'{"o":1}'
+            ),
+            Entry(
+                STATUS,
+                n % 3,
+                n // 3,
+                time_ms + 2,
+                b"status-connector-" + name,
+                b'{"state":"RUNNING","worker_id":"w","generation":%d}' % n,
+            ),
+        ]
+    return found
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    """A log with a hundred records of each topic."""
+    log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
+    await make_topics(log)
+    await log.put(lived(0, 100))
+    yield log
+    await log.close()
+
+
+async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
+    """How many entries are read to know the state; which must be that of the whole log."""
+    counted = Counted(log)
+    entries = [one async for batch in log.read(await log.topics()) for one in batch.entries()]
+    plain = MemoryLog()
+    await make_topics(plain)
+    await plain.put(entries)
+    assert known(await state_of(counted, **how))[:4] == known(await state_of(plain, **how))[:4]
+    return counted.read_of
+
+
+async def keep(log: SqliteLog, keeping: SnapshotSettings = EAGER) -> list[str]:
+    """Make the snapshots that are due."""
+    return await keep_snapshots(log, await state_of(log), keeping)
+
+
+async def test_starting_reads_only_the_tail(log: SqliteLog) -> None:
+    """As many entries as came since the snapshots, however long the log is."""
+    assert await reads(log) == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
+    assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+    assert await reads(log) == {}
+    await log.put(lived(100, 4))
+    assert await reads(log) == {CONFIG: 4, OFFSETS: 4, STATUS: 4}
+    assert await reads(log, trace=True) == {CONFIG: 104, OFFSETS: 104, STATUS: 104}
+    await log.put(lived(104, 900))
+    assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+    await log.put(lived(1_004, 4))
+    assert await reads(log) == {CONFIG: 4, OFFSETS: 4, STATUS: 4}
+
+
+async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
+    log: SqliteLog,
+) -> None:
+    """With a vector, which names the place; each from the nearest snapshot before it."""
+    await keep(log)
+    past = {topic: list(ends) for topic, ends in (await ends_now(log, Topics())).items()}
+    await log.put(lived(100, 10))
+    then = {topic: list(ends) for topic, ends in (await ends_now(log, Topics())).items()}
+    await log.put(lived(110, 90))
+    assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+    counted = Counted(log)
+    async with Follower(counted, live=False) as follower:
+        assert known(await follower.state(KIP)) == known(await state_of(log))
+    assert counted.read_of == {}
+    counted = Counted(log)
+    asked = Past(counted, topics=Topics())
+    now = await ends_now(log, Topics())
+    for ends, tail in ((past, 0), (then, 10)):
+        counted.read_of.clear()
+        vector = str(ends).replace("'", '"')
+        state = (await asked.state(vector, KIP, now)).state
+        assert known(state) == known(await state_of(log, stop=ends))
+        assert sum(counted.read_of.values()) == 3 * tail
+
+
+async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
+    """Whoever opens the file for reading; the command line, beneath its bar."""
+    await keep(log)
+    reader = await SqliteLog.open(tmp_path / "log.db", read_only=True)
+    assert await reads(reader) == {}
+    assert shelf_of(LogWithProgress(reader, "log.db")) is reader.snapshots
+    assert shelf_of(LogWithProgress(await memory_log([]), "nothing")) is None
+    await reader.close()
+
+
+async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
+    """Until somebody keeps snapshots for it, too."""
+    await keep(log)
+    old = Profile.of("2.8")
+    counted = Counted(log)
+    state = await state_of(counted, old)
+    assert counted.read_of == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
+    await keep_snapshots(log, state, EAGER)
+    counted.read_of.clear()
+    assert known(await state_of(counted, old)) == known(state)
+    assert counted.read_of == {}
+
+
+# --- when they are made -----------------------------------------------------------------------
+
+
+async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
+    """After so many records of a topic, and as many as the state has rows; and few stay."""
+    keeping = SnapshotSettings(tail_records=100, lateness_ms=0, kept=2)
+    assert await keep(log, keeping) == [CONFIG, OFFSETS, STATUS]
+    assert await keep(log, keeping) == []
+    await log.put(lived(100, 99))
+    assert await keep(log, keeping) == []
+    await log.put(lived(199, 1))
+    assert await keep(log, keeping) == [CONFIG, OFFSETS, STATUS]
+    await log.put(lived(200, 100))
+    assert await keep(log, keeping) == [CONFIG, OFFSETS, STATUS]
+    assert await numbers_kept(log) == 3 * 2
+
+
+async def test_they_are_no_larger_than_what_is_appended(log: SqliteLog) -> None:
+    """Of a large state there is none after each few records."""
+    keys = [b'["c",{"p":%d}]' % n for n in range(500)]
+    await log.put([Entry(OFFSETS, 0, 200 + n, 10**6, key, b"{}") for n, key in enumerate(keys)])
+    keeping = SnapshotSettings(tail_records=100, lateness_ms=0)
+    assert OFFSETS in await keep(log, keeping)
+    rows = len((await state_of(log)).offsets[OFFSETS].values)
+    await log.append([Record(OFFSETS, 0, 10**6, keys[0], b"{}")] * (rows - 1))
+    assert await keep(log, keeping) == []
+    await log.append([Record(OFFSETS, 0, 10**6, keys[0], b"{}")])
+    assert await keep(log, keeping) == [OFFSETS]
+
+
+async def numbers_kept(log: SqliteLog) -> int:
+    """How many snapshots there are."""
+    ((count,),) = sql(log, "SELECT count(*) FROM snapshot WHERE about IS NOT NULL")
+    return int(count)
+
+
+def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
+    """Ask or change the file behind the log's back."""
+    connection = sqlite3.connect(log.path, isolation_level=None)
+    try:
+        return connection.execute(statement, parameters).fetchall()
+    finally:
+        connection.close()
+
+
+async def test_what_is_too_young_is_left_to_the_tail(log: SqliteLog) -> None:
+    """Records of another partition may still come before it."""
+    await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
+    # The last eleven: nothing is known of clocks but that they differ by so much at most.
+    assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
+
+
+async def test_nothing_is_kept_in_memory() -> None:
+    """A log that keeps no snapshots is read whole, and nothing is done for it."""
+    log = MemoryLog()
+    await make_topics(log)
+    await log.put(lived(0, 100))
+    assert await keep_snapshots(log, await state_of(log), EAGER) == []
+
+
+# --- when they do not hold --------------------------------------------------------------------
+
+
+async def test_a_record_that_comes_late(log: SqliteLog) -> None:
+    """It belongs before some that a snapshot stands for: its topic is read whole, and it alone."""
+    await keep(log)
+    late = Entry(STATUS, 1, 200, 0, b"status-connector-c1", None)
+    other = Entry(STATUS, 2, 200, 5, b"status-task-c1-0", b'{"state":"RUNNING","generation":1}')
+    await log.put([late, other])
+    assert await reads(log) == {STATUS: 102 + 2}
+    await keep(log)
+    assert await reads(log) == {}
+
+
+DAMAGES = [
+    "UPDATE piece SET bytes = zeroblob(length(bytes))",
+    "UPDATE piece SET bytes = substr(bytes, 1, length(bytes) - 1)",
+    "UPDATE piece SET bytes = replace(bytes, 'c1', 'c2')",
+    "UPDATE piece SET bytes = 'text'",
+    "DELETE FROM piece WHERE place = 0",
+    "DELETE FROM piece",
+    "UPDATE piece SET place = -place",
+    "UPDATE snapshot SET about = zeroblob(8)",
+    "UPDATE snapshot SET about = ''",
+    "UPDATE snapshot SET about = 1",
+    "UPDATE snapshot SET about = x'95909090C0C0'",
+    "UPDATE snapshot SET about = replace(about, x'91', x'92')",
+    "UPDATE snapshot SET about = replace(about, x'9164', x'9163')",
+    "UPDATE snapshot SET topic = 'connect-status'",
+    "UPDATE snapshot SET kind = replace(kind, 'config', 'status')",
+    "DROP TABLE piece",
+]
+"""What can happen to them in the file, short of damage that SQLite finds itself."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) -> None:
+    """Never trusted, never fatal."""
+    await keep(log)
+    sql(log, damage)
+    read = await reads(log)
+    assert read[CONFIG] == 100
+
+
+async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
+    """Where only the newest is damaged."""
+    await keep(log)
+    await log.put(lived(100, 50))
+    assert await keep(log) == [CONFIG, OFFSETS, STATUS]
+    await log.put(lived(150, 150))
+    await keep(log)
+    assert await reads(log) == {}
+    sql(log, "UPDATE piece SET bytes = '' WHERE snapshot > 3")
+    assert set((await reads(log)).values()) == {200}
+
+
+async def test_another_version_of_the_fold_is_another_kind(
+    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an older one has kept is left aside, and goes when there is no room for it."""
+    await keep(log)
+    monkeypatch.setattr(snapshot_codec, "FOLD_VERSION", snapshot_codec.FOLD_VERSION + 1)
+    assert await reads(log) == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
+    assert await keep(log, SnapshotSettings(tail_records=1, lateness_ms=0, kept=1)) == [
+        CONFIG,
+        OFFSETS,
+        STATUS,
+    ]
+    assert await reads(log) == {}
+    assert await numbers_kept(log) == 3
+
+
+async def test_what_was_removed_is_in_no_snapshot(log: SqliteLog) -> None:
+    """Compaction and retention take the snapshots of their topic along, and of no other."""
+    await keep(log)
+    assert await log.compact(STATUS)
+    assert await reads(log) == {STATUS: 21}
+    assert await keep(log) == [STATUS]
+    assert await log.trim(CONFIG, [96])
+    assert await reads(log) == {CONFIG: 4}
+
+
+class Trimming(Counted):
+    """A log of which records are removed just when somebody has read them."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        super().__init__(log)
+        self._sqlite = log
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        names = list(topics)
+        async for batch in super().read(names, start, stop):
+            yield batch
+        if CONFIG in names:
+            await self._sqlite.trim(CONFIG, [96])
+
+
+async def test_records_that_are_removed_while_a_snapshot_is_made(log: SqliteLog) -> None:
+    """It stands for what is not there any more, so it is none."""
+    state = await state_of(log)
+    assert await keep_snapshots(Trimming(log), state, EAGER) == [OFFSETS, STATUS]
+    assert await reads(log) == {CONFIG: 4}
+
+
+async def test_making_one_may_be_cancelled_anywhere(log: SqliteLog) -> None:
+    """What is not complete is not there; the next attempt begins anew."""
+    state = await state_of(log)
+    cancelled = 0
+    for steps in range(400):
+        task = asyncio.create_task(keep_snapshots(log, state, EAGER))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        outcome: Sequence[Any] = await asyncio.gather(task, return_exceptions=True)
+        cancelled += isinstance(outcome[0], asyncio.CancelledError)
+        if not cancelled % 20:
+            await reads(log)
+    assert cancelled
+    await keep(log)
+    assert await reads(log) == {}
+    assert await numbers_kept(log) <= 12

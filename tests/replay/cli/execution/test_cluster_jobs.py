@@ -1,0 +1,390 @@
+"""`audit`, `compat` and `lint` over archives of many clusters, as people call them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core.state import Topics
+from replay.archive.segments import SIZES
+from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
+from replay.cli.exit_codes import INTERRUPTED
+from replay.cli.inputs.archived_logs import clusters_of
+from replay.cli.inputs.log_input import OpenedInput, ReadOptions
+from tests.modes import exposed, modes
+from tests.recorded import HISTORIES, recorded_entries
+from tests.replay.archived import capture, log_of
+from tests.replay.cli.calling import call, content, refusal, started, wait_for
+from tests.replay.compat.planting import Planted, running, stopped
+
+LIFE = HISTORIES / "life-3.9.log.jsonl"
+ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+CLUSTERS = ("east", "north", "west")
+
+
+def quiet() -> Planted:
+    """A paused connector whose tasks are older than its config: 3.9 may drop them."""
+    return running().target("a", {"state": "PAUSED"}).config("a", rows="2")
+
+
+def add(folder: Path, name: str, log: Planted) -> None:
+    """Archive what a log has and the archive lacks."""
+    capture(folder, log_of(log.entries), name=name)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Three clusters: two are compatible, and `north` needs preparation for 3.9."""
+    for name, log in zip(CLUSTERS, (stopped(), quiet(), running()), strict=True):
+        add(tmp_path / "fleet", name, log)
+    return tmp_path / "fleet"
+
+
+LINT = ("lint", "--release", "3.9")
+AUDIT = ("audit", "--release", "3.9")
+COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
+
+
+def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
+    """Configs with their secrets lie in both, and in what is kept for later."""
+    umask = os.umask(0)
+    try:
+        assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
+        more = ("--to", tmp_path / "page.html", "--resume", tmp_path / "kept" / "results")
+        (tmp_path / "page.html").touch(0o666)
+        assert call("report", tmp_path / "archive", *more).code == 0
+        parquet = ("-o", "parquet", "--to", tmp_path / "states.parquet")
+        assert call("state", tmp_path / "archive", *parquet).code == 0
+    finally:
+        os.umask(umask)
+    assert len(modes(tmp_path)) > 10
+    assert exposed(tmp_path) == []
+
+
+def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CONTROLPLANE_FILE_MODE`; one that is none is a sentence."""
+    monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0640")
+    assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
+    assert set(modes(tmp_path / "archive").values()) == {0o640, 0o750}
+    monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "everybody")
+    said = refusal(call("capture", f"life={LIFE}", tmp_path / "other", "--once"))
+    assert "CONTROLPLANE_FILE_MODE is 'everybody'" in said
+
+
+# --- which clusters -----------------------------------------------------------------------------
+
+
+def test_all_clusters_and_a_summary(fleet: Path) -> None:
+    """A row for each cluster, a line about all; the exit code is that of the worst."""
+    said = call(*COMPAT, fleet)
+    assert said.code == 1
+    rows = [line.split() for line in said.out.splitlines()]
+    assert ["north", "needs", "preparation", "0", "1", "0", "1"] in rows
+    assert ["west", "compatible", "1", "0", "0", "0"] in rows
+    assert said.out.endswith("3 clusters: 1 needs preparation, 2 compatible\n")
+
+
+@pytest.mark.parametrize(("words", "code"), [(LINT, 1), (AUDIT, 0)])
+def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, fleet: Path) -> None:
+    """Also of those in which nothing was found."""
+    said = call(*words, fleet)
+    assert said.code == code
+    heads = ["CLUSTER", "DANGER", "WARNING", "INFO"]
+    lines = [line.split() for line in said.out.splitlines()]
+    rows = {one[0]: one[1:] for one in lines[lines.index(heads) + 2 :][:3]}
+    assert set(rows) == set(CLUSTERS)
+    findings = call(*words, fleet, "-o", "json").json["findings"]
+    for name, row in rows.items():
+        mine = [one["severity"] for one in findings if one["cluster"] == name]
+        assert row == [str(mine.count(word)) for word in ("danger", "warning", "info")]
+
+
+def test_one_cluster_of_an_archive(fleet: Path) -> None:
+    """It is told as a log is."""
+    said = call(*COMPAT, fleet, "--cluster", "west")
+    assert (said.code, "north" in said.out, "CLUSTER" in said.out) == (0, False, False)
+    assert "no cluster south is archived there (found: east, north, west)" in refusal(
+        call(*COMPAT, fleet, "--cluster", "south")
+    )
+
+
+def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
+    """Each keeps its name; what a name means must be plain."""
+    said = call(*AUDIT, fleet, ROLL, "-o", "json")
+    assert said.json["clusters"] == [*CLUSTERS, str(ROLL)]
+    for words, sentence in (
+        ((fleet, ROLL, "--cluster", "east"), "either logs or clusters of archives"),
+        ((fleet, fleet), "two logs have the same name"),
+        ((fleet, "--config-topic", "ours"), "an archive knows the names of its topics"),
+    ):
+        said = call(*AUDIT, *words)
+        assert said.code == 2
+        assert sentence in said.err
+    assert call(*AUDIT, f"file://{fleet}", "-o", "json") == call(*AUDIT, fleet, "-o", "json")
+    (tmp_path / "empty").mkdir()
+    assert "is no archive: make one with `replay capture`" in refusal(
+        call(*AUDIT, tmp_path / "empty")
+    )
+
+
+def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
+    """An archive knows them; places are told by what a topic is for."""
+    log = tmp_path / "ours.log.jsonl"
+    log.write_text(ROLL.read_text(encoding="utf-8").replace("connect-configs", "ours"))
+    call("capture", f"ours={log}", tmp_path / "fleet", "--config-topic", "ours", "--once")
+    call("capture", f"theirs={ROLL}", tmp_path / "fleet", "--once")
+    findings = call(*AUDIT, tmp_path / "fleet", "-o", "json").json["findings"]
+    ours, theirs = (
+        [(one["kind"], one["evidence"]) for one in findings if one["cluster"] == name]
+        for name in ("ours", "theirs")
+    )
+    assert [one for one in ours if one in theirs]
+    assert any("config@" in place for _, evidence in ours for place in evidence)
+
+
+# --- a moment -----------------------------------------------------------------------------------
+
+
+def test_up_to_a_moment(tmp_path: Path) -> None:
+    """Of an archive and of a log: what comes later is not looked at."""
+    call("capture", f"roll={ROLL}", tmp_path / "fleet", "--once")
+    for words in (AUDIT, LINT, COMPAT):
+        now, then, log = (
+            call(*words, *more, "-o", "json", "--cluster", "roll").json
+            for more in (
+                (tmp_path / "fleet",),
+                (tmp_path / "fleet", "--as-of", "config@9"),
+                (ROLL, "--as-of", "config@9"),
+            )
+        )
+        assert then == log
+        assert (now == then) is (words is LINT)
+
+
+@pytest.mark.parametrize("archived", [False, True], ids=["log", "archive"])
+def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -> None:
+    """A log is refused like an archive: records may still be written before that moment."""
+    where = ROLL
+    if archived:
+        where = tmp_path / "fleet"
+        call("capture", f"roll={ROLL}", where, "--once")
+    for words in (AUDIT, LINT, COMPAT):
+        said = call(*words, where, "--as-of", "2199-01-01T00:00:00Z")
+        assert said.code == 2, words
+        assert "is in the future" in said.err
+
+
+# --- what cannot be read ------------------------------------------------------------------------
+
+
+def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
+    """It is told of by itself; alone it is refused. The exit code says that something is wrong."""
+    manifest = fleet / "cluster=east" / "_manifest" / "0000000001.json"
+    manifest.write_text("{}")
+    said = call(*LINT, fleet, "-o", "json")
+    assert (said.code, said.json["clusters"]) == (2, ["north", "west"])
+    assert list(said.json["failed"]) == ["east"]
+    assert "0000000001.json is no manifest" in said.err
+    assert "0000000001.json is no manifest" in refusal(call(*LINT, fleet, "--cluster", "east"))
+
+
+@pytest.mark.parametrize("place", ["_manifest", "topic=connect-configs/partition=0"])
+@pytest.mark.parametrize(
+    "words", [LINT, AUDIT, COMPAT, ("verify",), ("state",), ("timeline",), ("report",)]
+)
+def test_what_the_system_does_not_let_us_read(
+    fleet: Path, words: tuple[str, ...], place: str, tmp_path: Path
+) -> None:
+    """It is told with its place, and hides no other where clusters are told of one by one."""
+    folder = fleet / "cluster=east" / place
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(folder)  # a loop: not even root can look into it
+    more = ("--to", tmp_path / "page.html") if words == ("report",) else ()
+    said = call(*words, fleet, *more)
+    assert said.code == 2
+    assert f"{folder}" in said.err
+    assert "(Too many levels of symbolic links)" in said.err
+    if words not in {("state",), ("timeline",), ("report",)}:
+        assert "north" in said.out
+
+
+@pytest.mark.parametrize(
+    "words", [("state",), ("timeline",), ("history", "--connector", "a"), ("state", "--explain")]
+)
+def test_what_is_wrong_with_one_hides_no_other(fleet: Path, words: tuple[str, ...]) -> None:
+    """Questions are answered for those for which they can be; if for none, the first says why."""
+    sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
+    (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
+    said = call(*words, fleet, "-o", "json")
+    assert (said.code, said.out) == (2, sound.out)
+    assert said.err.count("Error: ") == 1
+    assert "cluster=east" in said.err
+    assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
+
+
+PAGE = "page.html"
+ASKED = [
+    *(LINT, AUDIT, COMPAT, ("verify",), ("state",), ("timeline",), ("history", "--connector", "a")),
+    *(("state", "--explain"), ("report", "--to", PAGE)),
+    ("diff", "--profile", "3.4", "--to-profile", "3.9"),
+]
+"""Every command that asks an archive."""
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: " ".join(words[:2]))
+def test_a_cluster_without_its_manifests_is_named(
+    fleet: Path, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for one that never was: the exit code is 2, and others are answered for."""
+    monkeypatch.chdir(tmp_path)
+    for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
+        manifest.unlink()
+    said = call(words[0], fleet, *words[1:])
+    assert said.code == 2
+    assert "cluster=east/_manifest has no manifest: restore" in said.err
+    if words[0] not in {"diff", "report"}:
+        assert "north" in said.out
+    (fleet / "cluster=east" / "_manifest").rmdir()
+    assert call(words[0], fleet, *words[1:]) == said
+    assert "has no manifest" in refusal(call(words[0], fleet, "--cluster", "east", *words[1:]))
+
+
+def test_no_altered_file_is_believed(fleet: Path) -> None:
+    """Its hash is compared before it is read."""
+    segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
+    whole = bytearray(segment.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    segment.write_bytes(whole)
+    assert "was altered" in refusal(call(*AUDIT, fleet, "--cluster", "east"))
+
+
+# --- resuming -----------------------------------------------------------------------------------
+
+
+def forged(folder: Path, cluster: str, sentence: str) -> None:
+    """Let a result that was kept say something else, so that one sees where it is used."""
+    (path,) = folder.glob(f"{cluster}-*.json")
+    told = json.loads(path.read_bytes())
+    told["findings"][0]["sentence"] = sentence
+    path.write_text(json.dumps(told))
+
+
+def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
+    """As long as archive, release and moment are the same."""
+    words = (*LINT, fleet, "--resume", tmp_path / "kept")
+    first = call(*words)
+    assert call(*words) == first
+    forged(tmp_path / "kept", "north", "FORGED")
+    before = content(fleet)
+    assert "FORGED" in call(*words).out
+    assert "FORGED" not in call("lint", "--release", "3.8", *words[3:]).out
+    assert "FORGED" not in call(*words, "--as-of", "config@4").out
+    assert "FORGED" not in call(*words, "--exactly-once").out
+    assert content(fleet) == before
+    add(fleet, "north", quiet().config("b"))
+    assert "FORGED" not in call(*words).out
+
+
+def test_what_is_kept_may_be_damaged(fleet: Path, tmp_path: Path) -> None:
+    """Then it is made anew."""
+    words = (*LINT, fleet, "--resume", tmp_path / "kept")
+    first = call(*words)
+    for path in (tmp_path / "kept").iterdir():
+        path.write_bytes(path.read_bytes()[:40])
+    assert call(*words) == first
+
+
+@pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
+def test_every_command_tells_the_same_of_what_was_kept(
+    words: tuple[str, ...], fleet: Path, tmp_path: Path
+) -> None:
+    """For people and for machines; whoever cannot keep anything says so."""
+    kept = ("--resume", tmp_path / "kept")
+    for output in ("table", "json"):
+        plain = call(*words, fleet, "-o", output)
+        assert plain == call(*words, fleet, *kept, "-o", output)
+        assert plain == call(*words, fleet, *kept, "-o", output)
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(
+        call(*words, fleet, "--resume", tmp_path / "file" / "below")
+    )
+
+
+@pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
+def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
+    """In the same order, and what is wrong with one is told of it."""
+    (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
+    alone = call(*words, fleet, "-o", "json")
+    assert alone == call(*words, fleet, "-o", "json", "--jobs", "2")
+    assert list(alone.json["failed"]) == ["east"]
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """Looks at two clusters, and is interrupted at the third."""
+
+    def __call__(self, log: OpenedInput) -> Topics:
+        if log.cluster == "west":
+            raise KeyboardInterrupt
+        return log.topics
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_ctrl_c_leaves_what_is_finished(
+    *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how far it has come, and how to go on."""
+    asked = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
+    job: ClusterJob[Any] = ClusterJob("looking", Ends(), Topics)
+    with pytest.raises(SystemExit) as ended:
+        for_each(asked, job, JobOptions(tmp_path / "kept" if kept else None))
+    assert ended.value.code == INTERRUPTED
+    assert "interrupted: 2 of 3 clusters were done; " in capsys.readouterr().err
+    names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
+    assert names == ({"east", "north"} if kept else set())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
+    """A real signal, somewhere on the way; what was finished is not done again."""
+    history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(8)]
+    for name in names:
+        capture(tmp_path / "fleet", history, name=name, sizes=SIZES)
+    kept, page = tmp_path / "kept", tmp_path / "page.html"
+    words = ("report", tmp_path / "fleet", "--to", page, "--resume", kept)
+    with started(*words, "--jobs", jobs) as process:
+        wait_for(kept)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode == INTERRUPTED
+    done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
+    (number,) = re.findall(r"interrupted: (\d) of 8 clusters were done; --resume .* goes on", told)
+    assert int(number) <= len(done)
+    assert jobs > 1 or len(done) <= int(number) + 1  # other processes finish what they have
+    assert not page.exists()
+    assert call(*words).code == 0
+    assert content(kept).items() >= done.items()
+    assert len([*kept.glob("*.json")]) == 8
+
+
+def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
+    """Who has not installed it is told so when there is an archive, and not before."""
+    lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
+    codes, sentences = [], []
+    archive, empty = tmp_path / "archive", tmp_path / "empty"
+    (archive / "cluster=a").mkdir(parents=True)
+    empty.mkdir()
+    for where in (ROLL, archive, empty):
+        words = [sys.executable, "-c", lines, "lint", str(where), "--release", "3.9"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        codes.append(done.returncode)
+        sentences.append(done.stderr)
+    assert codes == [0, 2, 2]
+    assert "pip install 'numpy" in sentences[1]
+    assert sentences[2] == f"Error: {empty} is no archive: make one with `replay capture`\n"

@@ -1,0 +1,321 @@
+"""`replay capture`, `verify` and `state`, as people call them."""
+
+import asyncio
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import dataset
+
+from controlplane.core.releases.profiles import PROFILES
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.terminal.extras import install_command
+from replay.cli.main import COMMANDS
+from replay.cli.optional_packages import EXTRAS
+from replay.engine.state_digest import digest
+from tests.recorded import HISTORIES, recorded_entries
+from tests.replay.archived import log_of, served
+from tests.replay.cli.calling import call, content, refusal, started, wait_for
+
+LIFE = HISTORIES / "life-3.9.log.jsonl"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clusters."""
+    folder = tmp_path_factory.mktemp("archive")
+    roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+    said = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
+    assert said.code == 0
+    assert [(one["cluster"], one["added"]) for one in said.json] == [("life", 354), ("roll", 108)]
+    return folder
+
+
+def test_capture_tells_what_it_did(archive: Path) -> None:
+    """A second time nothing is added, and nothing changes."""
+    before = content(archive)
+    said = call("capture", f"life={LIFE}", archive)
+    assert said.code == 0
+    assert [*said.out.splitlines()[-1].split()][:4] == ["life", "354", "0", "354"]
+    assert content(archive) == before
+
+
+def test_a_dump_is_called_after_its_file(tmp_path: Path) -> None:
+    """If nobody gives it a name; what kind of file it is is none of it, and releases are."""
+    assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
+
+
+async def write(path: Path, key: bytes) -> None:
+    """Write one more config into an embedded log."""
+    log = await SqliteLog.open(path)
+    await log.create_topic("connect-configs", 1)
+    await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
+    await log.close()
+
+
+def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
+    """A living log has them, and nobody misses them in the archive."""
+
+    async def fill() -> None:
+        log = await SqliteLog.open(tmp_path / "cluster.db")
+        await log.create_topic("orders", 1)
+        await log.append([Record("orders", 0, 1, b"1", b"an order")])
+        await log.close()
+
+    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    asyncio.run(fill())
+    words = ("capture", tmp_path / "cluster.db", tmp_path / "archive", "--once")
+    said = call(*words)
+    assert (said.code, "orders" in said.out + said.err) == (0, False)
+    assert call(*words, "-o", "json").json[0]["left_out"] == []
+
+
+def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
+    """What was written since is added, whoever else has it open."""
+    found = []
+    for key in (b"connector-a", b"connector-b"):
+        asyncio.run(write(tmp_path / "cluster.db", key))
+        said = call(
+            "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
+        )
+        found.append((said.json[0]["read"], said.json[0]["added"]))
+    assert found == [(1, 1), (2, 1)]  # the last one is read again, and compared
+    states = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
+    assert [one["connector"] for one in states[0]["connectors"]] == ["a", "b"]
+
+
+def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None:
+    """What comes later is archived, too; Ctrl-C leaves an archive that is whole."""
+    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    words = (
+        "capture",
+        tmp_path / "cluster.db",
+        tmp_path / "archive",
+        "--every",
+        "0.1",
+        "-o",
+        "json",
+    )
+    with started(*words) as following:
+        wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000001.json")
+        asyncio.run(write(tmp_path / "cluster.db", b"connector-b"))
+        wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000002.json")
+        following.send_signal(signal.SIGINT)
+        _, told = following.communicate()
+    assert following.returncode == 130
+    assert told.endswith("interrupted: the next capture goes on where this one was\n")
+    assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
+
+
+def test_verify_looks_at_every_byte(archive: Path) -> None:
+    """Sound; the head is in the chain, another hash is not."""
+    said = call("verify", archive, "-o", "json")
+    assert said.code == 0
+    assert [(one["cluster"], one["records"], one["sound"]) for one in said.json] == [
+        ("life", 354, True),
+        ("roll", 108, True),
+    ]
+    head = said.json[0]["head"]
+    assert call("verify", archive, "--head", head).code == 0
+    assert "cut off" in refusal(call("verify", archive, "--head", "0" * 64))
+
+
+def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
+    """Exit code 1."""
+    lines = LIFE.read_text().splitlines(keepends=True)
+    configs = [line for line in lines[1:] if '"connect-configs"' in line]
+    (tmp_path / "c.jsonl").write_text("".join(configs[:10]))
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "c.jsonl").write_text("".join(configs[20:]))
+    for source in (tmp_path / "c.jsonl", tmp_path / "later" / "c.jsonl"):
+        assert call("capture", source, tmp_path / "archive", "--format", "histories").code == 0
+    said = call("verify", tmp_path / "archive")
+    assert said.code == 1
+    assert "connect-configs partition 0: offsets 10 to 19 had been removed" in said.out
+
+
+def test_state_is_what_the_service_says(archive: Path) -> None:
+    """Of every release, by digest."""
+    said = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
+    expected = served(log_of(recorded_entries("life-3.9")), None, PROFILES)
+    assert [one["digest"] for one in said.json[0]["states"]] == [*map(digest, expected)]
+    assert [one["profile"] for one in said.json[0]["states"]] == [one.release for one in PROFILES]
+
+
+def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows; the vector that is printed can be asked for."""
+    shown = call("state", archive, "--cluster", "roll", "--profile", "3.4")
+    file = tmp_path / "state.parquet"
+    vector = shown.out.splitlines()[-1].partition(" as of ")[2]
+    asked = ("state", archive, "--cluster", "roll", "--as-of", vector, "--profile", "3.4")
+    assert call(*asked, "-o", "parquet", "--to", file).code == 0
+    rows = pq.read_table(file).to_pylist()
+    assert rows
+    for row in rows:
+        (line,) = [one for one in shown.out.splitlines() if f" {row['connector']} " in one]
+        assert row["target_state"] in line
+        assert msgspec.json.decode(row["config"])["name"] == row["connector"]
+
+
+def test_one_connector_at_a_moment(archive: Path) -> None:
+    """As of a record, in all clusters that had it then."""
+    said = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
+    connectors = [one["states"][0]["connectors"] for one in said.json]
+    assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
+
+
+def test_explain_reads_nothing_but_tells(archive: Path) -> None:
+    """Files, rows, and that nothing is shuffled."""
+    said = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
+    (plan,) = said.json
+    assert plan["rows_archived"] == 354
+    assert 0 < plan["rows"] <= 354
+    assert (plan["backend"], plan["shuffles"], plan["files"]) == ("local", 0, 9)
+    assert "no JVM" in call("state", archive, "--explain").out
+
+
+def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
+    """Though they are archived."""
+    value = '{"properties":{"name":"a","password":"hunter2"}}'
+    line = {"topic": "connect-configs", "partition": 0, "offset": 0, "timestamp": 1}
+    (tmp_path / "a.jsonl").write_bytes(
+        msgspec.json.encode(line | {"key": "connector-a", "value": value}) + b"\n"
+    )
+    call("capture", tmp_path / "a.jsonl", tmp_path / "archive", "--format", "histories")
+    for output in (("-o", "json"), ("-o", "parquet", "--to", tmp_path / "f"), ()):
+        said = call("state", tmp_path / "archive", *output)
+        assert said.code == 0
+        assert "hunter2" not in said.out
+    assert "[hidden]" in pq.read_table(tmp_path / "f").column("config")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--as-of", "1"], "before the first record"),
+        (["--as-of", "yesterday"], "is no point in time"),
+        (["--as-of", "config@9999"], "connect-configs reaches from config@0 to config@"),
+        (["--as-of", '{"nothing":[1]}'], "has no topic 'nothing'"),
+        (["--profile", "0.8"], "unknown release '0.8'"),
+        (["--exactly-once", "--profile", "2.8"], "no exactly-once support"),
+        (["--cluster", "none"], "has no archive of a cluster none (found: life, roll)"),
+        (["--connector", "none"], "no cluster had a connector 'none' then"),
+    ],
+)
+def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
+    """One sentence, exit code 2."""
+    assert sentence in refusal(call("state", archive, *words))
+
+
+def rows(files: str) -> int:
+    """How many DuckDB finds."""
+    return len(duckdb.connect().execute(f"select 1 from '{files}'").fetchall())
+
+
+def test_segments_are_a_table_for_everybody(archive: Path) -> None:
+    """Each record is in them once. The other tables repeat some of them."""
+    segments = f"{archive}/**/segment-*.parquet"
+    assert rows(segments) == 354 + 108
+    assert rows(f"{archive}/**/*.parquet") > 354 + 108
+    by_itself = dataset.dataset(archive, format="parquet", partitioning="hive")
+    assert by_itself.count_rows() == 354 + 108
+
+
+def test_an_archive_by_its_url(archive: Path) -> None:
+    """A folder may be named so, too."""
+    assert call("state", archive.as_uri()) == call("state", archive)
+
+
+def test_the_past_of_two_connectors(archive: Path) -> None:
+    """Each is told once, in the order in which they are asked for."""
+    asked = ("history", archive, "--cluster", "life", "-o", "json")
+    both = call(*asked, "--connector", "orders", "--connector", "pages", "--connector", "orders")
+    alone = [call(*asked, "--connector", name).json for name in ("orders", "pages")]
+    assert both.json == [*alone[0], *alone[1]]
+
+
+@pytest.mark.parametrize("command", ["verify", "state"])
+def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
+    """What to do is said, and nothing is made."""
+    assert "make one with `replay capture`" in refusal(call(command, tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`replay` in a process that has not installed these packages."""
+    lines = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(','))); "
+    lines += "from replay.cli.main import main; main(prog_name='replay')"
+    words = [sys.executable, "-c", lines, ",".join(missing), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
+"""As pyproject.toml has them: it works from a clone, from a wheel, and where both are gone."""
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
+def test_what_is_not_installed_is_named(missing: str) -> None:
+    """And how to get it; what needs none of it works."""
+    done = without((missing,), "state", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Error: this needs {missing}, which is not installed here: {BY_PIP}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_nothing_that_is_not_installed(command: str) -> None:
+    """It is the same, option by option."""
+    done = without(tuple(EXTRAS), command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    words = [sys.executable, "-m", "replay", command, "--help"]
+    assert done.stdout == subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("extra", ["replay", "spark"])
+def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
+    """Without any index: all of it is installed here, so that nothing has to be fetched."""
+    program, *words = shlex.split(install_command(extra))
+    assert (program, words[0]) == ("pip", "install")
+    command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
+    assert not subprocess.run(command, capture_output=True, check=False).returncode
+    named = {re.split("[<>=]", one)[0] for one in words[1:]}
+    brought = {"replay": {"numpy", "pyarrow"}, "spark": {"numpy", "pyarrow", "pandas", "pyspark"}}
+    assert named == brought[extra]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """Here because a file is where the archive was to be."""
+    (tmp_path / "file").write_text("not ours")
+    sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
+    assert "file cannot be written (Not a directory)" in sentence
+    assert (tmp_path / "file").read_text() == "not ours"
+    assert call("capture", f"life={LIFE}", tmp_path / "archive").code == 0
+    for place in (tmp_path / "file" / "table", tmp_path / "none" / "table", tmp_path):
+        sentence = refusal(call("state", tmp_path / "archive", "-o", "parquet", "--to", place))
+        assert f"{place} cannot be written (" in sentence
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["archive", "file"]
+
+
+def test_what_cannot_be_captured(archive: Path, tmp_path: Path) -> None:
+    """The archive stays as it was."""
+    before = content(archive)
+    (tmp_path / "cut.jsonl").write_bytes(LIFE.read_bytes()[:20_000])
+    assert "cut.jsonl cannot be read whole" in refusal(
+        call("capture", f"life={tmp_path / 'cut.jsonl'}", archive)
+    )
+    other = HISTORIES / "life-4.3.log.jsonl"
+    assert "another cluster" in refusal(call("capture", f"life={other}", archive))
+    assert "there is no topic mine" in refusal(
+        call("capture", f"new={LIFE}", archive, "--config-topic", "mine")
+    )
+    assert "secrets in the archive of life are kept" in refusal(
+        call("capture", f"life={LIFE}", archive, "--secrets", "drop")
+    )
+    assert content(archive) == before

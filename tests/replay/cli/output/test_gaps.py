@@ -1,0 +1,153 @@
+"""What had been removed before it was archived: whoever asks about a time after it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from replay.cli.output.gaps import SHOWN
+from replay.engine.ordered_records import missing
+from replay.gaps import OffsetGap
+from tests.recorded import recorded_entries
+from tests.replay.archived import NAME, capture, cluster_in, log_of
+from tests.replay.cli.calling import call
+from tests.replay.report.reading import read
+
+CONFIG = "connect-configs"
+LOST, COMPACTED = range(10, 20), range(30, 32)
+SENTENCE = f"{CONFIG} partition 0: offsets 10 to 19 had been removed before they were archived"
+LIFE = recorded_entries("life-3.9")
+
+
+def without(lost: range) -> list[Entry]:
+    """The same log, without some of its configs."""
+    return [one for one in LIFE if one.topic != CONFIG or one.offset not in lost]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster from which records had been removed; others were compacted, which is no gap."""
+    folder = tmp_path_factory.mktemp("gaps") / "archive"
+    capture(folder, log_of(without(range(LOST.start, len(LIFE)))))
+    kept = [one for one in without(range(LOST.stop)) if one.offset not in COMPACTED]
+    capture(folder, log_of(kept))
+    capture(folder, log_of(recorded_entries("roll-3.4-3.9-3.4")), name="roll")
+    return folder
+
+
+def at(offset: int, ms: int = 0) -> str:
+    """The time of a config record, or so many milliseconds later."""
+    (entry,) = (one for one in LIFE if (one.topic, one.offset) == (CONFIG, offset))
+    return str(entry.timestamp + ms)
+
+
+def vector(end: int) -> str:
+    """A vector that names configs alone."""
+    return f'{{"{CONFIG}":[{end}]}}'
+
+
+# --- which gaps ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_told"),
+    [
+        (None, True),
+        (vector(LOST.start), False),
+        (vector(LOST.start + 1), True),
+        (vector(LOST.stop), True),
+        (f"config@{LOST.start - 1}", False),
+        (f"config@{LOST.stop}", True),
+        (at(LOST.start - 1, -1), False),
+        (at(LOST.start - 1), True),
+        (at(LOST.stop), True),
+    ],
+)
+def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_told: bool) -> None:
+    """Of a time, also what is missing right before it: when that was, nobody knows."""
+    found = missing(cluster_in(archive), moment)
+    assert found == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
+
+
+def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Path) -> None:
+    """What is missing of statuses may have been before a config, unless a status is behind it."""
+    configs = [Entry(CONFIG, 0, number, 10 * number, b"k", b"v") for number in range(4)]
+    statuses = [Entry("connect-status", 0, number, 10 * number, b"k", b"v") for number in (0, 3)]
+    capture(tmp_path, log_of([*configs, statuses[0]]))
+    capture(tmp_path, log_of([*configs, statuses[1]]))
+    cluster, gap = cluster_in(tmp_path), OffsetGap("connect-status", 0, range(1, 3))
+    told = {moment: missing(cluster, moment) for moment in ("config@0", "status@0", "config@1")}
+    assert told == {"config@0": (), "status@0": (), "config@1": (gap,)}
+
+
+# --- who is told --------------------------------------------------------------------------------
+
+CLUSTERS, LISTS = {NAME: [SENTENCE]}, [SENTENCE]
+"""How gaps stand in JSON: of many clusters by name, or where there is a document for each."""
+
+COMMANDS = [
+    (("state",), LISTS),
+    (("timeline",), LISTS),
+    (("timeline", "--digests"), LISTS),
+    (("history", "--connector", "orders", "--profile", "3.4", "--profile", "3.9"), LISTS),
+    (("diff", "--from", "config@5"), CLUSTERS),
+    (("diff", "--profile", "3.4", "--to-profile", "3.9"), CLUSTERS),
+    (("audit",), CLUSTERS),
+    (("compat", "--from", "3.4", "--to", "3.9"), CLUSTERS),
+    (("lint", "--release", "3.9"), CLUSTERS),
+]
+
+
+@pytest.mark.parametrize(("words", "gaps"), COMMANDS)
+def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gaps: object) -> None:
+    """People once, on standard error, and machines; not of one that comes later."""
+    command, *rest = words
+    for output in ("table", "json"):
+        asked = (command, archive, "--cluster", NAME, *rest, "-o", output, "--as-of")
+        later, earlier = call(*asked, vector(15)), call(*asked, "config@9")
+        assert later.err.splitlines().count(f"{NAME}: {SENTENCE}") == 1
+        assert "removed" not in earlier.err
+    (told, before) = (
+        one.json if type(one.json) is dict else one.json[0] for one in (later, earlier)
+    )
+    assert (told["gaps"], before["gaps"]) == (gaps, type(gaps)())
+
+
+def test_nobody_is_told_of_a_cluster_that_has_all(archive: Path) -> None:
+    """Whoever asks about several hears of those in which something is missing."""
+    for words in (("state",), ("lint", "--release", "3.9", "--jobs", "2")):
+        command, *rest = words
+        assert call(command, archive, *rest).err.splitlines() == [f"{NAME}: {SENTENCE}"]
+
+
+def test_what_was_kept_does_not_hide_a_gap(archive: Path, tmp_path: Path) -> None:
+    """`--resume`: nothing is read any more, and it is missing still."""
+    asked = ("lint", archive, "--release", "3.9", "--resume", tmp_path)
+    assert call(*asked) == call(*asked)
+    assert SENTENCE in call(*asked).err
+
+
+def test_many_gaps_are_counted(tmp_path: Path) -> None:
+    """People are told the first of them, machines all."""
+    number = SHOWN + 3
+    for offset in range(0, 2 * number + 1, 2):
+        capture(tmp_path, log_of([Entry(CONFIG, 0, offset, offset, b"k", b"v")]))
+    said = call("state", tmp_path, "-o", "json")
+    told = said.err.splitlines()
+    assert told[0].endswith("partition 0: offset 1 had been removed before they were archived")
+    assert told[-1] == f"{NAME}: … and 3 more gaps; `replay verify -o json` has all"
+    assert (len(told), len(said.json[0]["gaps"])) == (SHOWN + 1, number)
+
+
+def test_a_page_tells_of_gaps_where_it_tells_what_was_read(archive: Path, tmp_path: Path) -> None:
+    """With the records between which something is missing."""
+    file, asked = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
+    said = call(*asked, "--to", file)
+    assert said.err.splitlines() == [f"{NAME}: {SENTENCE}"]
+    shown = read([file.read_text(encoding="utf-8")])
+    (missing_,) = shown.by_id("c0-read").all("li")
+    assert missing_.text.startswith(SENTENCE)
+    beside = [shown.by_id((one.attributes["href"] or "")[1:]) for one in missing_.all("a")]
+    assert [next(one.all("code")).text for one in beside] == ["config@9", "config@20"]
+    call(*asked, "--to", file, "--as-of", "config@9")
+    assert "removed" not in read([file.read_text(encoding="utf-8")]).text

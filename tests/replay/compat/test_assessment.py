@@ -1,0 +1,270 @@
+"""The verdict: what divergences and hazards make of it, where no situation is known."""
+
+import pytest
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Aspect, Topics
+from controlplane.core.views.hazards import Danger
+from replay.compat import ClusterAssessment, ReleaseVerdict, RolloutMode, assess, roll
+from replay.compat.assessment_report import told as plain
+from replay.compat.preparation import StepTime
+from replay.compat.report_formats import document, junit
+from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+
+ODD = '{"properties":{"name":"a","rows":01}}'
+"""Its leading zero is a number from 3.6 on, and before that no JSON at all."""
+
+
+def told(log: Planted, start: str, goal: str, mode: RolloutMode | None = None) -> ClusterAssessment:
+    """What becomes of a planted log."""
+    return assess(log.entries, roll(Profile.of(start), Profile.of(goal), mode))
+
+
+def dangers(assessment: ClusterAssessment) -> list[Danger]:
+    """The hazards that are told."""
+    return [hazard.danger for one in assessment.assessed for hazard in one.hazards]
+
+
+def test_nothing_is_the_matter() -> None:
+    """A connector that both read alike: both views, and nothing else."""
+    assessment = told(running(), "3.4", "3.9")
+    (one,) = assessment.assessed
+    assert (one.connector, assessment.verdict) == ("a", ReleaseVerdict.COMPATIBLE)
+    old, new = one.views
+    assert (old.release, new.release) == ("3.4.1", "3.9.2")
+    assert (old.target, old.tasks, old.reported) == (new.target, new.tasks, new.reported)
+    assert not (one.divergences)
+    assert not (one.situations)
+    assert not (one.hazards)
+    assert not one.writes
+    assert not assessment.plan
+    (remark,) = assessment.remarks
+    assert "UNASSIGNED" in remark
+
+
+def test_an_empty_log() -> None:
+    """Nobody is there."""
+    assessment = told(Planted(), "3.4", "3.9", RolloutMode.ROLLING)
+    assert (assessment.assessed, assessment.verdict) == ((), ReleaseVerdict.COMPATIBLE)
+
+
+def test_unassigned_comes_before_running() -> None:
+    """A status that is watched while a worker is changed shows it, unless it is FAILED."""
+    log = running().config("b").status("connector-b", "FAILED").config("c")
+    views = {one.connector: one.views for one in told(log, "3.4", "3.9").assessed}
+    assert {name: [one.meanwhile for one in both] for name, both in views.items()} == {
+        "a": ["UNASSIGNED"] * 2,
+        "b": [None] * 2,
+        "c": [None] * 2,
+    }
+    assert views["a"][1].will_report == "RUNNING"
+    failed = Planted().config("b").status("connector-b", "FAILED")
+    assert not told(failed, "3.4", "3.9").remarks
+
+
+@pytest.mark.parametrize(
+    ("start", "goal", "mode", "remark"),
+    [
+        (
+            "3.4",
+            "3.9",
+            RolloutMode.ROLLING,
+            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+        ),
+        (
+            "3.9",
+            "3.4",
+            RolloutMode.ROLLING,
+            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+        ),
+        (
+            "3.9",
+            "3.4",
+            None,
+            "when all workers are of 3.4.1, GET /connectors/{c}/offsets is answered 404",
+        ),
+        (
+            "3.9",
+            "3.6",
+            None,
+            "when all workers are of 3.6.2, PATCH /connectors/{c}/config is answered 405",
+        ),
+        (
+            "3.9",
+            "4.3",
+            None,
+            "when all workers are of 4.3.0, GET /connectors/{c}/tasks-config is an",
+        ),
+        (
+            "3.9",
+            "4.3",
+            RolloutMode.ROLLING,
+            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+        ),
+        (
+            "4.3",
+            "3.9",
+            RolloutMode.ROLLING,
+            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+        ),
+        (
+            "3.8",
+            "3.9",
+            RolloutMode.ROLLING,
+            "while a worker of 3.8.1 leads or is asked, GET /health is an",
+        ),
+        (
+            "2.3",
+            "2.4",
+            RolloutMode.ROLLING,
+            "while a worker of 2.3.1 leads or is asked, GET and PUT /admin",
+        ),
+    ],
+)
+def test_endpoints_that_come_and_go_are_foretold(
+    start: str, goal: str, mode: RolloutMode | None, remark: str
+) -> None:
+    """While both releases live, and once all workers are changed."""
+    remarks = told(running(), start, goal, mode).remarks
+    assert [one for one in remarks if one.startswith(remark)]
+
+
+@pytest.mark.parametrize("releases", [("3.9", "3.9"), ("3.6.1", "3.6.2"), ("3.9", "4.3")])
+def test_what_both_releases_do_is_no_finding(releases: tuple[str, str]) -> None:
+    """A deleted connector's tasks, and tasks that are older than their config."""
+    log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
+    assessment = told(log.config("b", rows="2"), *releases)
+    assert assessment.verdict is ReleaseVerdict.COMPATIBLE
+    assert not assessment.findings
+    assert not assessment.plan
+
+
+def test_what_is_only_done_afterwards_is_no_preparation() -> None:
+    """It is told, and the plan has it: when all workers are changed."""
+    log = stopped().target("a", {"state": "PAUSED"})
+    assessment = told(log, "3.4", "3.9")
+    assert assessment.verdict is ReleaseVerdict.COMPATIBLE
+    assert [(step.when, step.command) for step in assessment.plan] == [
+        (StepTime.AFTER, "controlplane stop a")
+    ]
+
+
+def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
+    """With the record that causes it."""
+    log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
+    assessment = told(log, "3.4", "3.9")
+    assert assessment.verdict is ReleaseVerdict.NEEDS_PREPARATION
+    found = [one for each in assessment.assessed for one in each.divergences]
+    assert {one.change.aspect for one in found} == {Aspect.CONFIG}
+    assert {one.explained for one in found} == {None}
+    odd = next(one for one in log.entries if one.value == ODD.encode())
+    assert {one.change.cause for one in found} == {odd.position}
+
+
+def test_a_difference_in_reports_heals() -> None:
+    """Whoever lost a task does not speak over who runs it, from 3.6 on: it is reported anew."""
+    log = running().status("task-a-0", "RUNNING", generation=2)
+    log.status("task-a-0", "UNASSIGNED", worker_id="w2")
+    assessment = told(log, "3.4", "3.9")
+    (one,) = assessment.assessed
+    (divergence,) = one.divergences
+    assert divergence.change.aspect is Aspect.TASK_STATUS
+    assert assessment.verdict is ReleaseVerdict.COMPATIBLE
+
+
+def test_a_record_on_which_the_goal_does_not_start() -> None:
+    """Until 3.3 a task config without properties ended a worker, again and again."""
+    log = running().put(CONFIG, "task-a-0", {})
+    back = told(log, "3.9", "3.2")
+    assert (back.verdict, dangers(back)) == (ReleaseVerdict.UNSAFE, [Danger.STOPS_WORKER])
+    assert back.plan[0].command.endswith("the one at config@3, and let the topic be compacted")
+    assert told(log, "3.9", "3.4").verdict is ReleaseVerdict.COMPATIBLE
+
+
+def test_who_runs_may_not_start_again() -> None:
+    """The workers that are there survived it; those that start do not, of whatever release."""
+    log = running().put(CONFIG, "task-a-0", {})
+    assert dangers(told(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
+
+
+def test_what_both_suffer_is_no_matter_of_the_change() -> None:
+    """A commit without a number costs a batch in every release."""
+    log = running().put(CONFIG, "commit-a", {})
+    assert not dangers(told(log, "3.4", "3.9"))
+
+
+def test_members_that_never_agree() -> None:
+    """Only while both live, and only if the last record is read by one of them alone."""
+    log = running().put(CONFIG, "connector-b", ODD, raw=True)
+    mixed = told(log, "3.4", "3.9", RolloutMode.ROLLING)
+    assert dangers(mixed) == [Danger.OFFSETS_DISAGREE]
+    assert mixed.plan[0].command == "controlplane resume a"
+    assert not dangers(told(log, "3.4", "3.9"))
+    assert not dangers(told(log.target("a", STOPPED), "3.4", "3.9", RolloutMode.ROLLING))
+
+
+def test_members_that_see_aborted_records_and_others() -> None:
+    """The last record that one of them sees is nothing to the other."""
+    log = running().abort().config("b").commit()
+    change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
+    (hazard,) = assess(log.entries, change, exactly_once=True).assessed[0].hazards
+    assert hazard.position == log.entries[-1].position
+
+
+def test_reads_that_fail() -> None:
+    """A negative count makes requests fail from 2.6 on."""
+    log = running().put(CONFIG, "commit-a", {"tasks": -1})
+    assessment = told(log, "2.5", "2.8")
+    assert dangers(assessment) == [Danger.READ_FAILS]
+    assert assessment.verdict is ReleaseVerdict.UNSAFE
+    assert [view.tasks for view in assessment.assessed[0].views] == [0, None]
+
+
+def test_what_is_written_next_is_told_while_both_live() -> None:
+    """Of connectors that the two take for different things."""
+    log = stopped().config("b").tasks("b", 1)
+    assessment = told(log, "3.9", "3.4", RolloutMode.ROLLING)
+    a, b = assessment.assessed
+    assert [one.request for one in a.writes] == ["pause", "resume"]
+    assert not b.writes
+    assert not any(one.writes for one in told(log, "3.9", "3.4").assessed)
+
+
+def test_a_plan_says_each_thing_once() -> None:
+    """First what comes before; what two situations ask for is done once, for both."""
+    log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
+    log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
+    plan = told(log, "3.9", "3.2").plan
+    stop, _, resume = plan
+    assert stop.command == "controlplane stop --wait a"
+    assert resume.command == "controlplane resume a"
+    assert [step.when for step in plan] == [StepTime.BEFORE, StepTime.BEFORE, StepTime.AFTER]
+    assert len(stop.why.split("; ")) == 2
+
+
+def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
+    """Workers of releases without that support obey them all the same."""
+    log = running().abort().target("a", STOPPED).commit().config("b")
+    seen = [
+        assess(log.entries, roll(Profile.of("3.9"), Profile.of(goal)), exactly_once=True).assessed[
+            -2
+        ]
+        for goal in ("3.4", "3.2")
+    ]
+    assert [[view.target for view in one.views] for one in seen] == [
+        ["STARTED", "STARTED"],
+        ["STARTED", "PAUSED"],
+    ]
+
+
+def test_the_empty_name_is_a_name() -> None:
+    """A connector may be called nothing at all; it is not the cluster as a whole."""
+    log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
+    assessment = told(log, "3.9", "3.4")
+    assert [one.connector for one in assessment.assessed] == ["", "b"]
+    (divergence,) = assessment.assessed[0].divergences
+    assert divergence.change.aspect is Aspect.TASK_STATUS
+    shown = [plain(assessment, Topics())]
+    connectors = document(shown)["rolls"][0]["connectors"]
+    assert [one["connector"] for one in connectors] == ["", "b"]
+    assert 'name="&quot;&quot;"' in junit(shown)

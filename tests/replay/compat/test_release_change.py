@@ -1,0 +1,70 @@
+"""Changes of release: their direction, and the way through the lines in between."""
+
+import pytest
+
+from controlplane.core.releases.profiles import RELEASES, Profile
+from replay.compat import BadReleaseChange, ReleaseChange, RolloutMode, roll, steps_of
+
+
+def change(start: str, goal: str, mode: RolloutMode | None = None) -> ReleaseChange:
+    """A change between releases by name."""
+    return roll(Profile.of(start), Profile.of(goal), mode)
+
+
+def test_the_direction_is_seen() -> None:
+    """Without a mode all workers are stopped in between; which way it goes is plain."""
+    assert change("3.4", "3.9").mode is RolloutMode.UPGRADE
+    assert change("3.9", "3.4").mode is RolloutMode.DOWNGRADE
+    assert change("4.3", "kip").mode is RolloutMode.UPGRADE
+    assert change("3.9", "3.9").mode is RolloutMode.UPGRADE
+
+
+@pytest.mark.parametrize(
+    ("start", "goal", "mode"),
+    [("3.4", "3.9", RolloutMode.DOWNGRADE), ("3.9", "3.4", RolloutMode.UPGRADE)],
+)
+def test_the_wrong_direction_is_refused(start: str, goal: str, mode: RolloutMode) -> None:
+    """Whoever says upgrade and means a downgrade has mixed up something."""
+    with pytest.raises(BadReleaseChange, match=f"no {mode.value}: say --mode"):
+        change(start, goal, mode)
+
+
+def test_older_and_newer_do_not_depend_on_the_direction() -> None:
+    """Which behaviours are gained on the way is a matter of the two releases."""
+    there, back = change("3.4", "3.9"), change("3.9", "3.4")
+    assert (there.older, there.newer) == (back.older, back.newer)
+    assert there.gains("stops")
+    assert not there.gains("restart_requests")
+
+
+def test_who_starts_to_read() -> None:
+    """Workers of both releases may start while both live."""
+    assert [one.release for one in change("3.4.1", "3.9.1").ahead] == ["3.9.1"]
+    both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).ahead
+    assert [one.release for one in both] == ["3.4.1", "3.9.1"]
+
+
+def test_the_way_leads_through_every_line_that_differs() -> None:
+    """Both ways the same stops, each step of the same mode."""
+    there = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
+    back = steps_of(change("3.9.1", "3.4.1", RolloutMode.ROLLING))
+    names = [one.start.release for one in there] + [there[-1].goal.release]
+    assert names == ["3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1"]
+    assert [one.goal.release for one in reversed(back)] + [back[0].start.release] == names
+    assert {one.mode for one in (*there, *back)} == {RolloutMode.ROLLING}
+
+
+def test_a_way_of_one_step() -> None:
+    """Between neighbours there is nothing to pass; nor is there from a release to itself."""
+    for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
+        (one,) = steps_of(change(start, goal))
+        assert (one.start, one.goal) == (Profile.of(start), Profile.of(goal))
+
+
+def test_the_whole_way() -> None:
+    """From the first release to the newest: every stop is known, and no two neighbours alike."""
+    way = steps_of(change(RELEASES[0], RELEASES[-1]))
+    stops = [one.start.release for one in way]
+    assert stops == sorted(stops, key=RELEASES.index)
+    assert all(one.start.release != one.goal.release for one in way)
+    assert way[-1].goal.release == RELEASES[-1]

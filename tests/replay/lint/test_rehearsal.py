@@ -1,0 +1,232 @@
+"""Compact now and restart: what is said beforehand, and what a real cluster said afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import PROFILES, RELEASES, Profile
+from controlplane.core.state import Topics
+from controlplane.logs.dumps import read_dump
+from controlplane.scenario.story import StoryStep, read_story
+from replay.findings import Finding, Severity
+from replay.lint import cleaned, lint
+from tests.laws.entries import logs
+from tests.replay.compat.planting import CONFIG, STATUS, STOPPED, Planted, running, stopped
+
+LOSES = "tasks-lost"
+ZOMBIES = "zombie-tasks"
+FIXED = "3.7.1"
+"""KAFKA-16838 was mended, and KAFKA-17719 came with it."""
+
+
+@pytest.fixture(scope="module")
+def log(histories: Path) -> list[Entry]:
+    """A real log, just before Kafka's cleaner was let at it."""
+    return read_dump(histories / "compacted-3.9.before.log.jsonl").entries
+
+
+@pytest.fixture(scope="module")
+def story(histories: Path) -> dict[int, StoryStep]:
+    """What was answered before and after."""
+    return {one.n: one for one in read_story(histories / "compacted-3.9.story.jsonl")}
+
+
+def said(found: list[Finding]) -> set[tuple[str | None, str]]:
+    """Of whom what is said, without what is merely worth knowing."""
+    return {(one.connector, one.kind) for one in found if one.severity is not Severity.INFO}
+
+
+TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
+"""Releases whose workers can read that log to its end: it has an empty task set."""
+
+
+@pytest.mark.parametrize("release", TARGETED)
+def test_the_recorded_log(log: list[Entry], release: str) -> None:
+    """`quiet` loses its tasks; before 3.7.1 those of `deleted` come back; all others are well."""
+    mended = RELEASES.index(release) >= RELEASES.index(FIXED)
+    wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}
+    assert said(lint(log, Profile.of(release))) == wrong
+
+
+def test_what_is_said_of_quiet(log: list[Entry]) -> None:
+    """With the commit and the config that came after it, and how to mend it."""
+    (finding,) = lint(log, Profile.of("3.9.1"), cluster="lab")
+    assert (finding.cluster, finding.connector, finding.kind) == ("lab", "quiet", LOSES)
+    assert finding.severity is Severity.DANGER
+    keys = [one.key for one in log if one.position in finding.evidence]
+    assert keys == [b"commit-quiet", b"connector-quiet"]
+    assert "loses 2 tasks" in finding.sentence
+    assert finding.advice == "controlplane resume --wait quiet; controlplane pause quiet"
+
+
+AFTER_COMPACTION = {"3.9.1": 20, "3.4.1": 23}
+"""The first observation of a worker that was started on the compacted log."""
+
+
+@pytest.mark.parametrize("release", AFTER_COMPACTION)
+def test_workers_said_so_afterwards(
+    log: list[Entry], story: dict[int, StoryStep], release: str
+) -> None:
+    """The real worker that was restarted has of `quiet` what was foretold; before it had two."""
+    names = story[12].answers["/connectors/quiet"]
+    assert len(names.answer["tasks"]) == 2
+    after = story[AFTER_COMPACTION[release]]
+    lost = ("quiet", LOSES) in said(lint(log, Profile.of(release)))
+    assert len(after.answers["/connectors/quiet"].answer["tasks"]) == (0 if lost else 2)
+
+
+def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, StoryStep]) -> None:
+    """On 3.4 it was created again with a class that makes no tasks: two ran. On 3.9 none did."""
+    for release, number in (("3.4.1", 25), ("3.9.1", 31)):
+        told = ("deleted", ZOMBIES) in said(lint(log, Profile.of(release)))
+        answer = story[number].answers["/connectors/deleted"].answer
+        assert len(answer["tasks"]) == (2 if told else 0)
+
+
+def test_what_is_left_is_what_kafka_left(log: list[Entry], histories: Path) -> None:
+    """Kafka's own cleaner removed no more than we think that it may."""
+    real = read_dump(histories / "compacted-3.9.log.jsonl").entries
+    kept = {one.position for one in real}
+    rewritten = {(one.topic, one.key) for one in real if one.offset >= _end(log, one)}
+    ours = {one.position for one in cleaned(log, Topics(), tombstones=False)}
+    lost = [one for one in log if one.position in ours - kept]
+    assert all((one.topic, one.key) in rewritten for one in lost)
+
+
+def _end(log: list[Entry], entry: Entry) -> int:
+    """Where the partition of an entry ended in a log."""
+    place = entry.topic, entry.partition
+    return max((one.offset + 1 for one in log if (one.topic, one.partition) == place), default=0)
+
+
+# --- one log for each kind of finding, and one that looks like it --------------------------------
+
+PAUSED = {"state": "PAUSED"}
+
+
+def half_a_set() -> Planted:
+    """A set of two tasks, then a new config for one of them that was never committed."""
+    log = running(tasks=2)
+    return log.put(CONFIG, "task-a-1", {"properties": {"task": "1b"}})
+
+
+KINDS: dict[str, tuple[str, Planted, Planted]] = {
+    LOSES: (
+        "3.9",
+        running().target("a", PAUSED).config("a", rows="2"),
+        running().target("a", PAUSED).config("a", rows="2").tasks("a", 1),
+    ),
+    ZOMBIES: ("3.4", running().gone("a"), running().gone("a").tasks("a", 0)),
+    "inconsistent": ("3.9", half_a_set(), half_a_set().tasks("a", 2)),
+    "status-lost": (
+        "3.4",
+        running().status("connector-a", "STOPPED"),
+        stopped().status("connector-a", "PAUSED"),
+    ),
+    "chokes": (
+        "0.9.0.1",
+        Planted().config("a").tasks("a", 1).put(CONFIG, "task-a-0", {"properties": {}}),
+        Planted().config("a").tasks("a", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_finding(kind: str) -> None:
+    """It is found once, with records to show."""
+    release, planted, _ = KINDS[kind]
+    (one,) = (found for found in lint(planted.entries, Profile.of(release)) if found.kind == kind)
+    assert one.connector in ("a", None)
+    assert {*one.evidence} <= {entry.position for entry in planted.entries}
+    assert one.evidence
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_looks_like_it(kind: str) -> None:
+    """The same log but for what makes it so."""
+    release, _, alike = KINDS[kind]
+    assert kind not in {one.kind for one in lint(alike.entries, Profile.of(release))}
+
+
+def test_reports_of_the_deleted_come_back() -> None:
+    """A connector's tombstone takes its tasks along, until it is gone and they are not."""
+    log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
+    (one,) = lint(log.entries, Profile.of("3.9"))
+    assert one.kind == "status-returns"
+    assert one.sentence.endswith("(once the tombstones are gone, too)")
+    assert not lint(log.put(STATUS, "status-task-a-0", None).entries, Profile.of("3.9"))
+
+
+def test_who_makes_tasks_anew() -> None:
+    """Whoever runs it, at once or once it runs; of the deleted nobody."""
+    profile = Profile.of("3.9")
+    (one,) = lint(running().config("a", rows="2").entries, profile)
+    assert one.sentence.endswith("whoever runs it makes them anew")
+    (one,) = lint(KINDS[LOSES][1].entries, profile)
+    assert one.sentence.endswith("nobody makes them anew until it runs")
+    assert not lint(Planted().config("a").gone("a").tasks("a", 1).entries, profile)
+
+
+def test_a_running_connector_heals() -> None:
+    """Whoever runs it makes its tasks anew: nothing has to be done."""
+    (one,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
+    assert (one.kind, one.severity, one.advice) == (LOSES, Severity.WARNING, "")
+
+
+def test_advice_is_a_line_for_a_shell() -> None:
+    """Who is paused runs for as long as it takes; who is to have no tasks is left alone."""
+    profile, again = Profile.of("3.9"), "controlplane resume --wait a; controlplane pause a"
+    paused = half_a_set().target("a", PAUSED)
+    for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
+        assert lint(log.entries, profile)[0].advice == advice
+    log = running().target("a", STOPPED).config("a", rows="2")
+    (one,) = lint(log.entries, profile)
+    assert (one.kind, one.severity, one.advice) == (LOSES, Severity.INFO, "")
+
+
+def test_what_is_read_otherwise_has_a_name(histories: Path) -> None:
+    """Which setting, of which partition the offset."""
+    entries = read_dump(histories / "aborted-3.9.log.jsonl").entries
+    told = [one.sentence for one in lint(entries, Profile.of("3.4"))]
+    assert any("config tasks.max: 1 → ∅" in one for one in told)
+    assert any('source offset {"page":9}: {"row": 1} → ∅' in one for one in told)
+
+
+def test_secrets_are_not_told() -> None:
+    """A finding that tells values hides those that are secret."""
+    log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
+    told = " ".join(one.sentence for one in lint(log.entries, Profile.of("3.9")))
+    assert "s3cret" not in told
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@given(log=logs(), tombstones=st.booleans())
+def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> None:
+    """What may go is gone, and nothing else is touched."""
+    once = cleaned(log, Topics(), tombstones=tombstones)
+    assert cleaned(once, Topics(), tombstones=tombstones) == once
+    assert {one.position for one in once} <= {one.position for one in log}
+
+
+@given(log=logs(), profile=st.sampled_from(PROFILES))
+def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
+    """No bytes end a rehearsal, and silence means that nobody is seen otherwise."""
+    found = lint(log, profile)
+    before = fold(log, profile)
+    after = fold(cleaned(log, Topics(), tombstones=True), profile)
+    if not found:
+        assert after.config.connectors == before.config.connectors
+        assert after.config.targets == before.config.targets
+        assert all(
+            after.config.task_ids(name) == before.config.task_ids(name)
+            for name in before.config.connectors
+        )
+        assert after.status.connectors == before.status.connectors
+    assert all(one.sentence for one in found)

@@ -1,0 +1,121 @@
+"""Digests: the same number behind a record whoever folded up to there; for other states others."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.record_fate import UNSEEN
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.core.state import ConfigState
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.timeline.config_digests import config_digest
+from replay.timeline.passes import digests
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
+from tests.conftest import PROVE
+from tests.laws.entries import logs
+from tests.recorded import recorded_entries
+from tests.replay.archived import archive
+
+EXAMPLES = 500 if PROVE else 30
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+CONFIGS = ("connect-configs",)
+
+
+def told(cluster: ArchivedCluster, *, exactly_once: bool = False) -> dict[tuple[str, int], str]:
+    """By release and offset, the digest behind that record."""
+    asked = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+    plan = LocalEngine(cluster, LocalOptions(exactly_once, derived=False)).plan(None, asked)
+    question = TimelineQuery(asked, exactly_once=exactly_once)
+    return {
+        (release, one.after.position.offset): one.digest
+        for _, one in digests([TimelineJob(cluster, plan, question)], lambda _: None)
+        for release in one.profiles
+    }
+
+
+GONE = [
+    Entry("connect-configs", 0, 0, 1, b"task-a-0", b'{"properties":{"k":"v"}}'),
+    Entry("connect-configs", 0, 1, 1, b"connector-a", None),
+]
+"""Tasks that wait are gone with their connector, which never was there: since 3.4."""
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(40, CONFIGS), st.booleans())
+@example(log=GONE, exactly_once=False)
+def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
+    log: list[Entry], exactly_once: bool
+) -> None:
+    """For every release, in one pass."""
+    with TemporaryDirectory() as folder:
+        found = told(archive(Path(folder), log), exactly_once=exactly_once)
+    expected = {}
+    for profile in PROFILES:
+        if profile.exactly_once_support or not exactly_once:
+            worker = Fold(profile, exactly_once=exactly_once)
+            for entry in log:
+                if worker.apply(entry) is not UNSEEN:
+                    state = worker.snapshot().config
+                    expected[profile.release, entry.offset] = config_digest(state).hex()
+    assert found == expected
+
+
+def test_a_recorded_cluster(tmp_path: Path) -> None:
+    """Behind its last record, as every release sees it."""
+    log = [one for one in recorded_entries("life-3.9") if one.topic in CONFIGS]
+    found = told(archive(tmp_path, log))
+    for profile in PROFILES:
+        expected = config_digest(fold(log, profile).config).hex()
+        assert found[profile.release, log[-1].offset] == expected
+
+
+def test_states_that_differ_in_anything_have_other_digests() -> None:
+    """In a kind of number, in which task waits, in whether an empty set is there at all."""
+    states = [
+        ConfigState(),
+        ConfigState(offset=1),
+        ConfigState(connectors={"a": {"k": 1}}),
+        ConfigState(connectors={"a": {"k": 1.0}}),
+        ConfigState(connectors={"a": {"k": True}}),
+        ConfigState(connectors={"a": {"k": "1"}}),
+        ConfigState(connectors={"a": {"k": None}}),
+        ConfigState(connectors={"a": {}}),
+        ConfigState(applied={"a": {}}),
+        ConfigState(tasks={"a": {}}),
+        ConfigState(tasks={"a": {0: {}}}),
+        ConfigState(tasks={"a": {1: {}}}),
+        ConfigState(deferred={"a": {}}),
+        ConfigState(deferred={"a": {0: {}}}),
+        ConfigState(inconsistent={"a": True}),
+        ConfigState(pending_fencing={"a": True}),
+        ConfigState(connectors={"a": {"k": "\ud800"}}),
+        ConfigState(connectors={"a": {"k": "\udfff"}}),
+    ]
+    assert len({config_digest(state) for state in states}) == len(states)
+
+
+def test_order_says_nothing() -> None:
+    """Neither of connectors nor of the fields of a config, whatever these hold."""
+    one, other = {"k": "\ud800", "l": {"x": 1, "y": 2}}, {"l": {"y": 2, "x": 1}, "k": "\ud800"}
+    assert config_digest(ConfigState(connectors={"a": one, "b": {"p": 1, "q": 2}})) == (
+        config_digest(ConfigState(connectors={"b": {"q": 2, "p": 1}, "a": other}))
+    )
+
+
+def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
+    """And part where they do not."""
+    log = [
+        Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}'),
+        Entry("connect-configs", 0, 1, 2, b"target-state-a", b'{"state":"STOPPED"}'),
+    ]
+    cluster = archive(tmp_path, log)
+    asked = [Profile.of(one) for one in ("3.3", "3.4", "3.9")]
+    plan = LocalEngine(cluster, LocalOptions(derived=False)).plan(None, asked)
+    job = TimelineJob(cluster, plan, TimelineQuery(asked))
+    found = [one.profiles for _, one in digests([job], lambda _: None)]
+    assert found == [("3.3.2", "3.4.1", "3.9.2"), ("3.3.2", "3.4.1"), ("3.9.2",)]

@@ -1,0 +1,302 @@
+"""What a worker tells of itself: health, loggers, plugins; and who is told (KIP-495, KIP-1017)."""
+
+import asyncio
+import io
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+import httpx
+import pytest
+
+from controlplane import commands
+from controlplane.core.decide import topics
+from controlplane.core.entry import Batch
+from controlplane.core.order import Ends
+from controlplane.core.releases.profiles import Profile
+from controlplane.logger_levels import LEVELS, LOGGER, Loggers, apart
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.observe import logger
+from controlplane.plane import Settings
+from controlplane.projection.follower import Follower
+from controlplane.projection.limits import FollowerLimits
+from controlplane.rest.app import App
+from controlplane.rest.endpoints import admin
+from controlplane.rest.endpoints.health import health
+from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.service import Service
+from tests.controller.scene import NOW_MS
+from tests.outages import Cable, FarAway, until
+from tests.rest.plane import asked
+from tests.rest.serving import client_of, following, served
+
+RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
+
+
+# --- health -------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
+    """KIP-1017; what it is about just now stands behind the sentence."""
+    assert health(started=True)[:2] == (
+        200,
+        {
+            "status": "healthy",
+            "message": "Worker has completed startup and is ready to handle requests.",
+        },
+    )
+    assert health(started=False)[:2] == (
+        503,
+        {"status": "starting", "message": "Worker is still starting up."},
+    )
+    assert health(started=True, trouble="The log is gone.")[:2] == (
+        500,
+        {
+            "status": "unhealthy",
+            "message": "Worker was unable to handle this request and may be unable to handle other "
+            "requests. The log is gone.",
+        },
+    )
+
+
+async def test_a_worker_is_as_well_as_its_log() -> None:
+    """Until it has read it it starts; while it cannot follow it, it is not well."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    cable = FarAway(log)
+    limits = FollowerLimits(interruption_poll_ms=5)
+    follower = Follower(cable, limits=limits)
+    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+        cable.cut.set()
+        starting = await client.get("/health")
+        cable.cut.clear()
+        await until(lambda: follower.failure is None)
+        healthy = await client.get("/health")
+        cable.interruption = LogUnavailable("the leader is gone")
+        await until(lambda: follower.failure is not None)
+        unhealthy = await client.get("/health")
+    await log.close()
+    assert [starting.status_code, healthy.status_code, unhealthy.status_code] == [503, 200, 500]
+    assert starting.json()["message"].endswith(" the cable is cut: mend it")
+    assert unhealthy.json()["message"].endswith(" the leader is gone")
+
+
+class Long(Cable):
+    """A log that takes a while to be read."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.may_be_read = asyncio.Event()
+        self.may_be_read.set()
+        self.begun = 0
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """Wait, and then as it is."""
+        self.begun += 1
+        await self.may_be_read.wait()
+        async for batch in super().read(topics, start, stop):
+            yield batch
+
+
+async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that takes long is read once, however often it is asked for meanwhile."""
+    monkeypatch.setattr(admin, "HEALTH_S", 0.05)
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    long = Long(log)
+    follower = Follower(long, live=False)
+    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+        long.may_be_read.clear()
+        long.begun = 0
+        for _ in range(3):
+            starting = await client.get("/health")
+            assert (starting.status_code, starting.json()["status"]) == (503, "starting")
+        assert long.begun == 1
+        assert (await client.get("/")).json()["version"] == "3.9.2"
+        long.may_be_read.set()
+        assert (await client.get("/health")).json()["status"] == "healthy"
+    await log.close()
+
+
+async def test_who_it_is_it_tells_without_its_log() -> None:
+    """As a worker does, by which many see whether it lives; as every release, with a notice."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    cable = FarAway(log)
+    follower = Follower(cable, limits=FollowerLimits(interruption_poll_ms=5))
+    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+        cable.cut.set()
+        cable.interruption = LogUnavailable("the cable is cut")
+        await until(lambda: follower.failure is not None)
+        for path, version in (
+            ("/", "3.9.2"),
+            ("/compat/3.4/", "3.4.1"),
+            ("/?profile=4.3", "4.3.0"),
+        ):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["version"]) == (200, version)
+            assert "the log is not followed just now" in answer.headers["x-controlplane-notice"]
+        assert (await client.get("/connectors")).status_code == 503
+        assert (await client.get("/?as_of=config@0")).status_code == 503
+    await log.close()
+
+
+# --- loggers ------------------------------------------------------------------------------------
+
+
+def levels(loggers: Loggers, release: str) -> dict[str, str]:
+    """The levels that are listed, by logger."""
+    listed = loggers.levels(Profile.of(release))
+    return {name: shown["level"] for name, shown in listed.items()}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_level_can_be_set_and_is_shown(release: str) -> None:
+    """A logger of Python's has the level that was asked for, under Log4j's name."""
+    loggers, profile = Loggers(lambda: 0, apart()), Profile.of(release)
+    for level, number in LEVELS.items():
+        assert loggers.change("some.logger", level, profile) == ["some.logger"]
+        assert loggers.named("some.logger").level == number
+        assert loggers.level("some.logger", profile)["level"] == level
+
+
+def test_levels_are_those_that_commands_know() -> None:
+    """Whatever can be asked for all workers can be done by this one."""
+    assert LEVELS.keys() == topics.LEVELS
+    assert list(LEVELS.values()) == sorted(LEVELS.values())
+
+
+def test_levels_between_those_of_log4j() -> None:
+    """Shown as the lowest level that lets nothing more through."""
+    loggers, profile = Loggers(lambda: 0, apart()), Profile.of("3.9.1")
+    for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
+        loggers.named("some").setLevel(number)
+        assert loggers.level("some", profile)["level"] == shown
+
+
+def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
+    """One that only has others beneath it is not there; names are those of Python's loggers."""
+    loggers = Loggers(lambda: 0, apart(logging.WARNING))
+    library = loggers.named("library.part")
+    assert levels(loggers, "3.9.1") == {"root": "WARN"}
+    assert levels(loggers, "4.3.0") == {"library.part": "WARN", "root": "WARN"}
+    assert not library.isEnabledFor(logging.DEBUG)
+    loggers.change("library", "DEBUG", Profile.of("4.3.0"))
+    assert library.isEnabledFor(logging.DEBUG)
+    assert levels(loggers, "3.9.1") == {"library": "DEBUG", "root": "WARN"}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
+    """Its name is one in any case, and no beginning of it means it."""
+    loggers, profile = Loggers(lambda: 0, apart()), Profile.of(release)
+    assert loggers.change("ro", "DEBUG", profile) == ["ro"]
+    assert loggers.level("Root", profile)["level"] == "INFO"
+    assert loggers.change("ROOT", "ERROR", profile) == ["ro", "root"]
+    assert loggers.level("ro", profile)["level"] == "ERROR"
+
+
+def test_what_is_told_follows_the_levels() -> None:
+    """The level of our own logger, or of one above it."""
+    stream, loggers = io.StringIO(), Loggers(lambda: 0, apart())
+    tell = logger(stream, loggers.named(LOGGER))
+    profile = Profile.of("kip")
+    for level in ("WARN", "ERROR", "INFO"):
+        loggers.change("root", level, profile)
+        tell.info(f"info-{level}")
+        tell.warning(f"warning-{level}")
+    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert told == ["warning-WARN", "info-INFO", "warning-INFO"]
+
+
+async def put_level(client: httpx.AsyncClient, target: str, level: str) -> httpx.Response:
+    """Ask for a level."""
+    return await client.put(f"/admin/loggers/{target}", json={"level": level})
+
+
+async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
+    """It is a record first (KIP-976), whoever asks for it and however."""
+    async with asked(settings=Settings(profile="3.9.1")) as (plane, client):
+        assert (await put_level(client, "lab?scope=cluster", "debug")).status_code == 204
+        shown = await client.get("/admin/loggers/lab")
+        assert shown.json() == {"level": "DEBUG", "last_modified": NOW_MS}
+        await plane.execute(commands.SetLoggerLevel("lab.quiet", "OFF"))
+        shown = await client.get("/admin/loggers/lab.quiet")
+        assert shown.json() == {"level": "OFF", "last_modified": NOW_MS}
+        assert (await put_level(client, "lab?scope=cluster", "loud")).status_code == 404
+        assert (await client.get("/admin/loggers/lab")).json()["level"] == "DEBUG"
+
+
+async def test_a_level_for_this_worker_is_no_record() -> None:
+    """Nothing is written, and another worker would hear nothing of it."""
+    async with asked() as (plane, client):
+        before = plane.state.config.offset
+        assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
+        assert plane.state.config.offset == before
+
+
+async def test_where_a_log_is_only_read_there_is_no_cluster_to_tell() -> None:
+    """This worker's own loggers can be set all the same."""
+    async with following("life-3.9") as follower:
+        service = Service(follower, Profile.of("3.9"), loggers=Loggers(lambda: 0))
+        async with client_of(App(service)) as client:
+            assert (await put_level(client, "lab?scope=cluster", "DEBUG")).status_code == 405
+            assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
+
+
+# --- who is told --------------------------------------------------------------------------------
+
+ADMIN = {"/admin/loggers", "/admin/loggers/root"}
+PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}
+
+
+@pytest.mark.parametrize(
+    ("part", "there"),
+    [(EndpointSet.ALL, ADMIN | PUBLIC), (EndpointSet.ADMIN, ADMIN), (EndpointSet.PUBLIC, PUBLIC)],
+)
+async def test_what_administers_may_be_elsewhere(part: EndpointSet, there: set[str]) -> None:
+    """With `admin.listeners` it is there alone, and nothing else is there."""
+    async with following("life-3.9") as follower:
+        service = Service(follower, Profile.of("3.9"), loggers=Loggers(lambda: 0), part=part)
+        async with client_of(App(service)) as client:
+            found = {path: await client.get(path) for path in ADMIN | PUBLIC}
+    assert {path for path, answer in found.items() if answer.status_code == 200} == there
+    absent = [answer for path, answer in found.items() if path not in there]
+    assert all(answer.json()["message"] == "HTTP 404 Not Found" for answer in absent)
+
+
+async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
+    """A worker whose `admin.listeners` are empty has no `/admin`."""
+    async with asked(settings=Settings(administered=False)) as (_, client):
+        assert (await client.get("/admin/loggers")).status_code == 404
+        assert (await client.get("/health")).status_code == 200
+
+
+# --- validation ---------------------------------------------------------------------------------
+
+VALIDATE = "/connector-plugins/FileStreamSource/config/validate"
+
+
+async def test_what_no_config_is_is_the_askers_fault() -> None:
+    """Under `kip`; releases answer 500, with a Java class in front."""
+    async with served("life-3.9") as client:
+        nothing = await client.put(VALIDATE, json={"name": "x"})
+        broken = await client.put(
+            VALIDATE, content="{", headers={"content-type": "application/json"}
+        )
+        older = await client.put(f"/compat/3.9.1{VALIDATE}", json={"name": "x"})
+    text = "Connector config {name=x} contains no connector type"
+    assert (nothing.status_code, nothing.json()["message"]) == (400, text)
+    assert (older.status_code, older.json()["message"]) == (
+        500,
+        f"org.apache.kafka.connect.runtime.rest.errors.BadRequestException: {text}",
+    )
+    assert broken.status_code == 400
+
+
+async def test_the_root_is_a_release_that_clients_know() -> None:
+    """They compare it: `kip` answers as the newest."""
+    async with served("life-3.9", "kip") as client:
+        assert (await client.get("/")).json()["version"] == "4.3.0"

@@ -1,0 +1,335 @@
+"""Requests that change something: which command each means, and how its outcome is answered.
+
+What real clusters answered to the requests of the histories is compared in
+`tests/test_command_histories.py`; here is what no history shows.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core import commands
+from controlplane.core.commands import AnyCommand, OffsetChange
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.plugins import parse_catalogue
+from controlplane.core.records import State, Status, Target
+from controlplane.core.releases.behaviours import BEHAVIOURS
+from controlplane.core.releases.profiles import KIP, PROFILES, Profile
+from controlplane.core.state import ClusterState, ConfigState, StatusState
+from controlplane.rest.endpoints.command_responses import CompletedCommand
+from controlplane.rest.endpoints.offline import command_of
+from controlplane.rest.endpoints.router import Methods, find
+from controlplane.rest.endpoints.writes import ROUTES, shown
+from controlplane.rest.errors import Answer, NoSuchMethod, NoSuchPath, RestError, refused
+
+OURS = Profile.of(KIP)
+V39 = Profile.of("3.9.1")
+
+
+def asked(
+    method: str, target: str, body: Any = None, profile: Profile = V39, **more: Any
+) -> AnyCommand:
+    """The command of a request whose body is a JSON value."""
+    sent = None if body is None else msgspec.json.encode(body)
+    return command_of(method, target, sent, profile, **more)
+
+
+def refusal(method: str, target: str, body: Any = None, profile: Profile = V39) -> tuple[int, Any]:
+    """Status and message with which a request is refused."""
+    with pytest.raises(RestError) as found:
+        asked(method, target, body, profile)
+    answer = found.value.answer()
+    return answer.status, answer.body["message"]
+
+
+# --- routes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "since"),
+    [
+        ("PUT", "/connectors/a/pause", "0.10.0.0"),
+        ("PUT", "/connectors/a/resume", "0.10.0.0"),
+        ("POST", "/connectors/a/restart", "0.10.0.0"),
+        ("POST", "/connectors/a/tasks/0/restart", "0.10.0.0"),
+        ("PUT", "/connectors/a/topics/reset", "2.5.0"),
+        ("PUT", "/connectors/a/fence", "3.3.0"),
+        ("PUT", "/connectors/a/stop", "3.5.0"),
+        ("PATCH", "/connectors/a/offsets", "3.6.0"),
+        ("DELETE", "/connectors/a/offsets", "3.6.0"),
+        ("PATCH", "/connectors/a/config", "3.8.0"),
+    ],
+)
+def test_routes_come_with_releases(method: str, target: str, since: str) -> None:
+    """A request means something from the release on that brought it."""
+    path = tuple(target.strip("/").split("/"))
+    having = [profile.release for profile in PROFILES if method in _methods(path, target, profile)]
+    assert (having[0], having[-1]) == (since, KIP)
+
+
+def _methods(path: tuple[str, ...], target: str, profile: Profile) -> Methods:
+    try:
+        return find(path, target, profile)[0]
+    except NoSuchPath:
+        return {}
+
+
+def test_routes_need_what_profiles_have() -> None:
+    """Every row asks a profile something that a profile can answer."""
+    fields = {row.field for row in BEHAVIOURS}
+    assert {route.needs for route in ROUTES} - {None} <= fields
+
+
+def test_every_command_is_one_request() -> None:
+    """Each command of Connect's is asked for in one way."""
+    made = [route.command for route in ROUTES]
+    assert len(set(made)) == len(made)
+
+
+def test_a_path_that_is_only_read_is_a_path() -> None:
+    """Stop is no path before KIP-875 (404); offsets are one in 3.5, but not to be changed (405)."""
+    with pytest.raises(NoSuchPath):
+        asked("PUT", "/connectors/a/stop", profile=Profile.of("3.4"))
+    with pytest.raises(NoSuchMethod):
+        asked("PATCH", "/connectors/a/offsets", {"offsets": [{}]}, Profile.of("3.5"))
+    with pytest.raises(NoSuchMethod):
+        asked("DELETE", "/connectors")
+    with pytest.raises(NoSuchPath):
+        asked("POST", "/connector")
+
+
+@pytest.mark.parametrize("name", ["a/b", "ä", "a b", "50%", "a+b", "..", "x;y", "{}"])
+def test_names_come_encoded(name: str) -> None:
+    """A name may hold whatever can be encoded."""
+    encoded = "".join(f"%{byte:02X}" for byte in name.encode())
+    assert asked("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
+
+
+# --- what is asked --------------------------------------------------------------------------
+
+
+def test_create() -> None:
+    """The name is trimmed as Java does it, and is in the config."""
+    config = {"connector.class": "X"}
+    command = asked("POST", "/connectors", {"name": "\x01 a\u00a0 ", "config": config})
+    assert command == commands.CreateConnector("a\u00a0", {**config, "name": "a\u00a0"})
+
+
+def test_create_keeps_the_place_of_a_null_name() -> None:
+    """`"name": null` is filled in where it stands."""
+    command = asked("POST", "/connectors", {"name": "a", "config": {"name": None, "x": "y"}})
+    assert isinstance(command, commands.CreateConnector)
+    assert list(command.config.items()) == [("name", "a"), ("x", "y")]
+
+
+def test_create_without_a_name() -> None:
+    """Whether a connector may be called nothing is for the config's definition to say."""
+    assert asked("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
+        "", {"name": ""}
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "state"), [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)]
+)
+def test_create_in_state(given: str | None, state: Target | None) -> None:
+    """RUNNING means STARTED (KIP-980)."""
+    command = asked("POST", "/connectors", {"name": "a", "config": {}, "initial_state": given})
+    assert isinstance(command, commands.CreateConnector)
+    assert command.initial_state is state
+
+
+def test_create_with_offsets() -> None:
+    """KIP-995 is ours alone."""
+    body = {"name": "a", "config": {}, "initial_offsets": [{"partition": {"p": 1}, "offset": {}}]}
+    command = asked("POST", "/connectors", body, OURS)
+    assert isinstance(command, commands.CreateConnector)
+    assert command.initial_offsets == (OffsetChange({"p": 1}, {}),)
+    status, message = refusal("POST", "/connectors", body)
+    assert status == 500
+    assert message.startswith('Unrecognized field "initial_offsets"')
+    nothing = {**body, "initial_offsets": []}
+    assert refusal("POST", "/connectors", nothing, OURS)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("POST", "/connectors", {"name": "a", "config": {"name": " a"}}),
+        ("PUT", "/connectors/a/config", {"name": " a"}),
+    ],
+)
+def test_names_must_agree(method: str, target: str, body: Any) -> None:
+    """The name in a config is the connector's, to the character."""
+    message = "Connector name configuration ( a) doesn't match connector name in the URL (a)"
+    assert refusal(method, target, body) == (400, message)
+
+
+def test_restart_flags() -> None:
+    """As Java reads a Boolean: what is not `true` is false, and the first one counts."""
+    target = "/connectors/a/restart?includeTasks=TRUE&onlyFailed=yes&onlyfailed=true"
+    assert asked("POST", target) == commands.RestartConnector("a", True, False)
+    twice = "/connectors/a/restart?onlyFailed=&onlyFailed=true"
+    assert asked("POST", twice) == commands.RestartConnector("a", False, False)
+
+
+def test_task_numbers() -> None:
+    """As Java reads an integer; what is none is no path."""
+    for number in ("1", "+1", "01", "%31"):
+        target = f"/connectors/a/tasks/{number}/restart"
+        assert asked("POST", target) == commands.RestartTask("a", 1)
+    for number in ("x", "1.0", "9999999999"):
+        status = refusal("POST", f"/connectors/a/tasks/{number}/restart")
+        assert status == (404, "HTTP 404 Not Found")
+
+
+def test_loggers() -> None:
+    """Only the level of all workers is written; a release before KIP-976 writes none."""
+    target = "/admin/loggers/org.example?scope=Cluster"
+    assert asked("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
+        "org.example", "debug"
+    )
+    missing = (400, "Desired 'level' parameter was not specified in request.")
+    assert refusal("PUT", target, {"Level": "INFO"}) == missing
+    assert refusal("PUT", "/admin/loggers/x", {"level": "INFO"})[0] == 400
+    assert refusal("PUT", target, {"level": "INFO"}, Profile.of("3.6"))[0] == 404
+
+
+def test_internal_requests_are_signed() -> None:
+    """Workers sign what they tell the leader since KIP-507; the body is read before."""
+    target = "/connectors/a/tasks"
+    unsigned = (400, "Internal request missing required signature")
+    assert refusal("POST", target, [{}]) == unsigned
+    assert refusal("PUT", "/connectors/a/fence") == unsigned
+    assert refusal("POST", target, {})[0] == 500
+    status, message = refusal("POST", target)
+    assert status == 500
+    assert message.startswith("No content to map due to end-of-input\n at [Source: REDACTED")
+    assert message.endswith("; line: 1]")
+    command = asked("POST", target, [{"a": "b"}, None], signed=True)
+    assert command == commands.PublishTasks("a", ({"a": "b"}, {}))
+    assert asked("PUT", "/connectors/a/fence", signed=True) == commands.FenceTasks("a")
+    assert asked("POST", target, [], Profile.of("2.3")) == commands.PublishTasks("a", ())
+
+
+# --- what is answered -----------------------------------------------------------------------
+
+PLUGINS = parse_catalogue(b'[{"class":"X","type":"source"}]')
+
+
+def known(name: str, **status: State) -> ClusterState:
+    """A state with one connector of two tasks; `status` by task (`t0`), or `connector`."""
+    reports = {who: Status(state, None, "w:1", 1) for who, state in status.items()}
+    tasks = {int(who[1:]): report for who, report in reports.items() if who != "connector"}
+    connectors = {name: reports["connector"]} if "connector" in reports else {}
+    return ClusterState(
+        OURS,
+        config=ConfigState(
+            connectors={name: {"connector.class": "X"}},
+            task_counts={name: 2},
+        ),
+        status=StatusState(connectors=connectors, tasks={name: tasks}),
+    )
+
+
+def answered(
+    command: AnyCommand, outcome: Outcome, profile: Profile = V39, state: ClusterState | None = None
+) -> Answer:
+    """The answer to a command that was done."""
+    return shown(CompletedCommand(command, outcome, state or known("a"), profile, PLUGINS))
+
+
+INFO = {
+    "name": "a",
+    "config": {"connector.class": "X"},
+    "tasks": [{"connector": "a", "task": 0}, {"connector": "a", "task": 1}],
+    "type": "source",
+}
+
+
+def test_created_is_told_where() -> None:
+    """201 and where it is found: by a release's rules, or with the name encoded whole."""
+    answer = answered(commands.PutConfig("a", {}), Outcome(created=True))
+    assert (answer.status, answer.body) == (201, INFO)
+    command = commands.CreateConnector("ä/b c", {})
+    answer = answered(command, Outcome(created=True), state=known("ä/b c"))
+    assert answer.headers == {"location": "/connectors/%C3%A4/b%20c"}
+    answer = answered(command, Outcome(created=True), OURS, state=known("ä/b c"))
+    assert answer.headers == {"location": "/connectors/%C3%A4%2Fb%20c"}
+
+
+def test_changed_is_shown() -> None:
+    """200 and the connector as it is now."""
+    for command in (commands.PutConfig("a", {}), commands.PatchConfig("a", {})):
+        answer = answered(command, Outcome())
+        assert (answer.status, answer.body, answer.headers) == (200, INFO, {})
+
+
+def test_created_with_offsets() -> None:
+    """KIP-995: 200, and what became of the offsets; for generic clients the rest as ever."""
+    command = commands.CreateConnector("a", {}, initial_offsets=(OffsetChange({}),))
+    outcome = Outcome(created=True, facts={"initial_offsets_response": "done"})
+    answer = answered(command, outcome, OURS)
+    assert (answer.status, answer.body) == (200, {**INFO, "initial_offsets_response": "done"})
+    assert answer.headers == {"location": "/connectors/a"}
+
+
+@pytest.mark.parametrize(
+    ("command", "release", "ours"),
+    [
+        (commands.DeleteConnector("a"), 204, 204),
+        (commands.PauseConnector("a"), 202, 202),
+        (commands.ResumeConnector("a"), 202, 202),
+        (commands.StopConnector("a"), 204, 204),
+        (commands.RestartConnector("a"), 204, 204),
+        (commands.RestartTask("a", 0), 204, 204),
+        (commands.ResetTopics("a"), 202, 200),
+        (commands.SetLoggerLevel("a", "INFO"), 204, 204),
+        (commands.PublishTasks("a", ()), 204, 204),
+        (commands.FenceTasks("a"), 204, 204),
+    ],
+)
+def test_done_without_a_word(command: AnyCommand, release: int, ours: int) -> None:
+    """No body, and so no type of it; KIP-558 calls a reset done where Kafka says accepted."""
+    assert answered(command, Outcome())[:3] == (release, "", None)
+    assert answered(command, Outcome(), OURS)[:3] == (ours, "", None)
+
+
+def test_offsets_are_told_of() -> None:
+    """A sentence; KIP-875 has none for a reset."""
+    outcome = Outcome(message="done")
+    assert answered(commands.AlterOffsets("a", ()), outcome)[:2] == (200, {"message": "done"})
+    assert answered(commands.AlterOffsets("a", ()), outcome, OURS)[:2] == (200, {"message": "done"})
+    assert answered(commands.ResetOffsets("a"), outcome)[:2] == (200, {"message": "done"})
+    assert answered(commands.ResetOffsets("a"), outcome, OURS)[:2] == (204, "")
+
+
+def test_restart_marks_what_it_concerns() -> None:
+    """202 and the statuses, those RESTARTING that will be restarted (KIP-745)."""
+    state = known("a", connector=State.RUNNING, t0=State.FAILED, t1=State.RUNNING)
+    outcome = Outcome(facts={"restarting": (0,)})
+    answer = answered(commands.RestartConnector("a", True, True), outcome, state=state)
+    assert answer.status == 202
+    assert answer.body["connector"] == {"state": "RUNNING", "worker_id": "w:1"}
+    assert [task["state"] for task in answer.body["tasks"]] == ["RESTARTING", "RUNNING"]
+    alone = Outcome(facts={"restarting": (None,)})
+    answer = answered(commands.RestartConnector("a", False, True), alone, state=state)
+    assert answer.body["connector"]["state"] == "RESTARTING"
+
+
+def test_refused_after_it_was_written() -> None:
+    """Releases write a restart request before they see that there is no status."""
+    outcome = Outcome(refusal=Rejected(Reason.NO_STATUS, "Status for connector a not found"))
+    answer = answered(commands.RestartConnector("a", True), outcome)
+    assert (answer.status, answer.body["message"]) == (404, "Status for connector a not found")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_has_a_status(reason: Reason) -> None:
+    """Whatever a decision may say, there is an answer for it, with its text or with null."""
+    answer = refused(Rejected(reason, None)).answer()
+    assert answer.status >= 400
+    if reason is not Reason.NOT_OFFERED:
+        assert answer.body["message"] is None
+        assert refused(Rejected(reason, "why")).answer().body["message"] == "why"

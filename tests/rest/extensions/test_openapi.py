@@ -1,0 +1,121 @@
+"""`GET /openapi.json`: a public validator accepts it, and living answers keep to it."""
+
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import validate
+
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.observe import silent
+from controlplane.rest.security.middleware import Protection
+from controlplane.rest.stack import Front
+from controlplane.settings import Configuration
+from tests.rest.at_rest import at_rest
+
+ENDLESS = "/watch"
+OPEN = {"connector": "orders", "task": "0", "plugin": "FileStreamSource", "logger": "root"}
+QUERIES = {"/diff": "?from=config@0", "/connectors/{connector}/history": "?records=true"}
+OFFSETS = {"offsets": [{"partition": {"filename": "/in.txt"}, "offset": {"position": 7}}]}
+
+
+async def document(client: httpx.AsyncClient, **query: str) -> dict[str, Any]:
+    """The document of a service."""
+    answered = await client.get("/openapi.json", params=query)
+    assert answered.status_code == httpx.codes.OK
+    found: dict[str, Any] = answered.json()
+    return found
+
+
+def operations(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """All operations of a document."""
+    return [one for path in told["paths"].values() for one in path.values()]
+
+
+def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Response) -> list[str]:
+    """Where an answer differs from what the document says of it."""
+    responses = operation["responses"]
+    response = responses.get(str(answered.status_code), responses["default"])
+    if not answered.content:  # only commands with a dry run may leave their body out
+        is_plain = "content" not in response or "requestBody" not in operation
+        return [] if is_plain else ["no body where one is described"]
+    if "content" not in response:
+        return ["a body where none is described"]
+    schema = response["content"]["application/json"]["schema"]
+    validator = OAS31Validator({**schema, "components": told["components"]})
+    return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(answered.json())]
+
+
+@pytest.mark.parametrize("release", ["kip", *sorted({one.release for one in PROFILES})[::8]])
+async def test_a_public_validator_accepts_the_document_of_every_release(release: str) -> None:
+    """Each operation has an id of its own and says what it answers."""
+    async with at_rest() as scene:
+        told = await document(scene.client, profile=release)
+    validate(told)
+    ids = [one["operationId"] for one in operations(told)]
+    assert len(ids) == len({*ids})
+    assert all(len(one["responses"]) > 1 for one in operations(told))
+    assert told["info"]["version"] == version("controlplane")
+    assert ("/health" in told["paths"]) is Profile.of(release).rest_health
+
+
+async def test_metrics_are_described_where_they_are_served() -> None:
+    """By the service; an application alone has none."""
+    async with at_rest() as scene:
+        assert "/metrics" not in (await document(scene.client))["paths"]
+        protection = Protection.told(Configuration(), Configuration())
+        front = Front(protection, Profile.of("kip"), silent())
+        transport = httpx.ASGITransport(front.before(scene.plane.service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            told = await document(client)
+            validate(told)
+            assert told["paths"]["/metrics"]["get"]["operationId"] == "getMetrics"
+            assert (await client.get("/metrics")).status_code == httpx.codes.OK
+
+
+@pytest.mark.parametrize("release", ["kip", "2.8", "3.9", "4.3"])
+async def test_answers_keep_to_their_schemas(release: str) -> None:
+    """Whatever can be read of a cluster that has lived."""
+    async with at_rest() as scene:
+        await scene.client.put("/connectors/nobody/pause")
+        told = await document(scene.client, profile=release)
+        reads = {path: one["get"] for path, one in told["paths"].items() if "get" in one}
+        for path in reads.keys() - {ENDLESS}:
+            for connector in ("orders", "sink", "copies", "nobody"):
+                target = path.format(**OPEN | {"connector": quote(connector)})
+                query = QUERIES.get(path, "")
+                query += f"{'&' if query else '?'}profile={release}"
+                answered = await scene.client.get(f"{target}{query}")
+                assert faults(told, reads[path], answered) == [], target
+        expanded = await scene.client.get("/connectors?expand=info&expand=status")
+        assert faults(told, reads["/connectors"], expanded) == []
+
+
+CHANGES: tuple[tuple[str, str, Any], ...] = (
+    ("POST", "/connectors", {"name": "new", "config": {"connector.class": "FileStreamSource"}}),
+    ("PUT", "/connectors/{connector}/pause", None),
+    ("PUT", "/connectors/{connector}/resume", None),
+    ("PATCH", "/connectors/{connector}/config", {"batch.size": "5"}),
+    ("POST", "/connectors/{connector}/restart", None),
+    ("PUT", "/connectors/{connector}/stop", None),
+    ("PATCH", "/connectors/{connector}/offsets", OFFSETS),
+    ("DELETE", "/connectors/{connector}/offsets", None),
+    ("PUT", "/connectors/{connector}/topics/reset", None),
+    ("PUT", "/admin/loggers/{logger}", {"level": "INFO"}),
+    ("DELETE", "/connectors/{connector}", None),
+)
+
+
+@pytest.mark.parametrize("dry", [True, False])
+async def test_answers_of_commands_keep_to_their_schemas(*, dry: bool) -> None:
+    """Done, refused, or only planned."""
+    async with at_rest() as scene:
+        told = await document(scene.client)
+        for method, path, body in CHANGES:
+            target = path.format(**OPEN) + ("?dry_run=true" if dry else "")
+            answered = await scene.client.request(method, target, json=body)
+            operation = told["paths"][path][method.lower()]
+            assert faults(told, operation, answered) == [], (target, answered.text)

@@ -1,0 +1,194 @@
+"""`GET /watch`: changes as server-sent events."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from starlette.types import ASGIApp, Message
+
+from controlplane.projection.change_feed import RELEASES_WATCHED
+from controlplane.rest.extensions.watch import WATCHERS_MOST
+from tests.rest.plane import asked
+
+Event = dict[str, Any]
+
+
+@asynccontextmanager
+async def watching(
+    app: ASGIApp, query: str = "", **headers: str
+) -> AsyncIterator[asyncio.Queue[str]]:
+    """The blocks that a watcher gets; he goes away behind the block."""
+    blocks: asyncio.Queue[str] = asyncio.Queue()
+    gone = asyncio.Event()
+    asked_once = False
+
+    async def receive() -> Message:
+        nonlocal asked_once
+        if asked_once:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+        asked_once = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        for block in message.get("body", b"").decode().split("\n\n"):
+            if block not in {"", ": nothing new"}:  # a busy machine is silent for long
+                blocks.put_nowait(block)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/watch",
+        "raw_path": b"/watch",
+        "query_string": query.encode(),
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ],
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+    }
+    task = asyncio.ensure_future(app(scope, receive, send))
+    try:
+        assert await blocks.get() == ": watching"
+        yield blocks
+    finally:
+        gone.set()
+        await task
+
+
+def read(block: str) -> Event:
+    """The fields of an event."""
+    fields = dict(line.split(": ", 1) for line in block.split("\n"))
+    return fields | {"data": json.loads(fields["data"])}
+
+
+async def test_changes_as_they_happen() -> None:
+    """Each with what was, what is, and its record; the last of a record has an id."""
+    async with asked() as (plane, client), watching(plane.app) as blocks:
+        await client.put("/connectors/orders/pause")
+        event = read(await blocks.get())
+        assert event["event"] == "change"
+        data = event["data"]
+        assert (data["connector"], data["aspect"]) == ("orders", "target state")
+        assert (data["before"], data["after"]) == ("STARTED", "PAUSED")
+        assert data["record"]["key"] == "target-state-orders"
+        assert json.loads(event["id"])["connect-configs"] == [data["record"]["offset"] + 1]
+
+
+async def test_who_was_away_misses_nothing() -> None:
+    """`Last-Event-ID` is where he was; what has happened since comes first, in order."""
+    async with asked() as (plane, client):
+        async with watching(plane.app) as blocks:
+            await client.put("/connectors/orders/pause")
+            last = read(await blocks.get())["id"]
+        await client.put("/connectors/orders/resume")
+        await client.put("/connectors/orders/pause")
+        async with watching(plane.app, last_event_id=last) as blocks:
+            missed = [read(await blocks.get())["data"] for _ in range(2)]
+            assert [one["after"] for one in missed] == ["STARTED", "PAUSED"]
+            await client.put("/connectors/orders/resume")
+            assert read(await blocks.get())["data"]["after"] == "STARTED"
+
+
+async def test_from_the_beginning() -> None:
+    """Who has heard of nothing yet, which an empty vector says, is told of everything."""
+    async with asked() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
+        assert read(await blocks.get())["data"]["record"]["offset"] == 0
+
+
+async def test_from_a_moment_on() -> None:
+    """`as_of=` and `since=` alike: all that has changed since, then what happens."""
+    async with asked() as (plane, client):
+        await client.put("/connectors/orders/pause")
+        await client.put("/connectors/orders/resume")
+        for name in ("as_of", "since"):
+            async with watching(plane.app, f"{name}=config@0") as blocks:
+                told = [read(await blocks.get())["data"] for _ in range(2)]
+                assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
+            assert (await client.get(f"/watch?{name}=nonsense")).status_code == 400
+
+
+async def test_as_a_release() -> None:
+    """3.4 has never heard of STOPPED; to it the connector is paused, whoever else watches."""
+    async with (
+        asked() as (plane, client),
+        watching(plane.app, "profile=3.4") as old,
+        watching(plane.app) as ours,
+    ):
+        await client.put("/connectors/orders/stop")
+        told = [read(await blocks.get())["data"] for blocks in (old, ours)]
+    assert [one["aspect"] for one in told] == ["target state", "target state"]
+    assert [one["after"] for one in told] == ["PAUSED", "STOPPED"]
+
+
+async def test_releases_that_are_watched_make_no_way() -> None:
+    """However many others are asked for; and there is room for some of them only."""
+    async with asked() as (plane, client), AsyncExitStack() as stack:
+        releases = ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
+        opened = [
+            await stack.enter_async_context(watching(plane.app, f"profile={release}"))
+            for release in releases[:RELEASES_WATCHED]
+        ]
+        for release in ("2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8"):
+            assert (await client.get(f"/connectors?profile={release}")).status_code == 200
+        assert (await client.get(f"/watch?profile={releases[-1]}")).status_code == 503
+        await client.put("/connectors/orders/pause")
+        for blocks in opened:
+            assert read(await blocks.get())["data"]["after"] == "PAUSED"
+
+
+async def test_one_connector_alone() -> None:
+    """Of the others only the place is told, so that nothing is sent again."""
+    async with asked() as (plane, client), watching(plane.app, "connector=nix") as blocks:
+        await client.put("/connectors/orders/pause")
+        block = await blocks.get()
+        assert block.startswith("id: ")
+        assert "data" not in block
+
+
+async def test_secrets_are_hidden() -> None:
+    """Nobody learns a password by watching."""
+    async with asked() as (plane, client), watching(plane.app) as blocks:
+        await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
+        event = read(await blocks.get())
+        assert "s3cret" not in json.dumps(event)
+
+
+async def test_what_was_never_sent_is_refused() -> None:
+    """An id is a vector of ends."""
+    async with asked() as (_, client):
+        answer = await client.get("/watch", headers={"last-event-id": "7"})
+        assert (answer.status_code, "Last-Event-ID" in answer.json()["message"]) == (400, True)
+
+
+async def test_head_has_no_end_to_wait_for() -> None:
+    """It is answered at once, and nobody watches."""
+    async with asked() as (plane, client):
+        answer = await client.head("/watch")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert plane._watching.watchers == 0
+
+
+async def test_the_end_is_told() -> None:
+    """A plane that closes tells it, and no task is left behind."""
+    async with asked() as (plane, _), watching(plane.app) as blocks:
+        plane._watching.end()
+        assert read(await blocks.get())["event"] == "end"
+
+
+async def test_ten_thousand_watch() -> None:
+    """As many as may do; the others are told at once, and nobody is left when they have gone."""
+    async with asked() as (plane, client), AsyncExitStack() as stack:
+        queues = [
+            await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS_MOST)
+        ]
+        refused = await asyncio.gather(*(client.get("/watch") for _ in range(100)))
+        assert {answer.status_code for answer in refused} == {503}
+        assert "retry-after" in refused[0].headers
+        await client.put("/connectors/orders/pause")
+        for blocks in queues:
+            assert read(await blocks.get())["data"]["after"] == "PAUSED"
+        await stack.aclose()
+        assert plane._watching.watchers == 0

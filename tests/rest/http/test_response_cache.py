@@ -1,0 +1,266 @@
+"""Answers that are given again without asking the application: only where nobody can tell."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from controlplane.rest.http.connections import connection_class
+from controlplane.rest.http.response_cache import KEPT, Repeat, Repeats
+from controlplane.rest.http.server import listen, serving
+from controlplane.rest.security.credential_hashes import Credential, TokenHash
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.rest.security.roles import Role
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from tests.controller.scene import plane_on
+from tests.rest.plane import ORDERS
+
+GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Served(NamedTuple):
+    """A plane, a connection to it, and what its application was asked."""
+
+    plane: ControlPlane
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    asked: list[str]
+
+    async def ask(self, request: bytes) -> bytes:
+        """The body of an answer that has a length."""
+        self.writer.write(request)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return await self.reader.readexactly(length)
+
+
+@asynccontextmanager
+async def served(
+    state: dict[str, object] | None = None,
+    limits: HttpLimits | None = None,
+    protection: Protection | None = None,
+) -> AsyncIterator[Served]:
+    """A plane with a connector; `state` is what those in front have found out about a request."""
+    asked: list[str] = []
+    async with plane_on(MemoryLog()) as plane:
+        await plane.execute(CreateConnector("orders", ORDERS))
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            asked.append(scope["path"])
+            known = {**scope.get("state", {}), **(state or {})}
+            await plane.app({**scope, "state": known}, receive, send)
+
+        listening = listen("127.0.0.1", 0)
+        guarded = protected(app, protection or Protection())
+        async with serving(guarded, listening, limits):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            try:
+                yield Served(plane, reader, writer, asked)
+            finally:
+                writer.close()
+                await writer.wait_closed()
+
+
+@pytest.fixture
+def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be the same second all the while."""
+    find, keep = Repeats.find, Repeats.keep
+    monkeypatch.setattr(
+        Repeats, "find", lambda one, request, _, peer: find(one, request, "now", peer)
+    )
+    monkeypatch.setattr(
+        Repeats,
+        "keep",
+        lambda one, request, repeat, answer, _: keep(one, request, repeat, answer, "now"),
+    )
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_asked_again() -> None:
+    """The application is not asked again, and what is answered is the same, byte for byte."""
+    async with served() as one:
+        first = [await one.ask(GET) for _ in range(3)]
+        assert first == [b'["orders"]'] * 3
+        assert one.asked == ["/connectors"]
+        await one.ask(GET.replace(b"/connectors ", b"/connectors?expand=info "))
+        assert len(one.asked) == 2
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_something_has_changed() -> None:
+    """Whatever is written, every answer is made anew."""
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        await one.plane.execute(CreateConnector("more", ORDERS))
+        assert await one.ask(GET) == b'["more","orders"]'
+        await one.plane.execute(StopConnector("orders"))
+        await one.ask(GET)
+        assert len(one.asked) == 3
+
+
+@pytest.mark.usefixtures("one_date")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        GET.replace(b"/connectors", b"/health"),
+        GET.replace(b"/connectors", b"/connectors?as_of=config@0"),
+        GET.replace(b"/connectors", b"/connectors/orders/offsets"),
+        GET.replace(b"GET", b"OPTIONS"),
+        b"PUT /connectors/orders/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+async def test_what_is_asked_each_time(request_: bytes) -> None:
+    """What is no function of what is known, and what is done."""
+    async with served() as one:
+        for _ in range(3):
+            await one.ask(request_)
+        assert await one.ask(GET) == b'["orders"]'
+        assert len(one.asked) == 4
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_who_is_known_is_asked_each_time() -> None:
+    """He may not be let in the next time."""
+    async with served({"principal": "alice"}) as one:
+        for _ in range(3):
+            await one.ask(GET)
+        assert len(one.asked) == 3
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
+    """Though a moment ago the same bytes had an answer, on this connection and on others."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
+    asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")
+    auth = AuthSettings(token_file=str(tokens))
+    async with served(protection=Protection(auth=auth)) as one:
+        for _ in range(2):
+            assert await one.ask(asks) == b'["orders"]'
+        tokens.write_text("", "ascii")
+        assert b"the token is not known" in await one.ask(asks)
+
+
+def test_listeners_have_answers_of_their_own() -> None:
+    """What one shows the other may not: `/admin/loggers` is on one of them (KIP-495)."""
+    first, second = (connection_class(HttpLimits()) for _ in range(2))
+    assert first.repeats is not second.repeats  # type: ignore[attr-defined]  # of ours
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_questions_in_one_piece_and_in_pieces() -> None:
+    """However bytes arrive, each question has its answer, in order."""
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        for pieces in ((GET + GET,), (GET[:9], GET[9:]), (GET + GET[:9], GET[9:])):
+            for piece in pieces:
+                one.writer.write(piece)
+                await asyncio.sleep(0.02)
+        for _ in range(5):
+            assert await one.ask(b"") == b'["orders"]'
+
+
+@pytest.mark.usefixtures("one_date")
+@pytest.mark.parametrize("line", [b"\n", b"\r\n"])
+async def test_two_questions_that_come_together_again(line: bytes) -> None:
+    """Both are answered each time, though lines may end in two ways and so look like one."""
+    two = GET.replace(b"\r\n", line) + GET.replace(b"/connectors", b"/connectors?expand=info")
+    async with served() as one:
+        for _ in range(3):
+            assert await one.ask(two) == b'["orders"]'
+            assert (await one.ask(b"")).startswith(b'{"orders":{"info":')
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_a_body_is_no_question() -> None:
+    """Whatever stands in it, and though it comes behind the answer to its question.
+
+    A proxy would take what is answered to it for the answer to somebody else (request smuggling).
+    """
+    health = GET.replace(b"/connectors", b"/health")
+    announcing = health.replace(b"Host", b"Content-Length: %d\r\nHost" % len(GET))
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        for _ in range(2):
+            assert b"healthy" in await one.ask(announcing)
+            one.writer.write(GET)  # the body
+            await asyncio.sleep(0.02)
+        assert b"healthy" in await one.ask(health)
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_a_question_with_a_body() -> None:
+    """It is asked again by the same bytes, and what lies in the body is never a question."""
+    with_body = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(GET)) + GET
+    async with served() as one:
+        for _ in range(3):
+            assert await one.ask(with_body) == b'["orders"]'
+        assert await one.ask(GET) == b'["orders"]'
+        assert one.asked == ["/connectors"] * 2
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_heads_and_what_ends_a_connection() -> None:
+    """Neither is answered with what answered another question; the last one ends it."""
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        for _ in range(2):
+            one.writer.write(GET.replace(b"GET", b"HEAD"))
+            head = await one.reader.readuntil(b"\r\n\r\n")
+            assert b"content-length: 10\r\n" in head
+        assert await one.ask(GET) == b'["orders"]'
+        assert await one.ask(GET.replace(b"Host", b"Connection: close\r\nHost")) == b'["orders"]'
+        assert await one.reader.read() == b""
+
+
+async def test_a_connection_rests_behind_its_last_question() -> None:
+    """It is ended when nothing has been asked for so long, not when all has been answered again."""
+    async with served(limits=HttpLimits(idle_ms=1_000)) as one:
+        for _ in range(8):
+            assert await one.ask(GET) == b'["orders"]'
+            await asyncio.sleep(0.2)
+        assert await one.reader.read() == b""
+
+
+async def test_no_answer_outlives_its_date() -> None:
+    """A new date, and it is asked anew."""
+    repeats, repeat = Repeats(), Repeat()
+    repeat.holds = lambda: True
+    assert repeats.find(GET, "one") is None
+    repeats.keep(GET, repeat, b"answer", "one")
+    assert repeats.find(GET, "one") == b"answer"
+    assert repeats.find(GET, "two") is None
+    repeats.keep(GET, repeat, b"late", "one")
+    assert repeats.find(GET, "two") is None
+
+
+def test_bounds() -> None:
+    """No more than there is room for, and nothing that is long."""
+    repeats, repeat = Repeats(), Repeat()
+    repeat.holds = lambda: True
+    repeats.find(GET, "one")
+    repeats.keep(GET, repeat, b"x" * (1 << 16), "one")
+    assert repeats.find(GET, "one") is None
+    for number in range(2 * KEPT):
+        repeats.keep(b"%d" % number, repeat, b"x", "one")
+    assert repeats.find(b"%d" % (KEPT - 1), "one") == b"x"
+    assert repeats.find(b"%d" % KEPT, "one") is None
+
+
+def test_whom_to_tell() -> None:
+    """Whoever wants to know of each answer does, and only of those that are given."""
+    repeats, repeat, told = Repeats(), Repeat(), list[str | None]()
+    repeat.told.append(told.append)
+    repeat.holds = lambda: len(told) < 2
+    repeats.find(GET, "one")
+    repeats.keep(GET, repeat, b"answer", "one")
+    peers = ["127.0.0.1", None, "::1"]
+    assert [repeats.find(GET, "one", peer) for peer in peers] == [b"answer", b"answer", None]
+    assert told == peers[:2]

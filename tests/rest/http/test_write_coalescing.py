@@ -1,0 +1,61 @@
+"""Answers that leave in one piece."""
+
+import asyncio
+
+from controlplane.rest.http.write_coalescing import Gathering
+
+
+class Wire:
+    """What a transport was told."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes | str] = []
+
+    def write(self, piece: bytes) -> None:
+        """Note it."""
+        self.told.append(piece)
+
+    def close(self) -> None:
+        """Note it."""
+        self.told.append("close")
+
+    def is_closing(self) -> bool:
+        """Whether it was closed."""
+        return "close" in self.told
+
+
+async def test_head_and_body() -> None:
+    """Together, as soon as whoever writes them lets others run."""
+    wire = Wire()
+    gathering = Gathering(wire, asyncio.get_running_loop(), 100)
+    gathering.write(b"head ")
+    gathering.write(b"body")
+    assert wire.told == []
+    await asyncio.sleep(0)
+    assert wire.told == [b"head body"]
+    assert gathering.written == b"head body"
+
+
+async def test_nothing_is_lost_by_closing() -> None:
+    """What waits is written first."""
+    wire = Wire()
+    gathering = Gathering(wire, asyncio.get_running_loop(), 100)
+    gathering.write(b"all")
+    gathering.close()
+    await asyncio.sleep(0)
+    assert wire.told == [b"all", "close"]
+    assert gathering.is_closing()
+
+
+async def test_an_answer_without_end() -> None:
+    """It neither waits nor stays in memory."""
+    wire = Wire()
+    gathering = Gathering(wire, asyncio.get_running_loop(), 10)
+    for number in range(10):
+        gathering.write(b"event %d" % number)
+    assert b"".join(one for one in wire.told if isinstance(one, bytes)).startswith(
+        b"event 0event 1"
+    )
+    await asyncio.sleep(0)
+    assert gathering.written is None
+    assert len(wire.told) == 5

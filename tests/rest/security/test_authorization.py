@@ -1,0 +1,448 @@
+"""Who is let in: by password, by token, by a proxy's word; and how everybody else is refused."""
+
+import asyncio
+import hashlib
+import threading
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from controlplane.plane import ControlPlane
+from controlplane.rest.security.credential_hashes import Hash
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.rest.security.roles import Role
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.settings.properties import SettingsError
+from tests.rest.security.guarded import NAMES, TOKENS, cheap, guarded, known, written
+
+CHALLENGES = 'Basic realm="controlplane", charset="UTF-8", Bearer realm="controlplane"'
+JSON_BODY = {"content-type": "application/json"}
+CONNECTS_TEXT = "User cannot access the resource."
+
+
+def basic(name: str, password: str, encoding: str = "utf-8") -> dict[str, str]:
+    """The header of basic authentication."""
+    return {"authorization": "Basic " + b64encode(f"{name}:{password}".encode(encoding)).decode()}
+
+
+def bearer(name: str) -> dict[str, str]:
+    """The header with somebody's token."""
+    return {"authorization": f"Bearer {TOKENS[name]}"}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a plane for which there are passwords and tokens."""
+    async with guarded(Protection(known(tmp_path))) as client:
+        yield client
+
+
+async def test_whoever_is_known_is_let_in(client: httpx.AsyncClient) -> None:
+    """By either proof; the scheme may be in any case, and there may be more than one space."""
+    scheme, proof = basic("vera", "vera")["authorization"].split()
+    for headers in (
+        basic("vera", "vera"),
+        bearer("vera"),
+        {"authorization": f"{scheme.upper()}  {proof} "},
+        {"authorization": f"bearer {TOKENS['vera']}"},
+    ):
+        for _ in range(2):  # what is remembered is as good as what is computed
+            assert (await client.get("/connectors", headers=headers)).json() == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
+    """Clients that know no UTF-8 send Latin-1."""
+    file = written(tmp_path / "passwords", {"ü": cheap("ß")}, {"ü": Role.VIEW})
+    async with guarded(Protection(AuthSettings(password_file=file))) as client:
+        answer = await client.get("/connectors", headers=basic("ü", "ß", encoding))
+        assert answer.status_code == 200
+
+
+async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is slow on purpose; a wrong one is verified each time, and so is a changed one."""
+    computed = []
+    scrypt = hashlib.scrypt
+
+    def counting(password: bytes, **parameters: Any) -> bytes:
+        computed.append(password)
+        return scrypt(password, **parameters)
+
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    settings = known(tmp_path)
+    computed.clear()
+    async with guarded(Protection(settings)) as client:
+        for password in ("vera", "vera", "x", "x", "vera"):
+            await client.get("/connectors", headers=basic("vera", password))
+        assert computed == [b"vera", b"x", b"x"]
+        await client.get("/connectors", headers=basic("nobody", "vera"))
+        assert computed.pop() == b"vera"
+        written(tmp_path / "passwords", {"vera": cheap("changed")})
+        refused = await client.get("/connectors", headers=basic("vera", "vera"))
+        assert refused.status_code == 401
+
+
+async def test_a_failed_login_costs_the_same_whoever_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashes of a file may differ in cost: neither a name nor its hash shows in the time."""
+    costs: list[tuple[int, int, int]] = []
+    scrypt = hashlib.scrypt
+
+    def counting(password: bytes, **parameters: Any) -> bytes:
+        costs.append((parameters["n"], parameters["r"], parameters["p"]))
+        return scrypt(password, **parameters)
+
+    hashes: dict[str, Hash] = {}
+    for name, cost, lanes in (("vera", 1, 1), ("otto", 5, 1), ("ada", 5, 3), ("eva", 5, 1)):
+        made = cheap(name)._replace(cost_log2=cost, lanes=lanes)
+        hashes[name] = made._replace(digest=made.digest_of(name))
+    file = written(tmp_path / "passwords", hashes, dict.fromkeys(hashes, Role.VIEW))
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    taken = set()
+    async with guarded(Protection(AuthSettings(password_file=file))) as client:
+        for name in (*hashes, "nobody", ""):
+            costs.clear()
+            answer = await client.get("/connectors", headers=basic(name, "wrong"))
+            assert answer.status_code == 401
+            taken.add(tuple(sorted(costs)))
+        assert taken == {((2, 1, 1), (32, 1, 1), (32, 1, 3))}
+        for name in hashes:
+            answer = await client.get("/connectors", headers=basic(name, name))
+            assert answer.status_code == 200
+
+
+async def test_passwords_do_not_wait_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than may wait are told to come back; who is known, or has a token, is not kept."""
+    let, begun = threading.Event(), threading.Semaphore(0)
+    scrypt = hashlib.scrypt
+
+    def waiting(password: bytes, **parameters: Any) -> bytes:
+        begun.release()
+        let.wait(60)
+        return scrypt(password, **parameters)
+
+    limits = HttpLimits(verifications_max=1, verifications_waiting_max=2)
+    async with guarded(Protection(known(tmp_path), limits)) as client:
+        assert (await client.get("/connectors", headers=basic("ada", "ada"))).status_code == 200
+        monkeypatch.setattr(hashlib, "scrypt", waiting)
+        asking = [
+            asyncio.create_task(client.get("/connectors", headers=basic(name, name)))
+            for name in ("vera", "otto")
+        ]
+        await asyncio.to_thread(begun.acquire)
+        busy = await client.get("/connectors", headers=basic("nobody", "x"))
+        assert busy.status_code == 503
+        assert busy.headers["retry-after"] == "1"
+        for headers in (basic("ada", "ada"), bearer("vera")):
+            assert (await client.get("/connectors", headers=headers)).status_code == 200
+        let.set()
+        assert [(await one).status_code for one in asking] == [200, 200]
+
+
+WRONG = {
+    "nothing": ({}, "only for those who are known"),
+    "wrong password": (basic("vera", "otto"), "the name or the password is not right"),
+    "nobody": (basic("nobody", "vera"), "the name or the password is not right"),
+    "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is not right"),
+    "no Base64": ({"authorization": "Basic !!"}, "holds no Base64"),
+    "wrong token": ({"authorization": "Bearer token-of-nobody"}, "the token is not known"),
+    "no token": ({"authorization": "Bearer "}, "the token is not known"),
+    "password as token": ({"authorization": "Bearer vera"}, "the token is not known"),
+    "another kind": ({"authorization": "Digest username=vera"}, "of a kind that is not asked for"),
+    "empty": ({"authorization": ""}, "of a kind that is not asked for"),
+    "a proxy's word": ({"x-forwarded-user": "ada"}, "only for those who are known"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> None:
+    """At the root everything is refused alike, whether it is there or not, with a challenge."""
+    headers, reason = WRONG[case]
+    answers = [
+        await client.request(method, path, headers=headers)
+        for method, path in (
+            ("GET", "/"),
+            ("GET", "/connectors/x"),
+            ("GET", "/nowhere"),
+            ("BREW", "/connectors"),
+            ("DELETE", "/connectors/x"),
+            ("GET", "/connectors/a%2Fb?profile=4.3"),
+        )
+    ]
+    for answer in answers:
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == CHALLENGES
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == {"error_code": 401, "message": answer.json()["message"]}
+        assert answer.json()["message"].startswith("Say who you are: ")
+        assert reason in answer.json()["message"]
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_head_is_refused_without_a_body(client: httpx.AsyncClient) -> None:
+    """As with every answer to it."""
+    answer = await client.head("/connectors")
+    assert (answer.status_code, answer.content) == (401, b"")
+
+
+async def test_two_proofs_are_none(client: httpx.AsyncClient) -> None:
+    """Of two headers nobody knows which one somebody in between has looked at."""
+    sent = [("authorization", f"Bearer {TOKENS[name]}") for name in ("vera", "ada")]
+    answer = await client.get("/connectors", headers=sent)
+    assert answer.status_code == 401
+    assert "2 times" in answer.json()["message"]
+
+
+REQUESTS = {
+    ("GET", "/connectors"): Role.VIEW,
+    ("GET", "/nowhere"): Role.VIEW,
+    ("PUT", "/connectors/x/pause"): Role.OPERATE,
+    ("PUT", "/connectors/x/stop/"): Role.OPERATE,
+    ("POST", "/connectors/x;a=b/restart?includeTasks=true"): Role.OPERATE,
+    ("POST", "/compat/3.9/connectors/x/restart"): Role.OPERATE,
+    ("PUT", "/connectors/x%2Fpause"): Role.ADMINISTER,
+    ("DELETE", "/connectors/x"): Role.ADMINISTER,
+    ("DELETE", "/connectors/x?dry_run=true"): Role.ADMINISTER,
+    ("DELETE", "/compat/3.9/connectors/x"): Role.ADMINISTER,
+    ("POST", "/connectors/x/undo?to=config@1"): Role.ADMINISTER,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda part: part.replace("/", " "))
+async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: str) -> None:
+    """Everybody may do what his role may, and what those before it may."""
+    answer = await client.request(method, path, headers=bearer(name))
+    role = REQUESTS[method, path]
+    assert (answer.status_code == 403) is (NAMES[name] < role)
+    if answer.status_code == 403:
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == {
+            "error_code": 403,
+            "message": f"{name} may {NAMES[name]}, but this takes somebody who may {role}",
+        }
+
+
+async def test_the_principal_is_on_record(tmp_path: Path) -> None:
+    """What somebody does is written with his name, into the log and into the trail of commands."""
+    async with ControlPlane.open("memory:") as plane:
+        app = protected(plane.app, Protection(known(tmp_path)))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
+            headers = bearer("ada") | {"idempotency-key": "once"}
+            created = await client.post("/connectors", json=body, headers=headers)
+            assert created.status_code == 201, created.text
+        accepted = plane.state.commands["once"].accepted
+        assert accepted is not None
+        assert accepted.principal == "ada"
+
+
+async def test_beneath_a_mount(tmp_path: Path) -> None:
+    """In another application the same roles count; the mount is no part of a path."""
+    async with ControlPlane.open("memory:") as plane:
+        inner = protected(plane.app, Protection(known(tmp_path)))
+        transport = httpx.ASGITransport(Starlette(routes=[Mount("/connect", inner)]))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            for method, path, name, status in (
+                ("GET", "/connect/connectors", None, 401),
+                ("GET", "/connect/connectors", "vera", 200),
+                ("PUT", "/connect/connectors/x/pause", "vera", 403),
+                ("PUT", "/connect/connectors/x/pause", "otto", 404),
+                ("DELETE", "/connect/connectors/x", "otto", 403),
+                ("GET", "/connect/compat/3.9/connectors", None, 401),
+                ("GET", "/connect/health", None, 200),
+            ):
+                headers = bearer(name) if name else {}
+                answer = await client.request(method, path, headers=headers)
+                assert answer.status_code == status, (method, path, name)
+
+
+# --- what needs no name -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("headers", "status"), [({}, 401), (basic("vera", "vera"), 403)])
+async def test_a_large_body_without_rights_is_refused_unread(
+    client: httpx.AsyncClient, headers: dict[str, str], status: int
+) -> None:
+    """Nobody without the right to change anything makes the service read 16 MiB."""
+    read = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(256):
+            read += 1
+            yield b"[" * 65_536
+
+    refused = await client.post(
+        "/compat/3.9.1/connectors", content=body(), headers=headers | JSON_BODY
+    )
+    assert (refused.status_code, read) == (status, 0)
+    await client.post("/connectors", content=body(), headers=basic("ada", "ada") | JSON_BODY)
+    assert read > 0
+
+
+async def test_health_is_open_unless_told_otherwise(
+    client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    """Only that, and only to be read."""
+    assert (await client.get("/health")).status_code == 200
+    assert (await client.get("/compat/3.9.1/health")).status_code == 200
+    assert (await client.delete("/health")).status_code == 401
+    assert (await client.get("/health/x")).status_code == 401
+    async with guarded(Protection(known(tmp_path, health_open=False))) as closed:
+        assert (await closed.get("/health")).status_code == 401
+
+
+async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
+    """As far as it is told; who says something wrong of himself is refused all the same."""
+    async with guarded(Protection(known(tmp_path, anonymous_role="view"))) as client:
+        assert (await client.get("/connectors")).status_code == 200
+        refused = await client.delete("/connectors/x")
+        assert refused.status_code == 403
+        assert refused.json()["message"].startswith("anonymous may view")
+        assert (await client.get("/connectors", headers=basic("ada", "x"))).status_code == 401
+
+
+async def test_nothing_told_lets_everybody_in() -> None:
+    """Then whoever reaches us may do everything: we listen on this machine only."""
+    async with guarded(Protection()) as client:
+        assert (await client.delete("/connectors/x")).status_code == 404
+
+
+# --- as Connect's extension ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", sorted({*WRONG} - {"no Base64"}))
+async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, case: str) -> None:
+    """Plain text that is called JSON, no challenge; the path and the method come first."""
+    base, headers = "/compat/3.9.1", WRONG[case][0]
+    refused = await client.get(f"{base}/connectors", headers=headers)
+    assert (refused.status_code, refused.text) == (401, CONNECTS_TEXT)
+    assert refused.headers["content-type"] == "application/json"
+    assert "www-authenticate" not in refused.headers
+    asked = await client.options(f"{base}/connectors", headers=headers)
+    assert (asked.status_code, asked.text) == (401, CONNECTS_TEXT)
+    assert asked.headers["content-type"] == "text/plain"
+    for method, path, status in (
+        ("GET", "/nowhere", 404),
+        ("DELETE", "/connectors", 405),
+        ("PUT", "/connectors/x/pause", 401),
+    ):
+        answer = await client.request(method, base + path, headers=headers)
+        assert answer.status_code == status
+    for extra, status in (({"content-type": "text/plain"}, 415), ({"accept": "text/html"}, 406)):
+        answer = await client.get(f"{base}/connectors", headers=headers | extra)
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("request_", "base", "status"),
+    [
+        ("PUT fence", "/compat/3.9.1", 400),
+        ("POST tasks", "/compat/3.9.1", 400),
+        ("PUT fence", "/compat/2.3.1", 404),
+        ("POST tasks", "/compat/2.3.1", 401),
+        ("PUT fence", "", 401),
+        ("POST tasks", "", 401),
+    ],
+)
+async def test_requests_of_workers_need_no_name(
+    client: httpx.AsyncClient, request_: str, base: str, status: int
+) -> None:
+    """They are signed, or refused for that; before there were signatures a name is needed."""
+    method, path = request_.split()
+    json = {"content-type": "application/json"}
+    url = f"{base}/connectors/x/{path}"
+    answer = await client.request(method, url, content=b"[]", headers=json)
+    assert answer.status_code == status
+
+
+async def test_a_release_nobody_knows(client: httpx.AsyncClient) -> None:
+    """It is refused by name or by release, never let through."""
+    answer = await client.delete("/compat/nix/connectors/x")
+    assert answer.status_code == 401
+    answer = await client.get("/compat/nix/connectors", headers=bearer("vera"))
+    assert answer.status_code == 400
+
+
+# --- proxies ------------------------------------------------------------------------------------
+
+PROXY = AuthSettings(
+    proxy_header="X-Forwarded-User",
+    proxy_addresses=("10.0.0.7", "fd00::/8"),
+    proxy_role_header="X-Forwarded-Role",
+)
+
+
+@pytest.mark.parametrize(
+    ("peer", "believed"),
+    [
+        ("10.0.0.7", True),
+        ("::ffff:10.0.0.7", True),
+        ("fd12::1", True),
+        ("10.0.0.8", False),
+        ("127.0.0.1", False),
+        ("testclient", False),
+        ("", False),
+    ],
+)
+async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
+    """By its address, and nothing that a client can write."""
+    async with guarded(Protection(PROXY), peer=peer) as client:
+        headers = {"x-forwarded-user": "ann", "x-forwarded-for": "10.0.0.7", "forwarded": "for=x"}
+        answer = await client.get("/connectors", headers=headers)
+        assert answer.status_code == (200 if believed else 401)
+        assert (await client.get("/connectors")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
+)
+async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None:
+    """Where it says nothing, the least; where it says nonsense, nobody."""
+    async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
+        headers = {"x-forwarded-user": "ann"} | told
+        answer = await client.put("/connectors/x/pause", headers=headers)
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
+    """As they are written into the log; headers have no encoding of their own."""
+    async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
+        name = {b"x-forwarded-user": "jörg".encode(encoding)}
+        refused = await client.delete("/connectors/x", headers=name)
+        assert refused.json()["message"].startswith("jörg may view")
+
+
+async def test_a_name_told_twice_is_none() -> None:
+    """A client has sent the header through a proxy that adds its own to it."""
+    async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
+        sent = [("x-forwarded-user", "ada"), ("x-forwarded-user", "ann")]
+        assert (await client.get("/connectors", headers=sent)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (AuthSettings(proxy_header="X-User"), "does not say from whom"),
+        (AuthSettings(proxy_header="X-User", proxy_addresses=("here",)), "'here'"),
+        (AuthSettings(password_file="nowhere"), "nowhere cannot be read"),
+    ],
+)
+async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
+    """They are refused at the start."""
+    with pytest.raises(SettingsError, match=reason):
+        async with guarded(Protection(settings)):
+            pass

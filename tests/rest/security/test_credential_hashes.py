@@ -1,0 +1,180 @@
+"""Passwords and tokens as they are kept, line by line, file by file."""
+
+import hashlib
+import hmac
+import re
+from base64 import b64encode
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.observe import logger, silent
+from controlplane.rest.security.credential_files import FILE_BYTES, CredentialFile
+from controlplane.rest.security.credential_hashes import (
+    BadCredentialLine,
+    Credential,
+    Scrypt,
+    TokenHash,
+    password_line,
+    token_line,
+)
+from controlplane.rest.security.roles import Role
+from controlplane.settings.properties import SettingsError
+from tests.rest.security.guarded import cheap, written
+
+PASSWORDS = ["", "secret", "größe 😀", "a:b", "x" * 200, "\ud800"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_fits_its_own_hash_only(password: str) -> None:
+    """Also as it is read back from its line; and no two hashes of it are alike."""
+    kept = Credential("ann", Role.OPERATE, Scrypt.of(password))
+    assert password_line(str(kept)) == kept
+    assert kept.hash.fits(password)
+    assert not kept.hash.fits(password + "x")
+    assert str(Scrypt.of(password)) != str(Scrypt.of(password))
+
+
+RFC_7914 = """
+    70 23 bd cb 3a fd 73 48 46 1c 06 cd 81 fd 38 eb fd a8 fb ba 90 4f 8e 3e a9 b5 43 f6 54 5d a1 f2
+    d5 43 29 55 61 3f 0f cf 62 d4 97 05 24 2a 9a f9 e6 1e 85 dc 0d 65 1e 40 df cf 01 7b 45 57 58 87
+"""
+"""scrypt of `pleaseletmein` and `SodiumChloride` with N=16384, r=8, p=1, as the RFC prints it."""
+
+
+def test_a_hash_of_another_program() -> None:
+    """Whatever computes scrypt and writes it in the PHC string format, its lines can be used."""
+    salt, digest = (
+        b64encode(raw).decode().rstrip("=") for raw in (b"SodiumChloride", bytes.fromhex(RFC_7914))
+    )
+    line = f"ann:view:$scrypt$ln=14,r=8,p=1${salt}${digest}"
+    assert password_line(line).hash.fits("pleaseletmein")
+
+
+def test_a_token_is_kept_as_its_sha256() -> None:
+    """As `sha256sum` prints it."""
+    kept = token_line("ci:administer:" + hashlib.sha256(b"t0ken").hexdigest().upper())
+    assert kept == Credential("ci", Role.ADMINISTER, TokenHash.of("t0ken"))
+    assert kept.hash.fits("t0ken")
+    assert not kept.hash.fits("t0ke")
+
+
+@pytest.mark.parametrize("kept", [cheap("secret"), TokenHash.of("secret")])
+def test_how_long_it_takes_tells_nothing(
+    kept: Scrypt | TokenHash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole digests are compared, by the one function that always takes the same time."""
+    compared: list[tuple[bytes, bytes]] = []
+    compare = hmac.compare_digest
+
+    def noted(mine: bytes, theirs: bytes) -> bool:
+        compared.append((mine, theirs))
+        return compare(mine, theirs)
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
+    assert kept.fits("secret")
+    assert not kept.fits("other")
+    assert [theirs for _, theirs in compared] == [kept.digest, kept.digest]
+    assert [len(mine) for mine, _ in compared] == [len(kept.digest)] * 2
+
+
+GOOD = "$scrypt$ln=1,r=1,p=1$c2FsdA$AAAA"
+BAD_PASSWORDS = {
+    "ann": "name:role:hash",
+    "ann:view": "name:role:hash",
+    f":view:{GOOD}": "the name ''",
+    f" ann:view:{GOOD}": "the name ' ann'",
+    f"a\x07:view:{GOOD}": "the name 'a\\x07'",
+    f"ann:root:{GOOD}": "no role 'root': use view, operate, administer",
+    "ann:view:secret": "of the form $scrypt$",
+    "ann:view:$2y$05$abc": "of the form $scrypt$",
+    "ann:view:$scrypt$ln=1,r=1,p=1$c2FsdA$A": "no Base64",
+    "ann:view:$scrypt$ln=19,r=8,p=1$c2FsdA$AAAA": "more work",
+    "ann:view:$scrypt$ln=14,r=99,p=1$c2FsdA$AAAA": "more work",
+    "ann:view:$scrypt$ln=0,r=8,p=1$c2FsdA$AAAA": "more work",
+    "ann:view:$scrypt$ln=\u0661,r=8,p=1$c2FsdA$AAAA": "of the form $scrypt$",
+}
+
+
+@pytest.mark.parametrize("line", BAD_PASSWORDS)
+def test_lines_that_keep_no_password(line: str) -> None:
+    """A sentence says what is wrong with one."""
+    with pytest.raises(BadCredentialLine, match=re.escape(BAD_PASSWORDS[line])):
+        password_line(line)
+
+
+def test_lines_that_keep_no_token() -> None:
+    """A token itself is none; the sentence does not repeat it."""
+    with pytest.raises(BadCredentialLine) as refused:
+        token_line("ci:view:t0ken")
+    assert "64 hexadecimal digits" in str(refused.value)
+    assert "t0ken" not in str(refused.value)
+
+
+class Noted:
+    """A logger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Keep it."""
+        self.told.append((event, facts))
+
+    warning = exception = info
+
+
+def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    """What was known stays as long as the file is damaged or gone; each is told once."""
+    path, logger = tmp_path / "tokens", Noted()
+    ann, bob = (Credential(name, Role.VIEW, TokenHash.of(name)) for name in ("ann", "bob"))
+    path.write_text(f"{ann}\n", "ascii")
+    file = CredentialFile(path, token_line, logger)
+    assert file.now() == file.now() == (ann,)
+    path.write_text(f"{ann}\n# and\n\n{bob}\n", "ascii")
+    assert file.now() == (ann, bob)
+    path.write_text("bob:view:t0ken\n", "ascii")
+    assert file.now() == file.now() == (ann, bob)
+    path.unlink()
+    assert file.now() == file.now() == (ann, bob)
+    path.write_text(f"{bob}\n", "ascii")
+    assert file.now() == (bob,)
+    assert [event for event, _ in logger.told] == [
+        "credentials_read",
+        "credentials_not_read",
+        "credentials_not_read",
+        "credentials_read",
+    ]
+    facts = logger.told[1][1]
+    assert (facts["file"], facts["line"]) == (str(path), 1)
+    assert facts["reason"].startswith("its hash is no SHA-256")
+
+
+def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path) -> None:
+    """`tokens:2` looks like a secret behind its name, and would be hidden."""
+    path, printed = tmp_path / "tokens", StringIO()
+    path.write_text("")
+    file = CredentialFile(path, token_line, logger(printed))
+    path.write_text("# one\nbob:view:t0ken\n", "ascii")
+    assert file.now() == ()
+    assert f"file={path} line=2 " in printed.getvalue()
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    """One that is missing, too large or no text is refused at the start."""
+    path = tmp_path / "passwords"
+    reasons = {"cannot be read .No such file": None, "too large": b"#" * (FILE_BYTES + 1)}
+    for reason, content in (reasons | {"no text in UTF-8": b"\xff"}).items():
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(SettingsError, match=reason):
+            CredentialFile(path, password_line, silent())
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Names of any script may stand in a file."""
+    path = written(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
+    (kept,) = CredentialFile(Path(path), password_line, silent()).now()
+    assert kept.name == "größe"

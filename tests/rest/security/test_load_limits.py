@@ -1,0 +1,192 @@
+"""Large heads, large bodies, slow bodies, too many requests at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.security.load_limits import Bounds
+from controlplane.rest.security.middleware import Protection
+from controlplane.rest.security.settings import HttpLimits
+from tests.rest.security.guarded import guarded
+
+LIMITS = HttpLimits(body_max_bytes=100, head_max_bytes=500, body_patience_ms=20, requests_max=2)
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a plane within narrow bounds."""
+    async with guarded(Protection(limits=LIMITS)) as client:
+        yield client
+
+
+def _bodies(size: int) -> list[bytes | AsyncIterator[bytes]]:
+    """A body of this size, announced, and in parts of which nobody says how many they are."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(size // 50):
+            yield b" " * 50
+
+    return [b" " * size, parts()]
+
+
+async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None:
+    """Announced or not: one byte more is 413, and the connection ends."""
+    put = "/connectors/x/config"
+    for body in _bodies(100):
+        answer = await client.put(put, content=body, headers=JSON)
+        assert answer.status_code == 400
+        assert "100 bytes" not in answer.text
+    for body in _bodies(150):
+        answer = await client.put(put, content=body, headers=JSON)
+        assert answer.status_code == 413
+        assert answer.headers["connection"] == "close"
+        assert answer.json() == {
+            "error_code": 413,
+            "message": "The body is larger than 100 bytes",
+        }
+
+
+async def test_a_body_that_nobody_reads_breaks_no_bound(client: httpx.AsyncClient) -> None:
+    """As ever: requests that take none are answered whatever comes with them."""
+    answer = await client.request("GET", "/connectors", content=b" " * 200, headers=JSON)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
+async def test_heads(client: httpx.AsyncClient, base: str) -> None:
+    """A target and headers that are too long: our sentence, or the page of Jetty."""
+    fits = await client.get(f"{base}/connectors?" + "x" * 200)
+    assert fits.status_code == 200
+    long_target = await client.get(f"{base}/connectors?" + "x" * 500)
+    long_headers = await client.get(f"{base}/connectors", headers={"x-long": "y" * 500})
+    assert (long_target.status_code, long_headers.status_code) == (414, 431)
+    for answer, reason in (
+        (long_target, "URI Too Long"),
+        (long_headers, "Request Header Fields Too Large"),
+    ):
+        page = f"<h1>Bad Message {answer.status_code}</h1><pre>reason: {reason}</pre>"
+        if base:
+            assert answer.text == page
+        else:
+            assert "longer than 500 bytes" in answer.json()["message"]
+
+
+# --- what only an application sees --------------------------------------------------------------
+
+
+class Waiting:
+    """An application that reads the body, and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+        self.inside = asyncio.Semaphore(0)
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        self.inside.release()
+        while (await receive()).get("more_body"):
+            pass
+        await self.let.wait()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def scope(path: str = "/connectors") -> Scope:
+    """A request for a path."""
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [],
+    }
+
+
+class Asking:
+    """A client: what it sends, what it has got."""
+
+    def __init__(self, *sent: Message) -> None:
+        self.sent = [*sent]
+        self.status = 0
+
+    async def receive(self) -> Message:
+        """The next thing that it sends; when that was all it says nothing more."""
+        if not self.sent:
+            await asyncio.Event().wait()
+        return self.sent.pop(0)
+
+    async def send(self, message: Message) -> None:
+        """Keep the status."""
+        self.status = message.get("status", self.status)
+
+
+EMPTY = {"type": "http.request", "body": b"", "more_body": False}
+HALF = {"type": "http.request", "body": b"x", "more_body": True}
+
+
+async def test_as_many_at_once_as_may_be() -> None:
+    """One more is told 503 at once; when one has been answered there is room again."""
+    app = Waiting()
+    bounds = Bounds(app, LIMITS, Profile.of("kip"))
+    clients = [Asking(EMPTY) for _ in range(LIMITS.requests_max + 2)]
+    tasks = [
+        asyncio.create_task(bounds(scope(), one.receive, one.send))
+        for one in clients[: LIMITS.requests_max]
+    ]
+    for _ in tasks:
+        await app.inside.acquire()
+    await bounds(scope(), clients[2].receive, clients[2].send)
+    assert clients[2].status == 503
+    watching = Asking(EMPTY)
+    tasks.append(asyncio.create_task(bounds(scope("/watch"), watching.receive, watching.send)))
+    await app.inside.acquire()  # those who watch take no room of others
+    app.let.set()
+    await asyncio.gather(*tasks)
+    await bounds(scope(), clients[3].receive, clients[3].send)
+    assert [one.status for one in clients] == [204, 204, 503, 204]
+
+
+async def test_as_many_watch_as_may() -> None:
+    """They have a bound of their own."""
+    app = Waiting()
+    bounds = Bounds(app, HttpLimits(watches_max=1), Profile.of("kip"))
+    one, other = Asking(EMPTY), Asking(EMPTY)
+    task = asyncio.create_task(bounds(scope("/watch"), one.receive, one.send))
+    await app.inside.acquire()
+    await bounds(scope("/watch"), other.receive, other.send)
+    assert other.status == 503
+    app.let.set()
+    await task
+
+
+async def test_a_slow_body() -> None:
+    """Half of a body and then nothing: 408, in the application's words; nobody waits for ever."""
+    async with guarded(Protection(limits=LIMITS)) as client:
+
+        async def trickle() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        answer = await client.put("/connectors/x/config", content=trickle(), headers=JSON)
+    assert answer.status_code == 408
+    assert answer.headers["connection"] == "close"
+    assert answer.json()["message"] == "The body has not come within 20 ms"
+
+
+async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:
+    """Half of a config is none: nothing is done with it, and no room is lost."""
+    async with guarded(Protection(limits=LIMITS)) as client:
+        app = client._transport.app  # type: ignore[attr-defined]
+        for _ in range(LIMITS.requests_max + 1):
+            gone = Asking(HALF, {"type": "http.disconnect"})
+            headers = [(b"content-type", b"application/json")]
+            asked = {**scope("/connectors/x/config"), "method": "PUT", "headers": headers}
+            await app(asked, gone.receive, gone.send)
+            assert gone.status == 400
+        assert (await client.get("/connectors")).json() == []

@@ -1,0 +1,173 @@
+"""Requests, crashes and time: what the scenarios do not show."""
+
+import pytest
+
+from controlplane.core.commands import CreateConnector, PutConfig
+from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.rest.forwarding import body_passed_on
+from tests.scenario.playing import printed
+
+ORDERS = 'given config\nconnector-orders  {"properties":{"connector.class":"JdbcSource"}}\n----\n\n'
+STOP = "PUT /connectors/orders/stop via=w1\n----\n\n"
+HALF_STOPPED = f"{ORDERS}crash w1 after=tasks\n----\n\n{STOP}"
+
+
+def after(*steps: str, cluster: str = "cluster w1@kip w2@3.9") -> list[str]:
+    """What the last of some steps prints."""
+    return printed("".join(f"{step.rstrip()}\n----\n\n" for step in (cluster, *steps)))
+
+
+def test_steps_off_answers_first() -> None:
+    """Also where there is no answer."""
+    text = f"cluster w1@kip\n----\n\n{HALF_STOPPED}"
+    assert printed(text) == [
+        "w1 crashed after tasks",
+        "(no response)",
+        'config@1  commit-orders         {"tasks":0}',
+    ]
+
+
+def test_a_new_leader_by_a_roll_repairs_too() -> None:
+    """Whoever leads next, and however that came about."""
+    text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w2 to=4.3 leader=w2\n----\n"
+    assert printed(text) == [
+        "w2 3.9 -> 4.3",
+        "leader w2@4.3",
+        "stop orders: repeated",
+        '  config@2  commit-orders         {"tasks":0}',
+        '  config@3  target-state-orders   {"state":"PAUSED","state.v2":"STOPPED"}',
+    ]
+
+
+def test_a_roll_brings_back_who_was_down() -> None:
+    """As with `start`, and as leader if it was."""
+    text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w1 to=3.9\n----\n"
+    assert printed(text)[:3] == ["w1 kip -> 3.9", "leader w1@3.9", "stop orders: repeated"]
+    assert printed(f"{text}\n{STOP}")[0] == "204"
+
+
+def test_who_crashes_when_rolled_is_down() -> None:
+    """An armed crash point waits for whoever comes back."""
+    text = (
+        f"cluster w1@kip\n----\n\n{HALF_STOPPED}crash w1 after=state\n----\n\n"
+        "roll w1 to=3.9\n----\n\n"
+    )
+    assert printed(text)[-1] == "w1 crashed after state"
+    assert printed(f"{text}GET / via=w1\n----\n") == ["(no response)"]
+
+
+def test_time_passes_until_nothing_changes() -> None:
+    """A leader that is gone is replaced; with nobody left nothing happens."""
+    assert after("stabilize") == ["ok"]
+    assert after("crash w1") == ["w1 crashed"]
+    assert after("crash w1", "stabilize") == ["w2@3.9", "  leads instead of w1"]
+    assert after("crash w1", "crash w2", "stabilize") == ["ok"]
+    assert after("crash w2", "stabilize") == ["ok"]
+
+
+def test_who_crashes_again_while_taking_over() -> None:
+    """Then the next one tries, ten seconds later."""
+    cluster = "cluster w1@kip w2@kip w3@kip"
+    text = f"{cluster}\n----\n\n{HALF_STOPPED}crash w2 after=tasks\n----\n\nstabilize\n----\n"
+    assert printed(text) == [
+        "w2@kip",
+        "  leads instead of w1",
+        "  stop orders",
+        '    config@2  commit-orders         {"tasks":0}',
+        "  w2 crashed after tasks",
+        "w3@kip",
+        "  leads instead of w2",
+        "  stop orders: repeated",
+        '    config@3  commit-orders         {"tasks":0}',
+        '    config@4  target-state-orders   {"state":"PAUSED","state.v2":"STOPPED"}',
+    ]
+
+
+def test_silence_is_counted_from_the_crash() -> None:
+    """Ten seconds, in whatever steps they pass."""
+    assert after("crash w1", "tick 9s") == ["ok"]
+    assert after("crash w1", "tick 5s", "tick 5s") == ["w2@3.9", "  leads instead of w1"]
+    assert after("crash w1", "start w1", "tick 1m") == ["ok"]
+
+
+def test_a_leader_that_comes_back_in_time_leads() -> None:
+    """The group has not noticed."""
+    back = after("crash w1", "start w1")
+    assert back == ["w1@kip read config (empty), offsets (empty)", "nothing to recover"]
+    assert after("crash w1", "tick 10s", "start w1") == back[:1]
+    assert after("crash w2", "start w2") == ["w2@3.9 read config (empty), offsets (empty)"]
+
+
+def test_what_a_worker_has_read_is_told_by_partition() -> None:
+    """Those that hold something; a marker counts as read."""
+    cluster = "cluster w1@3.9 partitions=3"
+    records = "given status transaction=committed\na  1\nd  2"
+    own = 'given offsets topic=own\n["c",{}]  {"a":1}'
+    lines = after(records, own, "crash w1", "start w1", cluster=cluster)
+    assert lines[0] == "w1@3.9 read config (empty), offsets (empty), own to @0, status to @1:1 @2:1"
+
+
+def test_running_workers_have_read_what_compaction_takes() -> None:
+    """A worker reads a record once; one that starts reads what is left."""
+    steps = (
+        "given config\ncommit-orders  {}\nconnector-orders  {}\nconnector-orders  ∅",
+        'given config\nconnector-orders  {"properties":{}}\nlogger-cluster-a  {"level":"INFO"}',
+        "GET /connectors via=w2",
+        "given config\nconnector-orders  ∅",
+        "compact config tombstones=gone",
+        "GET /connectors via=w2",
+    )
+    assert after(*steps[:3]) == ['200 ["orders"]']
+    # The tombstone has gone before w2 could read it.
+    assert after(*steps) == ['200 ["orders"]']
+    assert after(*steps, "roll w2 to=3.9", "GET /connectors via=w2") == ["200 []"]
+
+
+def test_signatures_are_not_passed_on() -> None:
+    """A worker that is not the leader drops them, and is refused as a stranger is."""
+    asked = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
+    assert after(ORDERS.removesuffix("----\n\n"), asked) == [
+        "forwarded w2 -> w1",
+        '400 {"error_code":400,"message":"Internal request missing required signature"}',
+    ]
+
+
+CONFIG = {"connector.class": "JdbcSource", "name": "orders"}
+BODY = b'{"name": "orders"}'
+
+
+@pytest.mark.parametrize(
+    ("release", "state", "written"),
+    [
+        ("3.6", None, None),
+        ("3.7", None, b"null"),
+        ("4.3", Target.STARTED, b'"RUNNING"'),
+        ("4.3", Target.STOPPED, b'"STOPPED"'),
+        ("kip", None, None),
+    ],
+)
+def test_what_is_passed_on_of_a_creation(
+    release: str, state: Target | None, written: bytes | None
+) -> None:
+    """From 3.7 on with the initial state, whether it was asked for or not."""
+    body = body_passed_on(CreateConnector("orders", CONFIG, state), BODY, Profile.of(release))
+    config = b'{"name":"orders","config":{"connector.class":"JdbcSource","name":"orders"}'
+    assert body == (BODY if written is None else config + b',"initial_state":' + written + b"}")
+
+
+def test_other_bodies_are_passed_on_as_they_are() -> None:
+    """They have no such field."""
+    assert body_passed_on(PutConfig("orders", CONFIG), BODY, Profile.of("4.3")) == BODY
+
+
+def test_pages_of_a_server_stay_on_one_line() -> None:
+    """What is no JSON is printed all the same."""
+    (line,) = after("GET /connectors/a%2Fb via=w1", cluster="cluster w1@4.3")
+    assert line.startswith(r"400 <html>\x0A<head>")
+
+
+def test_every_scenario_begins_anew() -> None:
+    """Two worlds share nothing, not even the number of the next command."""
+    text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}view commands\n----\n"
+    assert printed(text) == printed(text)

@@ -1,0 +1,76 @@
+"""Equal as JSON, whatever the order of lists, and however deep."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.scenario.json_equality import alike, unshared
+
+DEPTH = 100_000
+"""Far beyond what Python compares, or Java reads."""
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", 1.0, 0.0]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=12,
+)
+
+
+def shuffled(value: Any) -> Any:
+    """The same with every list the other way round."""
+    if isinstance(value, list):
+        return [shuffled(element) for element in reversed(value)]
+    if isinstance(value, dict):
+        return {name: shuffled(member) for name, member in reversed(value.items())}
+    return value
+
+
+def nested(value: Any, depth: int = DEPTH) -> Any:
+    """A value inside of lists and objects by turns."""
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The same as nested text: a slow way to know what is equal."""
+    if isinstance(value, list):
+        return sorted(map(plain, value), key=repr), "list"
+    if isinstance(value, dict):
+        return sorted((name, plain(member)) for name, member in value.items()), "dict"
+    return repr(value)
+
+
+@given(VALUES, VALUES)
+def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
+    """And that of members; nothing else is equal that is not the same."""
+    assert alike(one, shuffled(one))
+    assert alike(one, other) is (plain(one) == plain(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *[([], {}), (1, True), (1, 1.0), (0, None), ("1", 1)],
+        *[([1, 1, 2], [1, 2, 2]), ([1], [1, 1]), ({"a": None}, {})],
+        *[([[1], [2]], [[1, 2]]), ([[], [[]]], [[[]], [[]]])],
+    ],
+)
+def test_what_is_not_alike(one: Any, other: Any) -> None:
+    """Kinds of numbers, how often, absent and null, where the brackets are."""
+    assert not alike(one, other)
+
+
+def test_depth_is_no_matter() -> None:
+    """What differs at the very bottom differs."""
+    assert alike(nested([1, 2]), nested([2, 1]))
+    assert not alike(nested([1, 2]), nested([1, 3]))
+
+
+def test_what_only_one_list_has() -> None:
+    """In the order of the first list, then of the second; deep elements, too."""
+    assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
+    (deep,) = unshared([nested(1), nested(2)], [nested(1)])
+    assert alike(deep, nested(2))

@@ -1,0 +1,258 @@
+"""The tables of settings, held to Kafka's own: keys, defaults, and what is understood of a text."""
+
+import subprocess
+import textwrap
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.settings import Configuration, SourcedValue, ValueSource, WorkerSettings
+from controlplane.settings.access import AccessSettings
+from controlplane.settings.configuration import Effective, keys
+from controlplane.settings.known_settings import UNUSED, unused
+from controlplane.settings.listeners import AnswerSettings
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.security import Secret
+from controlplane.terminal.worker_options import tables
+from tests.jars import java
+from tests.oracle.kafka import release_path
+
+NEWEST = "4.3.0"
+RELEASES = ("2.8.2", "3.9.1", NEWEST)
+"""The last one with `rest.port`, the last 3.x, the newest."""
+
+SETTINGS = (WorkerSettings, AccessSettings, AnswerSettings)
+
+TEXTS = [
+    *("", " ", "true", "TRUE", " false ", "1", "0", "-1", "+7", "007", "5.0", "0x10", "1_000"),
+    *("2147483647", "2147483648", "99999999999999999999", "x", "enabled", "Disabled", "sasl_ssl"),
+    *("a,b", " a , b ", "a,,b", "ü"),
+]
+"""Values as people write them, and as they should not."""
+
+JUDGE = r"""
+    import java.lang.reflect.*; import java.nio.charset.StandardCharsets; import java.util.*;
+    import org.apache.kafka.common.config.*;
+    public class Judge {
+        static final Class<?> WORKER;
+        static {
+            try {
+                WORKER = Class.forName(
+                    "org.apache.kafka.connect.runtime.distributed.DistributedConfig");
+            } catch (ClassNotFoundException error) { throw new RuntimeException(error); }
+        }
+        public static void main(String[] texts) throws Exception {
+            for (var key : definition().configKeys().values()) {
+                var told = new ArrayList<String>();
+                told.add(key.name);
+                told.add(key.hasDefault() ? text(key.defaultValue) : null);
+                for (var line : texts) told.add(parsed(key, unhex(line)));
+                System.out.println(String.join("\t", told.stream().map(Judge::hex).toList()));
+            }
+            for (var field : TopicConfig.class.getFields())
+                if (field.getName().endsWith("_CONFIG"))
+                    System.out.println(hex("topic " + field.get(null)));
+        }
+        static ConfigDef definition() throws Exception {
+            for (var method : WORKER.getDeclaredMethods()) {
+                if (method.getReturnType() != ConfigDef.class) continue;
+                method.setAccessible(true);
+                var needed = method.getParameterTypes();
+                if (needed.length == 0) return (ConfigDef) method.invoke(null);
+                return (ConfigDef) method.invoke(null, needed[0].getField("SYSTEM").get(null));
+            }
+            var field = WORKER.getDeclaredField("CONFIG");
+            field.setAccessible(true);
+            return (ConfigDef) field.get(null);
+        }
+        static String parsed(ConfigDef.ConfigKey key, String text) {
+            try {
+                var value = ConfigDef.parseType(key.name, text, key.type);
+                if (key.validator != null) key.validator.ensureValid(key.name, value);
+                return text(value);
+            } catch (ConfigException refused) { return null; }
+        }
+        static String text(Object value) {
+            if (value instanceof org.apache.kafka.common.config.types.Password secret)
+                return secret.value();
+            if (value instanceof Class<?> named) return named.getName();
+            if (value instanceof List<?> list && list.isEmpty()) return "null";
+            return value instanceof List<?> list ? String.join("|", list.toArray(String[]::new))
+                : String.valueOf(value);
+        }
+        static String hex(String text) {
+            return text == null ? "-"
+                : "'" + HexFormat.of().formatHex(text.getBytes(StandardCharsets.UTF_8));
+        }
+        static String unhex(String text) {
+            return new String(HexFormat.of().parseHex(text), StandardCharsets.UTF_8);
+        }
+    }
+"""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key of Kafka's: its default, and what each of the texts means; None: none, nothing."""
+
+    default: str | None
+    parsed: dict[str, str | None]
+
+
+class Kafkas(msgspec.Struct, frozen=True):
+    """What a release knows."""
+
+    keys: dict[str, Key]
+    of_topics: set[str]
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that asks Kafka."""
+    source = tmp_path_factory.mktemp("judge") / "Judge.java"
+    source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
+    return source
+
+
+@cache
+def asked(judge: Path, release: str) -> Kafkas:
+    """What a release says of its keys and of the texts."""
+    path = release_path(release)
+    texts = [text.encode().hex() for text in TEXTS]
+    command = [str(java()), "-cp", path, str(judge), *texts]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [[_unhex(part) for part in line.split("\t")] for line in said.splitlines()]
+    keys = {
+        name: Key(default, dict(zip(TEXTS, parsed, strict=True)))
+        for name, default, *parsed in (row for row in rows if len(row) > 1)
+        if name
+    }
+    return Kafkas(keys, {row[0][6:] for row in rows if len(row) == 1 and row[0]})
+
+
+def _unhex(text: str) -> str | None:
+    return None if text == "-" else bytes.fromhex(text[1:]).decode()
+
+
+def ours() -> dict[str, Effective]:
+    """Every setting of a worker, with nothing told."""
+    return {one.key: one for table in SETTINGS for one in Configuration().effective(table)}
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
+    """It counts here, or it is told why it does not; so a worker's file is not warned of."""
+    kafkas = asked(judge, release)
+    known = {*ours(), *(key for key in kafkas.keys if unused(key))}
+    assert kafkas.keys.keys() - known == set()
+    assert len(kafkas.keys) > 90
+    stores = ("config.storage.", "offset.storage.", "status.storage.")
+    assert [key for key in kafkas.of_topics for one in stores if not unused(one + key)] == []
+    assert "min.insync.replicas" in kafkas.of_topics
+
+
+def test_no_key_counts_and_does_not() -> None:
+    """The tables do not contradict each other, nor do two tables have a key in common."""
+    counting = [key for table in tables().items() for key in keys(*table)]
+    assert len(counting) == len({*counting})
+    assert not UNUSED.keys() & {*counting}
+
+
+OTHER_DEFAULTS = {
+    "group.id",  # the sample file's
+    "config.storage.topic",
+    "offset.storage.topic",
+    "status.storage.topic",
+    "listeners",  # this machine only
+    "connector.client.config.override.policy",  # not set: that of the release
+}
+"""Where our default is not Kafka's; the table says why."""
+
+
+@pytest.mark.java
+def test_defaults_are_kafkas(judge: Path) -> None:
+    """Those of the newest release, unless the table says why not."""
+    kafkas = asked(judge, NEWEST).keys
+    differing = {
+        key
+        for key, one in ours().items()
+        if key in kafkas and _kafkas_text(one.value) != (kafkas[key].default or "null").lower()
+    }
+    assert differing == OTHER_DEFAULTS
+
+
+def _kafkas_text(value: Any) -> str:
+    return "null" if value in (None, (), "") else str(value).lower()
+
+
+ELSEWISE = {
+    "": "counts as none, unless it is refused: see below",
+    " ": "counts as none, unless it is refused",
+    "-1": "a time below 0 means nothing",
+    "a,,b": "an empty part of a list is refused by 4.x only (KIP-1161)",
+}
+"""Texts that Kafka takes otherwise for some key."""
+
+CONVERTERS = {f"{what}.converter" for what in ("key", "value", "header")}
+AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
+"""Texts that are taken apart later, by whoever uses them."""
+
+
+@pytest.mark.java
+def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
+    """Each text for each key: both refuse it, or both make the same of it."""
+    kafkas = asked(judge, NEWEST).keys
+    differing = [
+        (key, text, mine, theirs)
+        for table in SETTINGS
+        for key in (one.key for one in Configuration().effective(table))
+        if key in kafkas and key not in AS_WRITTEN
+        for text in TEXTS
+        if text not in ELSEWISE
+        if (mine := _meant(table, key, text)) != (theirs := _lower(kafkas[key].parsed[text]))
+    ]
+    assert differing == []
+
+
+def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
+    """What we make of a text, as Kafka would print it."""
+    told = Configuration({key: SourcedValue(text, ValueSource("flag"))})
+    try:
+        (value,) = (one.value for one in told.effective(table) if one.key == key)
+    except SettingsError:
+        return None
+    if isinstance(value, Secret):
+        return _lower(value.reveal())
+    return _lower("|".join(value) if isinstance(value, tuple) else str(value))
+
+
+def _lower(text: str | None) -> str | None:
+    """A choice is kept as it was written by Kafka, and as it is called by us."""
+    return None if text is None else text.lower()
+
+
+WOULD_NOT_START = {
+    *("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"),
+}
+"""Settings that `ConfigDef` takes empty. Brokers refuse a group and a topic with an empty name."""
+
+LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
+"""Lists that may be empty up to 3.9; where 4.x refuses them (KIP-1161), they are taken here."""
+
+
+@pytest.mark.java
+def test_what_kafka_refuses_empty_is_refused(judge: Path) -> None:
+    """A line without a value is no default: numbers, choices, classes, names that are needed."""
+    kafkas = asked(judge, NEWEST).keys
+    theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
+    mine = {
+        key
+        for table in SETTINGS
+        for key in keys(table)
+        if key in kafkas and _meant(table, key, "") is None
+    }
+    assert mine - WOULD_NOT_START == theirs - LISTS_OF_4
+    assert mine >= WOULD_NOT_START | {"bootstrap.servers", "key.converter", "security.protocol"}

@@ -1,0 +1,120 @@
+"""The text format of worker configurations is that of `java.util.Properties`, to the character."""
+
+import random
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from controlplane.settings.properties import SettingsError, properties_in
+from tests.jars import java
+
+FORMAT = [
+    ("", {}),
+    ("key=value", {"key": "value"}),
+    ("key:value\nother value", {"key": "value", "other": "value"}),
+    ("  key \t = \f value  ", {"key": "value  "}),
+    ("key", {"key": ""}),
+    ("=value", {"": "value"}),
+    ("a=1\na=2", {"a": "2"}),
+    ("# no\n ! nor this\n\n \nkey=#value!", {"key": "#value!"}),
+    ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+    ("list=one,\\\n     two", {"list": "one,two"}),
+    ("path=C:\\\\dir\\\\\nnext=1", {"path": "C:\\dir\\", "next": "1"}),
+    ("a=1\\\n# no comment here", {"a": "1# no comment here"}),
+    ("a\\ b\\=c\\:d=e\\=f", {"a b=c:d": "e=f"}),
+    ("key=\\t\\n\\r\\f\\q\\u00e9\\uD83D\\ude00", {"key": "\t\n\r\fq\u00e9\U0001f600"}),
+    ("key=\\uD83D", {"key": "\ufffd"}),
+    ("key=value\\", {"key": "value"}),
+    ("key==value", {"key": "=value"}),
+    ("key = = value", {"key": "= value"}),
+]
+"""Texts, and what `java.util.Properties` makes of them."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Values by key, as Java's own class has them: the last of a key wins."""
+    return {one.key: one.value for one in properties_in(text)}
+
+
+@pytest.mark.parametrize(("text", "properties"), FORMAT)
+def test_format(text: str, properties: dict[str, str]) -> None:
+    """Separators, comments, continued lines and escapes, as Java has them."""
+    assert parse_properties(text) == properties
+
+
+def test_broken_escape() -> None:
+    r"""A `\u` without its digits is told with its line, the first of a continued one."""
+    with pytest.raises(SettingsError, match="line 2:"):
+        parse_properties("a=1\nb=\\\n\\u12\nc=3")
+
+
+def test_lines() -> None:
+    """A property is told with the line on which it begins."""
+    found = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
+    assert [(one.line, one.key) for one in found] == [(3, "a"), (4, "b"), (6, "c")]
+
+
+PIECES = [*"\\\\\\=:# !ab \t\f\n\r\u00e9\0", "\\u0041", "\\ud83d\\ude00", "\\u00", "key=value\n"]
+
+JUDGE = """
+    import java.io.*; import java.util.*; import java.nio.charset.StandardCharsets;
+    public class Judge {
+        public static void main(String[] arguments) throws Exception {
+            var hex = HexFormat.of();
+            var lines = new BufferedReader(new InputStreamReader(System.in));
+            for (String line; (line = lines.readLine()) != null; ) {
+                var found = new Properties();
+                try {
+                    found.load(new ByteArrayInputStream(hex.parseHex(line)));
+                } catch (IllegalArgumentException refused) {
+                    System.out.println("refused");
+                    continue;
+                }
+                var told = new StringJoiner(" ");
+                for (var name : new TreeSet<>(found.stringPropertyNames()))
+                    for (var text : List.of(name, found.getProperty(name)))
+                        told.add("'" + hex.formatHex(text.getBytes(StandardCharsets.UTF_16BE)));
+                System.out.println(told);
+            }
+        }
+    }
+"""
+TEXTS = 5_000
+
+CONTINUED = ("\\\n", "\\\r", "\\\r\n")
+"""Where a text ends like this, Java sees one more property, without name and value. We do not."""
+
+
+def _ours(text: str) -> str:
+    try:
+        found = parse_properties(text)
+    except SettingsError:
+        return "refused"
+    told = [part for name in sorted(found, key=_utf16) for part in (name, found[name])]
+    return " ".join("'" + _utf16(part).hex() for part in told)
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be")
+
+
+@pytest.mark.java
+def test_format_as_java_reads_it(tmp_path: Path) -> None:
+    """Random texts of the format's own characters: the same properties as Java's own class."""
+    source = tmp_path / "Judge.java"
+    source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
+    chance = random.Random(1)
+    texts = ["".join(chance.choices(PIECES, k=chance.randrange(25))) for _ in range(TEXTS)]
+    asked = "\n".join(text.encode("iso-8859-1").hex() for text in texts)
+    judged = subprocess.run(
+        [str(java()), str(source)], input=asked, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    different = [
+        (text, ours, judgement)
+        for text, judgement in zip(texts, judged, strict=True)
+        if (ours := _ours(text)) != judgement and not text.endswith(CONTINUED)
+    ]
+    assert different == []
+    assert judged.count("refused") < TEXTS / 2

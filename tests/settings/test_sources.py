@@ -1,0 +1,357 @@
+"""Who tells a setting: the order of flags, environment and file, and every spelling of a name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controlplane.settings import Configuration, ValueSource, WorkerSettings
+from controlplane.settings.configuration import keys
+from controlplane.settings.environment import key_of, told_by_environment
+from controlplane.settings.known_settings import GUESSES, unknown
+from controlplane.settings.properties import SettingsError
+from controlplane.settings.sources import told_by_file, told_by_flags
+
+
+def configuration(
+    *, flags: Mapping[str, str] = {}, variables: Mapping[str, str] = {}, file: Path | None = None
+) -> Configuration:
+    """What flags, the environment and a file tell, put together as a command does it."""
+    return Configuration(
+        told_by_flags((f"--{key}", key, value) for key, value in flags.items()),
+        *told_by_environment(variables),
+        told_by_file(file) if file else {},
+        variables=variables,
+    )
+
+
+def told(found: Configuration, key: str) -> tuple[object, str]:
+    """The value of a setting, and who told it."""
+    (one,) = (one for one in found.effective(WorkerSettings) if one.key == key)
+    return one.value, str(one.source)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A worker's file."""
+    path = tmp_path / "worker.properties"
+    path.write_text("# a worker\ngroup.id=of-file\nrest.port=1\nrest.port=2\n", "ascii")
+    return path
+
+
+OURS = {"CONTROLPLANE_GROUP_ID": "ours"}
+CONNECT = {"CONNECT_GROUP_ID": "connect"}
+DEBEZIUM = {"CONFIG_STORAGE_TOPIC": "c", "OFFSET_STORAGE_TOPIC": "o", "GROUP_ID": "debezium"}
+
+
+def test_the_stronger_source_wins(file: Path) -> None:
+    """Flag, our variable, the images' variables, file, default – each shows once the others go."""
+    every = {**CONNECT, **DEBEZIUM, **OURS}
+    flag = {"group.id": "flag"}
+    assert [
+        told(configuration(flags=flag, variables=every, file=file), "group.id"),
+        told(configuration(variables=every, file=file), "group.id"),
+        told(configuration(variables={**CONNECT, **DEBEZIUM}, file=file), "group.id"),
+        told(configuration(variables=CONNECT, file=file), "group.id"),
+        told(configuration(file=file), "group.id"),
+        told(configuration(), "group.id"),
+    ] == [
+        ("flag", "--group.id"),
+        ("ours", "CONTROLPLANE_GROUP_ID"),
+        ("debezium", "GROUP_ID"),
+        ("connect", "CONNECT_GROUP_ID"),
+        ("of-file", f"{file}:2"),
+        ("connect-cluster", "default"),
+    ]
+
+
+def test_the_last_line_of_a_key_wins(file: Path) -> None:
+    """As in Java; its line is told."""
+    assert told(configuration(file=file), "rest.port") == (2, f"{file}:4")
+
+
+def test_what_is_empty_is_not_told(file: Path) -> None:
+    """An image passes on what nobody has set; the weaker source is asked."""
+    for blank in ("", " \t"):
+        found = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
+        assert told(found, "group.id") == ("of-file", f"{file}:2")
+
+
+EMPTY = "is empty: use a text, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("group.id=", f"group.id {EMPTY}"),
+        ("config.storage.topic = \t", f"config.storage.topic {EMPTY}"),
+        ("key.converter", f"key.converter {EMPTY}"),
+        ("rest.port:", "rest.port is empty: use a whole number from 0 to 65535, or leave it out"),
+        ("topic.tracking.enable=", "topic.tracking.enable is empty: use true or false, or leave"),
+        ("listeners=", "listeners is empty: use a list with commas, or leave it out"),
+    ],
+)
+def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: str) -> None:
+    """Kafka refuses it, or no worker starts with it: the sentence names the line."""
+    path = tmp_path / "worker.properties"
+    path.write_text(f"# settings\n{line}\n", "ascii")
+    with pytest.raises(SettingsError) as refused:
+        configuration(file=path).settings(WorkerSettings)
+    assert str(refused.value).startswith(f"{path}:2: {says}")
+
+
+def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) -> None:
+    """The line is not what counts."""
+    path = tmp_path / "worker.properties"
+    path.write_text("group.id=\n", "ascii")
+    found = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
+    assert told(found, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
+
+
+def test_a_file_in_a_variable_is_held_to_the_same() -> None:
+    """Its lines are not variables that an image passes on."""
+    with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
+        configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
+            WorkerSettings
+        )
+
+
+def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
+    """It means itself: no path of plugins, nobody to be told."""
+    path = tmp_path / "worker.properties"
+    path.write_text("plugin.path=\nconfig.providers=\nadmin.listeners=\n", "ascii")
+    assert [*configuration(file=path).empty(WorkerSettings)] == []
+    assert configuration(file=path).settings(WorkerSettings).admin_listeners == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("GROUP_ID", "group.id"),
+        ("CONFIG_PROVIDERS_MY__FILE_CLASS", "config.providers.my_file.class"),
+        ("CONFIG_PROVIDERS_MY___FILE_CLASS", "config.providers.my-file.class"),
+    ],
+)
+def test_names_of_variables(name: str, key: str) -> None:
+    """One underscore is a dot, two are one, three are a dash."""
+    assert key_of(name) == key
+
+
+def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
+    """It needs the names of two topics; a `GROUP_ID` without them is somebody else's."""
+    assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).told == {}
+    found = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
+    assert told(found, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
+    assert found.settings(WorkerSettings).topics.config == "c"
+
+
+def test_a_file_in_a_variable() -> None:
+    """Older images of Strimzi: the brokers in one variable, the rest in another, by lines."""
+    variables = {
+        "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "one:9092",
+        "KAFKA_CONNECT_CONFIGURATION": "group.id=strimzi\nconfig.storage.topic=a-configs\n",
+    }
+    found = configuration(variables=variables)
+    assert told(found, "bootstrap.servers") == ("one:9092", "KAFKA_CONNECT_BOOTSTRAP_SERVERS")
+    assert told(found, "config.storage.topic") == ("a-configs", "KAFKA_CONNECT_CONFIGURATION:2")
+    with pytest.raises(SettingsError, match=r"^KAFKA_CONNECT_CONFIGURATION:1: "):
+        configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "a=\\u1"})
+
+
+def test_variables_that_are_no_settings() -> None:
+    """Our own switches, the logging of images."""
+    names = ("CONTROLPLANE_DEBUG", "CONTROLPLANE_WORKER_PROPERTIES", "CONNECT_LOG4J_ROOT_LOGLEVEL")
+    assert configuration(variables=dict.fromkeys(names, "x")).told == {}
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        (
+            {"CONNECT_REST_PORT": "many"},
+            "CONNECT_REST_PORT: rest.port is 'many': use a whole number from 0 to 65535",
+        ),
+        (
+            {"CONTROLPLANE_TOPIC_TRACKING_ENABLE": "1"},
+            "CONTROLPLANE_TOPIC_TRACKING_ENABLE: topic.tracking.enable is '1': use true or false",
+        ),
+    ],
+)
+def test_a_bad_value_is_told_with_its_source(variables: dict[str, str], sentence: str) -> None:
+    """Key, value, where it comes from, and what is allowed."""
+    with pytest.raises(SettingsError) as refused:
+        configuration(variables=variables).settings(WorkerSettings)
+    assert str(refused.value) == sentence
+
+
+def test_what_is_told_to_us_alone(file: Path) -> None:
+    """Flags and our own variables: a worker's file, and its image's variables, are for it."""
+    found = configuration(
+        flags={"rest.port": "3"},
+        variables={**CONNECT, "CONTROLPLANE_REST_HOST_NAME": "x"},
+        file=file,
+    )
+    ours = found.only(lambda source: source.is_ours)
+    assert {key: one.text for key, one in ours.told.items()} == {
+        "rest.port": "3",
+        "rest.host.name": "x",
+    }
+
+
+# --- limits ---------------------------------------------------------------------------------
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Limits as the parts of the program have them."""
+
+    patience_ms: int = 30_000
+    width: int = 3
+
+
+def test_limits_are_told_like_settings(file: Path) -> None:
+    """Their keys begin with the name of their part; a limit of 0 is none."""
+    file.write_text("part.patience.ms=7\nwidth=9\n", "ascii")
+    found = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
+    with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
+        found.settings(Limits, "part.")
+    assert configuration(file=file).settings(Limits, "part.") == Limits(patience_ms=7)
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """Limits of which some are those of a part."""
+
+    limits: Limits = Limits()
+    depth_bytes: int = 5
+
+
+def test_a_table_may_hold_another(file: Path) -> None:
+    """Whose keys begin with the key of its field, and which blames who told it as well."""
+    file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
+    found = configuration(file=file)
+    assert found.settings(Whole, "whole.") == Whole(Limits(width=9), 6)
+    told = [(one.key, one.value, one.source.kind) for one in found.effective(Whole, "whole.")]
+    assert told == [
+        ("whole.limits.patience.ms", 30_000, "default"),
+        ("whole.limits.width", 9, "file"),
+        ("whole.depth.bytes", 6, "file"),
+    ]
+    assert [*keys(Whole, "whole.")] == [key for key, *_ in told]
+    file.write_text("whole.limits.width=wide\n", "ascii")
+    with pytest.raises(SettingsError, match=r":1: whole\.limits\.width is 'wide'"):
+        configuration(file=file).settings(Whole, "whole.")
+
+
+# --- config providers -----------------------------------------------------------------------
+
+KAFKAS = "org.apache.kafka.common.config.provider"
+PROVIDERS = [
+    "config.providers=file, dir,env,vault,none",
+    f"config.providers.file.class={KAFKAS}.FileConfigProvider",
+    f"config.providers.dir.class={KAFKAS}.DirectoryConfigProvider",
+    f"config.providers.env.class={KAFKAS}.EnvVarConfigProvider",
+    "config.providers.vault.class=org.example.Vault",
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("${env:CLUSTER}", "of-env"),
+        ("${env::CLUSTER}", "of-env"),
+        ("a-${env:CLUSTER}-${file:FOLDER/more:id}", "a-of-env-größe"),
+        ("${dir:FOLDER:name}", "of-dir"),
+        ("$${env:CLUSTER}", "$of-env"),
+        ("${file:FOLDER/more:two}", "${env:CLUSTER}"),  # once, not again
+        ("${other:/x:y}", "${other:/x:y}"),
+        ("${CLUSTER}", "${CLUSTER}"),
+        ("${env:CLUSTER", "${env:CLUSTER"),
+    ],
+)
+def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None:
+    """What Kafka's own three providers know is put in; what is no reference stays."""
+    (file.parent / "more").write_text("id=größe\ntwo=${env:CLUSTER}\n", "utf-8")
+    (file.parent / "name").write_text("of-dir\n", "utf-8")
+    written = written.replace("FOLDER", str(file.parent))
+    file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
+    found = configuration(variables={"CLUSTER": "of-env"}, file=file)
+    assert found.settings(WorkerSettings).group_id == value
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and there is no such value"),
+        ("${file:/no/such:id}", "there is no such value"),
+        ("${dir:/no:such}", "there is no such value"),
+        ("${vault:secret:id}", r":6: group\.id comes from a config provider, vault, which"),
+        ("${none:x}", "cannot be asked here: use a copy of the file"),
+    ],
+)
+def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> None:
+    """Somebody else's provider, or one that does not know."""
+    file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
+    with pytest.raises(SettingsError, match=sentence):
+        configuration(file=file).settings(WorkerSettings)
+
+
+def test_a_dollar_is_just_text_without_providers(file: Path) -> None:
+    """Only where config providers are configured does `${…}` mean something."""
+    file.write_text("group.id=${file:a:b}", "ascii")
+    assert configuration(file=file).settings(WorkerSettings).group_id == "${file:a:b}"
+
+
+# --- keys that mean nothing -----------------------------------------------------------------
+
+COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage.topic")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("group.ids", "group.id"),
+        ("groupid", "group.id"),
+        ("config.storage.topc", "config.storage.topic"),
+        ("offsets.storage.topic", "offset.storage.topic"),
+        ("key.convertor", "key.converter"),
+        ("fnord", None),
+    ],
+)
+def test_slips(file: Path, key: str, meant: str | None) -> None:
+    """A key that means nothing is told, with the one that may have been meant."""
+    file.write_text(f"group.id=x\n{key}=1\n", "ascii")
+    (found,) = unknown(configuration(file=file).told, COUNTING)
+    assert (found.key, found.meant, found.source) == (key, meant, ValueSource("file", str(file), 2))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "key.converter.plugin.version",
+        "value.converter.schema.registry.url",
+        "producer.max.block.ms",
+        "config.storage.min.insync.replicas",
+        "status.storage.replication.factor",
+        "config.providers.vault.param.uri",
+        "sasl.oauthbearer.token.endpoint.url",
+        "offset.storage.file.filename",
+    ],
+)
+def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
+    """They are nothing to be warned of."""
+    file.write_text(f"{key}=1\n", "ascii")
+    assert unknown(configuration(file=file).told, COUNTING) == []
+
+
+def test_variables_of_others(file: Path) -> None:
+    """`CONNECT_` is the beginning of many names: only what looks like a slip is told."""
+    told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).told
+    assert [one.key for one in unknown(told, COUNTING)] == ["group.ids"]
+
+
+def test_a_file_that_is_no_workers(file: Path) -> None:
+    """Every key of it means nothing; that is found out in no time, without a guess for each."""
+    file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
+    found = unknown(configuration(file=file).told, ["group.ids"])
+    assert len(found) == 50_000
+    assert sum(one.meant is not None for one in found) == GUESSES

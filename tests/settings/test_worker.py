@@ -1,0 +1,338 @@
+"""What is taken out of a worker's `.properties` file, and what is not shown of it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from controlplane.core.context import DecisionSettings as Deciding
+from controlplane.core.state import Topics
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.listeners import Address, administering, listening
+from controlplane.settings.properties import MAX_PROPERTIES_BYTES, SettingsError
+from controlplane.settings.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings.sources import told_by_file
+from controlplane.settings.worker import deciding
+
+
+class Found(NamedTuple):
+    """What a file tells of a worker, and of how to get in."""
+
+    settings: WorkerSettings
+    security: KafkaSecurity
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> "Worker":
+    """Reads the settings of a worker with this file."""
+    return Worker(tmp_path / "worker.properties")
+
+
+class Worker:
+    """A file to be written and read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def configuration(self, *lines: str) -> Configuration:
+        """What a file of these lines tells."""
+        self.file.write_text("\n".join(lines), "iso-8859-1")
+        return Configuration(told_by_file(self.file))
+
+    def read(self, *lines: str) -> Found:
+        """The settings in a file of these lines."""
+        told = self.configuration(*lines)
+        return Found(told.settings(WorkerSettings), told.make(AccessSettings, kafka_security))
+
+    def refused(self, *lines: str) -> str:
+        """The one sentence with which a file of these lines is refused: it names the file."""
+        with pytest.raises(SettingsError) as refused:
+            self.read(*lines)
+        sentence = str(refused.value)
+        assert sentence.startswith(f"{self.file}:")
+        assert "\n" not in sentence
+        return sentence
+
+
+def test_an_empty_file_has_defaults(worker: Worker) -> None:
+    """Kafka's sample names, no exactly-once support, a plain connection."""
+    assert worker.read("") == (WorkerSettings(), KafkaSecurity())
+
+
+def test_what_a_fold_needs(worker: Worker) -> None:
+    """Names are trimmed, as Kafka trims them; unknown keys are no trouble."""
+    found = worker.read(
+        "bootstrap.servers=one:9092,two:9092",
+        "group.id = fleet ",
+        "config.storage.topic=fleet-configs\\ ",
+        "offset.storage.topic=fleet-offsets",
+        "status.storage.topic=fleet-status",
+        "exactly.once.source.support=Enabled",
+        "some.unknown.key=whatever",
+        "plugin.path=/somewhere , /else",
+    )
+    assert found.settings == WorkerSettings(
+        bootstrap_servers="one:9092,two:9092",
+        config_storage_topic="fleet-configs",
+        offset_storage_topic="fleet-offsets",
+        status_storage_topic="fleet-status",
+        group_id="fleet",
+        exactly_once_source_support="ENABLED",
+        plugin_path=("/somewhere", "/else"),
+    )
+    assert found.settings.topics == Topics("fleet-configs", "fleet-offsets", "fleet-status")
+
+
+@pytest.mark.parametrize(
+    ("told", "exactly_once"),
+    [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
+)
+def test_exactly_once(worker: Worker, told: str, exactly_once: bool) -> None:
+    """Only a worker with the support enabled skips aborted records; one that prepares does not."""
+    found = worker.read(f"exactly.once.source.support={told}")
+    assert found.settings.exactly_once is exactly_once
+
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("options", "username", "password"),
+    [
+        ('username="alice" password="secret";', "alice", "secret"),
+        ("username='al ice' password=secret;", "al ice", "secret"),
+        ('password = "a\\"b;c=\\\\d"\\\n  username=alice;', "alice", 'a"b;c=\\d'),
+        ('username="alice" password="";', "alice", ""),
+        ('serviceName="kafka" username="alice" password="x" refresh=true;', "alice", "x"),
+    ],
+)
+def test_login(worker: Worker, options: str, username: str, password: str) -> None:
+    """The login module's options, quoted in either way or not at all."""
+    escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
+    found = worker.read(
+        "security.protocol=sasl_plaintext",
+        "sasl.mechanism=SCRAM-SHA-512",
+        f"sasl.jaas.config={JAAS} {escaped}",
+    )
+    assert found.security == KafkaSecurity(sasl=Sasl("SCRAM-SHA-512", username, Secret(password)))
+    assert found.security.protocol == "SASL_PLAINTEXT"
+
+
+def test_tls_by_files(worker: Worker) -> None:
+    """PEM stores are paths; without a name to check, names are not checked."""
+    found = worker.read(
+        "security.protocol=SSL",
+        "ssl.truststore.type=pem",
+        "ssl.truststore.location=/etc/ca.pem",
+        "ssl.keystore.type=PEM",
+        "ssl.keystore.location=me.pem",
+        "ssl.key.password=secret",
+        "ssl.endpoint.identification.algorithm=",
+    )
+    tls = Tls(Path("/etc/ca.pem"), Path("me.pem"), Secret("secret"), check_hostname=False)
+    assert found.security == KafkaSecurity(tls=tls)
+    assert found.security.protocol == "SSL"
+
+
+def test_tls_inline(worker: Worker) -> None:
+    """Certificates and key may stand in the file itself, their lines joined by escapes."""
+    found = worker.read(
+        "security.protocol=SASL_SSL",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={JAAS} username="a" password="b";',
+        "ssl.truststore.certificates=-----BEGIN\\n-----END",
+        "ssl.keystore.key=KEY",
+        "ssl.keystore.certificate.chain=CHAIN",
+    )
+    tls = Tls("-----BEGIN\n-----END", Secret("KEY\nCHAIN\n"))
+    assert found.security == KafkaSecurity(Sasl("PLAIN", "a", Secret("b")), tls)
+    assert found.security.protocol == "SASL_SSL"
+
+
+def test_security_that_is_not_used_is_not_looked_at(worker: Worker) -> None:
+    """A store or a login that the protocol does not use may be of any kind."""
+    found = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
+    assert found.security == KafkaSecurity()
+
+
+def test_stores_of_java(worker: Worker) -> None:
+    """Kafka's default type, and PKCS12: a path with the store's own password."""
+    found = worker.read(
+        "security.protocol=SSL",
+        "ssl.truststore.location=/etc/trust.jks",
+        "ssl.truststore.password=changeit",
+        "ssl.keystore.type=pkcs12",
+        "ssl.keystore.location=me.p12",
+        "ssl.keystore.password=secret",
+    )
+    trusted = JavaStore(Path("/etc/trust.jks"), Secret("changeit"))
+    identity = JavaStore(Path("me.p12"), Secret("secret"))
+    assert found.security == KafkaSecurity(tls=Tls(trusted, identity))
+
+
+REFUSALS = {
+    "protocol": (["security.protocol=TLS"], ":1: security.protocol is 'TLS': use PLAINTEXT, SASL_"),
+    "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "use PLAIN"),
+    "kafka's own mechanism": (["security.protocol=SASL_SSL"], ":1: sasl.mechanism is 'GSSAPI'"),
+    "support": (
+        ["", "exactly.once.source.support=yes"],
+        ":2: exactly.once.source.support is 'yes': use DISABLED, ENABLED, PREPARING",
+    ),
+    "switch": (["topic.tracking.enable=1"], "topic.tracking.enable is '1': use true or false"),
+    "number": (["rest.port=8083.0"], "rest.port is '8083.0': use a whole number from 0 to 65535"),
+    "too much": (["rest.port=65536"], "rest.port is '65536': use a whole number"),
+    "no digits": (["rest.port=" + "9" * 9_999], "9…': use a whole number"),
+    "negative": (["inter.worker.key.ttl.ms=-1"], "from 0 to 2147483647"),
+    "no partitions": (
+        ["status.storage.partitions=0"],
+        "use -1 or a whole number from 1 to 2147483647",
+    ),
+    "no name": (
+        ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS} x=y;"],
+        ":3: sasl.jaas.config names no username",
+    ),
+    "no login": (
+        ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"],
+        ":1: sasl.jaas.config names no username",
+    ),
+    "another store": (
+        ["security.protocol=SSL", "ssl.keystore.type=BCFKS", "ssl.keystore.location=me.bc"],
+        ":2: ssl.keystore.type is 'BCFKS': use JKS, PKCS12, PEM",
+    ),
+    "key alone": (["security.protocol=SSL", "ssl.keystore.key=KEY"], "belong together"),
+    "chain alone": (
+        ["security.protocol=SSL", "ssl.keystore.certificate.chain=CHAIN"],
+        ":2: ssl.keystore.key and",
+    ),
+    "escape": (["group.id=\\u00e"], ":1: \\u must be followed"),
+    "binary": (["\0\1\2"], "is no .properties file"),
+    "huge": (["#" * MAX_PROPERTIES_BYTES, ""], "is no .properties file"),
+}
+"""Lines of a file that cannot be used, and a part of the sentence that says why."""
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals(worker: Worker, case: str) -> None:
+    """One sentence that names the setting."""
+    lines, why = REFUSALS[case]
+    assert why in worker.refused(*lines)
+
+
+@pytest.mark.parametrize("name", ["missing.properties", "."])
+def test_unreadable_files(tmp_path: Path, name: str) -> None:
+    """A file that is missing or is a directory is told by its path."""
+    with pytest.raises(SettingsError, match="cannot be read"):
+        told_by_file(tmp_path / name)
+
+
+POLICY = "connector.client.config.override.policy"
+CLASSES = "org.apache.kafka.connect.connector.policy"
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [
+        ([], Deciding()),
+        (
+            ["group.id=fleet", "consumer.group.id=sinks", "bootstrap.servers=one:9092"],
+            Deciding(group_id="fleet", consumer_group_id="sinks", bootstrap_servers="one:9092"),
+        ),
+        (
+            ["topic.tracking.enable=False", "topic.tracking.allow.reset=FALSE"],
+            Deciding(topic_tracking_enable=False, topic_tracking_allow_reset=False),
+        ),
+        (
+            [f"{POLICY}=None"],
+            Deciding(override_policy="None"),
+        ),
+        (
+            [f"{POLICY}={CLASSES}.PrincipalConnectorClientConfigOverridePolicy"],
+            Deciding(override_policy="Principal"),
+        ),
+    ],
+)
+def test_what_decisions_know_of_a_worker(worker: Worker, lines: list[str], known: Deciding) -> None:
+    """Policies are known by their alias and by their class."""
+    assert worker.configuration(*lines).make(WorkerSettings, deciding) == known
+
+
+def test_a_policy_of_somebody_else(worker: Worker) -> None:
+    """It is Java: the file can be read with it, but nothing be decided."""
+    told = worker.configuration(f"{POLICY}=org.example.Mine")
+    assert told.settings(WorkerSettings).connector_client_config_override_policy
+    with pytest.raises(SettingsError, match=r":1: .* is 'org\.example\.Mine', which only a Java"):
+        told.make(WorkerSettings, deciding)
+
+
+@pytest.mark.parametrize(
+    ("lines", "host", "port"),
+    [
+        ([], "127.0.0.1", 8083),
+        (["rest.port=1"], "127.0.0.1", 1),
+        (["rest.host.name=here", "rest.port=1"], "here", 1),
+        (["listeners=http://:2", "rest.port=1"], "0.0.0.0", 2),
+        (["listeners=HTTP://b:2/,https://a:1"], "b", 2),
+        (["listeners=https://a:1, http://b:2"], "a", 1),
+        (["listeners=http://[::1]:4"], "::1", 4),
+    ],
+)
+def test_where_to_listen(worker: Worker, lines: list[str], host: str, port: int) -> None:
+    """The first listener; without any, this machine alone and the older `rest.port`."""
+    told = worker.configuration(*lines)
+    assert told.make(WorkerSettings, listening) == Address(host, port)
+
+
+@pytest.mark.parametrize("told", ["ftp://:8443", "8083", "http://here", "http://here:x"])
+def test_nowhere_to_listen(worker: Worker, told: str) -> None:
+    """TLS is not spoken, and a port alone is no address."""
+    with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
+        worker.configuration(f"listeners={told}").make(WorkerSettings, listening)
+
+
+@pytest.mark.parametrize(
+    ("lines", "where"),
+    [
+        ([], None),
+        (["admin.listeners="], None),
+        (["admin.listeners=http://:2,http://b:3"], Address("0.0.0.0", 2)),
+        (["admin.listeners=https://a:2"], Address("a", 2)),
+    ],
+)
+def test_where_administrators_are_listened_to(
+    worker: Worker, lines: list[str], where: Address | None
+) -> None:
+    """Apart from all others only where an address is told (KIP-495)."""
+    assert worker.configuration(*lines).make(WorkerSettings, administering) == where
+
+
+def test_nowhere_to_listen_to_administrators(worker: Worker) -> None:
+    """A port alone is no address."""
+    with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):
+        worker.configuration("admin.listeners=8083").make(WorkerSettings, administering)
+
+
+def test_secrets_are_never_shown(worker: Worker) -> None:
+    """Neither by repr, nor by str or format, nor in an error about them."""
+    found = worker.read(
+        "security.protocol=SASL_SSL",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={JAAS} username="alice" password="hunter2";',
+        "ssl.keystore.key=hunter3",
+        "ssl.keystore.certificate.chain=hunter4",
+        "ssl.key.password=hunter5",
+        "ssl.truststore.location=trust.p12",
+        "ssl.truststore.password=hunter7",
+    )
+    sasl = found.security.sasl
+    assert sasl is not None
+    for shown in (repr(found), str(found), f"{sasl.password}", f"{sasl.password!s:>20}"):
+        assert "hunter" not in shown
+    with pytest.raises(TypeError):
+        msgspec.json.encode(found)
+    assert sasl.password.reveal() == "hunter2"
+    broken = worker.refused(
+        "security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.jaas.config=x password=hunter6;"
+    )
+    assert "hunter" not in broken

@@ -1,0 +1,162 @@
+"""Tables in any width: no word is broken, and nothing is lost that is not said to be."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from controlplane.core.entry import Entry
+from controlplane.terminal.table_layout import LONGEST_WORD
+from controlplane.terminal.tables import table
+from tests.cli.calling import ROOT, call, embedded
+
+WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
+CELLS = st.lists(WORDS, max_size=5).map(" ".join)
+ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS, CELLS), max_size=4)
+HEADS = ("NAME", "KIND", "STATE", "WHY")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ROWS, st.integers(40, 120))
+def test_no_word_is_broken(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    rows: Sequence[Sequence[str]],
+    columns: int,
+) -> None:
+    """Every word stands in one piece, in lines that are no longer than there is room."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    table(HEADS, rows, spare=("KIND", "STATE"))
+    shown, _, note = capsys.readouterr().out.partition("no room here for ")
+    assert max(map(cell_len, shown.splitlines()), default=0) <= columns
+    kept = [place for place, head in enumerate(HEADS) if head not in note]
+    words = {word for row in rows for place in kept for word in row[place].split()}
+    assert words <= {*shown.split()}
+
+
+VIEWS: list[tuple[Sequence[str], Sequence[str]]] = [
+    ([], ["half", "STARTED", "RUNNING", "without"]),
+    (["--hazards"], ["offsets@1:6", "(NullPointerException):", "batch"]),
+    (["--compare", "2.8,3.4,3.9,kip"], ["≠", "trailing", "PAUSED:", "STOPPED:"]),
+    (["--history", "other"], ["'SLEEPING'", "connector.class", "lab.PagesSourceConnector"]),
+    (["--connector", "other"], ["connector.class", "lab.PagesSourceConnector", "generation"]),
+]
+
+
+@pytest.mark.parametrize("columns", [40, 50, 60, 79])
+@pytest.mark.parametrize(("view", "words"), VIEWS)
+def test_views_are_readable_in_narrow_terminals(
+    histories: Path, view: Sequence[str], words: Sequence[str], columns: int
+) -> None:
+    """Names, states, what is wrong: each word in one piece."""
+    log = histories / "odd-records-3.9.log.jsonl"
+    said = call("inspect", log, *view, columns=columns)
+    assert {*words} <= {*said.out.split()}
+
+
+def test_what_can_be_spared_goes_first(histories: Path) -> None:
+    """The class before the rest; that it is left out, and where it is, is told."""
+    log = histories / "life-3.9.log.jsonl"
+    narrow = call("inspect", log, columns=60).out
+    assert "FileStreamSource" not in narrow
+    assert "\nno room here for CLASS: -o json has all\n" in narrow
+    assert "FileStreamSource" in call("inspect", log, columns=80).out
+    assert "no room here" not in call("inspect", log, columns=80).out
+
+
+BLOCKS = """\
+CONNECTOR
+again
+  3.4.1  STARTED: RUNNING, 1 task
+         RUNNING
+  3.9.2  =
+  4.3.0  =
+≠ deleted
+  3.4.1  STARTED: RUNNING, 2 tasks, none
+         reported; the task set is older
+         than the connector config
+  3.9.2  STARTED: RUNNING, 0 tasks;
+         started, but no task set was
+         ever committed
+"""
+
+
+def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
+    """Its name, then a line for each column; nothing is left out."""
+    log = histories / "compacted-3.9.log.jsonl"
+    said = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
+    assert said.out[: len(BLOCKS)] == BLOCKS
+
+
+LONG = "x" * 500
+WIDE = 200
+"""Characters of a line that no usual terminal has room for."""
+
+
+@pytest.fixture
+def wordy(tmp_path: Path) -> Path:
+    """A log with a long config, and a long source partition."""
+    config = json.dumps({"properties": {"connector.class": "A", "name": "c", "note": LONG}})
+    partition = json.dumps(["c", {"file": LONG}])
+    entries = [
+        Entry("connect-configs", 0, 0, 1, b"connector-c", config.encode()),
+        Entry("connect-offsets", 0, 0, 2, partition.encode(), b'{"at": 1}'),
+    ]
+    return embedded(tmp_path / "wordy.db", entries)
+
+
+def piped(*words: object) -> list[str]:
+    """The lines that a command writes into a pipe, while nobody says how wide it is."""
+    environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    program = [sys.executable, "-m", *map(str, words)]
+    done = subprocess.run(
+        program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
+    """One line a row, no spaces behind it, whatever a terminal would have room for."""
+    log = histories / "odd-records-3.9.log.jsonl"
+    for words in (
+        ("controlplane", "inspect", log, "--compare", "2.8,3.2,3.4,3.9,4.3,kip"),
+        ("replay", "audit", histories / "life-3.9.log.jsonl"),
+    ):
+        lines = piped(*words)
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert max(map(len, lines)) > WIDE
+    heads, rule, *rows = piped("controlplane", "inspect", log)
+    assert len(rule) == max(map(cell_len, (heads, *rows[: rows.index("")])))
+
+
+def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
+    """With an ellipsis; `--wide` and `-o json` show it all."""
+    words = ("controlplane", "inspect", wordy, "--history", "c")
+    (cut,) = [line for line in piped(*words) if "source offset" in line]
+    assert "…" in cut
+    assert len(cut) < len(LONG)
+    (whole,) = [line for line in piped(*words, "--wide") if "source offset" in line]
+    assert LONG in whole
+    assert LONG in call(*words[1:], "--wide", columns=80).out
+    assert LONG in call(*words[1:], "-o", "json", columns=80).out
+
+
+def test_a_sentence_that_holds_short_json_is_shown_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only JSON that is long itself is cut, and what follows it is shown."""
+    words = " ".join(["word"] * 20)
+    sentence = f'{words} {{"page": 0}} {words} end'
+    table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])
+    told, change = capsys.readouterr().out.splitlines()[2:]
+    assert told == sentence
+    assert change.startswith('{"note": "xxx')
+    assert change.endswith('x… → {"at": 1}')
+    assert len(change) < len(LONG)

@@ -1,0 +1,84 @@
+"""Rules about words: how docstrings open, what modules and classes are called."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.tidy.source import Offence, Source
+
+OPENINGS = {
+    *("Of", "That", "Those", "What", "Whatever", "Which", "Who", "Whoever", "Whom", "Whose"),
+    *("Whether", "Why"),
+}
+"""First words of sentences that keep their subject for the end."""
+
+NOUNS_IN_ING = {
+    *("binding", "coalescing", "embedding", "encoding", "forwarding", "heading", "listing"),
+    *("logging", "routing", "setting", "string"),
+}
+"""Nouns that look like gerunds, and gerunds that are the field's term."""
+
+PRONOUNS = {
+    *("about", "alike", "apart", "asked", "begun", "done", "found", "given", "kept", "known"),
+    *("looked", "ours", "seen", "shown", "told", "together", "wanted", "when", "where", "who"),
+    *("whole", "written"),
+}
+"""Participles, pronouns and adverbs: a module of such a name could hold anything."""
+
+VAGUE = {
+    *("About", "Ask", "Asked", "Asker", "Done", "Found", "Given", "Kept", "Known", "Look"),
+    *("Looked", "Need", "One", "Part", "Place", "Reader", "Row", "Seen", "Shown", "Told"),
+    *("Together", "Wanted", "Whole", "Work"),
+}
+"""Names of classes that need a noun beside them, which says of what."""
+
+RESERVED = {"Source", "Sink"}
+"""Names that the API for authors of connectors will have."""
+
+
+def openings(source: Source) -> Iterator[Offence]:
+    """A docstring opens with the thing or with the verb, that of an attribute as well."""
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                words = text.split(maxsplit=1)
+                if words and words[0].rstrip(",:") in OPENINGS:
+                    yield Offence(node.lineno, f"opens with {words[0]}")
+
+
+def module_names(source: Source) -> Iterator[Offence]:
+    """A module is called by a noun of the field, a folder as well."""
+    for name in source.module.split("."):
+        last = name.rpartition("_")[2]
+        if last in PRONOUNS or (last.endswith("ing") and last not in NOUNS_IN_ING):
+            yield Offence(1, f"{name} is no noun")
+
+
+def class_names(source: Source) -> Iterator[Offence]:
+    """A class name says of what it is, and leaves the connector API its words."""
+    for line, name in _classes(source):
+        if name.lstrip("_") in VAGUE | RESERVED:
+            yield Offence(line, f"{name} does not say of what")
+
+
+def several_meanings(sources: list[Source]) -> list[str]:
+    """Class names and type aliases that several files define, each with its places."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for source in sources:
+        for line, name in _classes(source):
+            places[name].append(f"{source.path}:{line}")
+    return [f"{name}: {' '.join(found)}" for name, found in sorted(places.items()) if found[1:]]
+
+
+def _classes(source: Source) -> Iterator[tuple[int, str]]:
+    """Every class, and every alias of a type at the top of a file; type variables are local."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.lineno, node.name
+    for node in source.tree.body:
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if name.lstrip("_")[:1].isupper() and not name.isupper():
+                    yield node.lineno, name
