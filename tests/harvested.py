@@ -12,12 +12,15 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.harvest import jar_harvest
 from controlplane.harvest.catalogue_file import catalogue
 from controlplane.plugins import kafkas_own
-from tests.jars import ROOT, Artifacts, JarsUnavailable, classpath
+from tests.jars import ROOT, Artifacts, classpath
 
 CACHE = ROOT / ".cache" / "harvest"
 PARTS = ("runtime", "file", "json")
 OFTEN = ("2.8.2", "3.6.2", "3.9.0", "3.9.1", "4.1.1", "4.3.0")
 """Releases whose jars many tests ask about."""
+
+BEFORE_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.")
+"""How the releases begin that have no connect-mirror: it was published first with 2.4.0."""
 
 
 @cache
@@ -36,16 +39,12 @@ def definitions(release: str) -> bytes:
 
 
 def class_path(release: str) -> str:
-    """The class path of a release, with MirrorMaker unless it was never published."""
-    bare = _artifacts(release, PARTS)
-    try:
-        soon = [bare, *map(_artifacts, OFTEN)]
-        return classpath(*_artifacts(release), silent=False, soon=soon)
-    except JarsUnavailable:
-        return classpath(*bare, silent=False)
+    """The class path of a release, with MirrorMaker where the release has it."""
+    return classpath(*_artifacts(release), silent=False, soon=map(_artifacts, OFTEN))
 
 
-def _artifacts(release: str, parts: Sequence[str] = (*PARTS, "mirror")) -> Artifacts:
+def _artifacts(release: str) -> Artifacts:
+    parts = PARTS if release.startswith(BEFORE_MIRROR) else (*PARTS, "mirror")
     return tuple(f"org.apache.kafka:connect-{part}:{release}" for part in parts)
 
 
