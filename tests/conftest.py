@@ -83,7 +83,7 @@ _profiles()
 
 @cache
 def _java_is_missing() -> bool:
-    """Whether there is no JDK of the oldest release we use or newer, or no Maven."""
+    """True without Maven or without a JDK of at least `OLDEST_JDK`."""
     home = os.environ.get("JAVA_HOME", "")
     javac = shutil.which("javac", path=f"{home}/bin") or shutil.which("javac")
     if not (javac and shutil.which("mvn")):
@@ -149,13 +149,13 @@ def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Why a test was skipped, as the test said it."""
+    """Reason that a skipped test gave."""
     where_why = report.longrepr
     return where_why[2].removeprefix("Skipped: ") if isinstance(where_why, tuple) else "no reason"
 
 
 def _fails_ci(report: pytest.TestReport) -> bool:
-    """Whether this skip may not happen in CI."""
+    """True for a skip that CI forbids."""
     return "shared" not in report.keywords or SHARED.is_dir()
 
 

@@ -42,11 +42,11 @@ class Recorded(NamedTuple):
 
     @property
     def body(self) -> bytes | None:
-        """What was sent."""
+        """Request body."""
         return body_of(self.step)
 
     def state(self, writer: Profile, *read: Entry) -> ClusterState:
-        """What a writer knew when the request came, and after it had read further records."""
+        """State of a writer when the request came, after it had read further records."""
         seen = [*before(self.entries, self.step.before), *read]
         return fold(seen, writer, exactly_once=self.history in EXACTLY_ONCE)
 
@@ -58,7 +58,7 @@ class Recorded(NamedTuple):
 
 
 def body_of(step: StoryStep) -> bytes | None:
-    """What was sent; text where JSON was expected was sent as it is."""
+    """Request body as bytes; a string was sent as it is, without JSON quotes."""
     if step.body is None or isinstance(step.body, str):
         return step.body.encode() if step.body else None
     return msgspec.json.encode(step.body)

@@ -1,13 +1,15 @@
-"""What real clusters wrote for each request is what we would write, byte for byte.
+"""Plans write the bytes that real clusters wrote for each recorded request.
 
-For every request of every recorded history the log is folded as the worker knew it that wrote, the
-request becomes a command, and the command is decided. The records of the plan must be those of the
-cluster: in the config topic those for the request, and then those of our plans for what workers
-asked of the leader because of it (publishing tasks, fencing), as often as it happened; in the
-offsets topics those of altering and resetting, in order within each partition. What workers report
-(statuses) and what running tasks commit follows from no request and is left out. What was refused
-must be refused, with the same status and words, and nothing written; what was not must be answered
-as it was.
+For every request of every recorded history, the log is folded up to the point that the writing
+worker had read. The request becomes a command, and the command is decided. The plan must have the
+records of the cluster:
+
+- In the config topic: the records of the request, then those of the requests that workers sent to
+  the leader because of it (publishing tasks, fencing), as often as they happened.
+- In the offsets topics: the records of altering and resetting, in order within each partition.
+
+Statuses and commits of running tasks follow from no request and are left out. A refused request
+must be refused with the same status and words, without records. Any other must get its answer.
 """
 
 from collections import defaultdict
@@ -44,7 +46,7 @@ BY_WHO_IS_ASKED = (
     commands.ResetTopics,
     commands.SetLoggerLevel,
 )
-"""What the worker that is asked writes itself; everything else is forwarded to the leader."""
+"""Commands that the receiving worker performs itself; all others are forwarded to the leader."""
 
 OF_OFFSETS = (commands.AlterOffsets, commands.ResetOffsets)
 
@@ -97,7 +99,7 @@ def understood(one: Recorded) -> tuple[AnyCommand, Profile]:
 
 
 async def obeyed(one: Recorded) -> "Obeyed | RestError":
-    """What comes of a request: a plan, or the error that it is answered with."""
+    """Plan of a request, or the error that answers it."""
     try:
         command, profile = understood(one)
         return Obeyed(command, profile, await planned(one, command, profile))
@@ -114,7 +116,7 @@ class Obeyed(NamedTuple):
 
 
 async def planned(one: Recorded, command: AnyCommand, profile: Profile, *read: Entry) -> Plan:
-    """What a worker of a release does, having read some of what was written since the request."""
+    """Plan of a worker that has read these records since the request."""
     state = one.state(profile, *read)
     worker = DecisionSettings(exactly_once_source=state.exactly_once)
     context = Context(profile=profile, worker=worker, plugins=plugins_of(one.history))
@@ -133,7 +135,7 @@ def drafts_of(plan: Plan) -> list[Draft]:
 
 
 def asked_next(records: Sequence[Entry], leader: Profile) -> AnyCommand:
-    """What a worker must have asked of the leader, that it writes such records next."""
+    """Command of a worker that makes the leader write these records next."""
     configs = []
     for entry in records:
         match decode_config(entry.key, entry.value, leader):
@@ -149,7 +151,7 @@ def asked_next(records: Sequence[Entry], leader: Profile) -> AnyCommand:
 
 
 def offsets_of(name: str, one: Recorded) -> dict[tuple[str, int], list[Written]]:
-    """What was written of the offsets of one connector, by partition."""
+    """Records written about the offsets of one connector, by partition."""
     found = defaultdict(list)
     for entry in one.written():
         if entry.topic not in (TOPICS.config, TOPICS.status):
@@ -206,7 +208,7 @@ def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition
 
 
 def told(given: Answer, one: Recorded) -> bool:
-    """Whether an answer is the recorded one; no body is as good as null."""
+    """True if an answer equals the recorded one; an empty body equals null."""
     return given.status == one.step.status and alike(given.body or None, one.step.answer)
 
 
@@ -262,7 +264,7 @@ def test_questions_are_answered_as_they_were(one: Recorded) -> None:
 
 @pytest.mark.parametrize("number", [2, 3, 6, 31])
 async def test_a_transaction_is_a_step(number: int) -> None:
-    """Where everything is one, a missing offset (its marker) is where a plan's next step begins."""
+    """A gap in the offsets, a transaction marker, begins the next step of a plan."""
     one = next(one for one in ASKED if named(one) == f"exactly-once-3.9-{number}")
     configs = [entry for entry in one.written() if entry.topic == TOPICS.config]
     first = await planned(one, *understood(one))

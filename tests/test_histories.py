@@ -48,7 +48,7 @@ def entries_of(histories: Path, name: str) -> list[Entry]:
 
 
 def verified(histories: Path, name: str, plugins: Plugins, entries: list[Entry]) -> StoryVerdict:
-    """What a story says about a log, without what was answered before compaction."""
+    """Verdict of a story about its log, without the answers before compaction."""
     steps = read_story(histories / f"{name}.story.jsonl")
     compacted = any(step.kind == "compacted" for step in steps)
     exactly_once = frozenset(EXACTLY_ONCE.get(name, ()))

@@ -66,7 +66,7 @@ def test_secrets_are_not_told() -> None:
 
 
 def test_what_is_told_follows_a_level() -> None:
-    """That of a logger of Python's, which may change meanwhile."""
+    """The logger follows the level of a Python logger, also when it changes."""
     stream = io.StringIO()
     level = hierarchy(logging.WARNING).getLogger("any")
     quiet = logger(stream, level)

@@ -61,7 +61,7 @@ def part(wheel: ZipFile, end: str) -> str:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: ZipFile) -> Message:
-    """What the wheel says of itself."""
+    """Metadata of the wheel."""
     return Parser().parsestr(part(wheel, ".dist-info/METADATA"))
 
 
@@ -126,7 +126,7 @@ def test_the_source_distribution_is_the_repository(unpacked: Path) -> None:
 def test_the_source_distribution_builds_the_same_wheel(
     unpacked: Path, wheel: ZipFile, tmp_path: Path
 ) -> None:
-    """Who builds from it gets the very files that are built from a clone."""
+    """A wheel built from the source distribution has the files of one built from a clone."""
     again = ZipFile(built("wheel", unpacked, tmp_path))
     assert {one.filename: one.CRC for one in again.infolist()} == {
         one.filename: one.CRC for one in wheel.infolist()

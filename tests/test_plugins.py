@@ -1,4 +1,4 @@
-"""Where plugins come from: files of the package, a catalogue, packages that declare some."""
+"""Sources of plugins: files of the package, a catalogue, installed packages."""
 
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ def test_words_of_all_releases_are_understood() -> None:
 
 
 def test_a_connector_in_python_is_a_plugin_among_others() -> None:
-    """It is found by its class, and its config is validated."""
+    """A connector in Python is found by its class, and its config is validated."""
     where = context(Orders)
     assert where.plugins.type_of(ORDERS) == "source"
     config = {"name": "x", "connector.class": ORDERS}
@@ -130,7 +130,7 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
     ],
 )
 def test_its_hook(told: str, outcome: HookSuccess | HookFailure) -> None:
-    """What it answers or raises, in the words of a worker."""
+    """A hook's answer or exception becomes the outcome of a worker."""
     hook = described(Orders).hook
     assert hook is not None
     assert hook({"name": "x", "alter": told}, ()) == outcome
@@ -149,7 +149,7 @@ def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
 
 
 def test_without_hook_it_declines() -> None:
-    """As every connector does that nobody has taught better."""
+    """A connector without a hook behaves as Kafka's base class: no definite answer."""
     plugin = described(Silent)  # type: ignore[arg-type]
     hook = catalogued(more=[plugin]).hook(plugin.class_name)
     assert hook is not None
@@ -168,7 +168,7 @@ def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
 
 
 def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
-    """It is the published state's own config, and the plan's own offsets."""
+    """A hook receives copies: the published config and the planned offsets stay unchanged."""
     plugin = Plugin(class_name="m.Meddler", type="source", hook=meddling)
     hook = catalogued(more=[plugin]).hook("m.Meddler")
     assert hook is not None

@@ -48,7 +48,7 @@ def left_by_a_killed_process(place: Path) -> None:
 
 
 def test_a_new_file_is_private(tmp_path: Path) -> None:
-    """Whatever the umask allows; so are the folders above it that were missing."""
+    """New files and folders are private under any umask."""
     make_folders(tmp_path / "a" / "b")
     with replacing(tmp_path / "a" / "b" / "file") as draft:
         draft.write_text("secret")

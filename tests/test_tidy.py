@@ -14,6 +14,13 @@ from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size,
 from tests.tidy.wording import class_names, module_names, openings, several_meanings
 
 
+NOT_YET_REWORDED = (
+    *("tests/cli/", "tests/client/", "tests/controller/", "tests/core/", "tests/docs/"),
+    *("tests/kafka/", "tests/logs/", "tests/projection/", "tests/replay/", "tests/rest/"),
+    *("tests/scenario/", "tests/settings/"),
+)
+
+
 @pytest.fixture(scope="module")
 def python() -> list[Source]:
     """Every Python file."""
@@ -87,7 +94,7 @@ def test_everything_public_is_documented(python: list[Source]) -> None:
 
 def test_docstrings_open_with_their_subject(python: list[Source]) -> None:
     """A docstring opens with the thing or the verb, not with a question word."""
-    check(openings, ours(python))
+    check(openings, [source for source in python if not source.inside(*NOT_YET_REWORDED)])
 
 
 def test_modules_and_classes_are_nouns(python: list[Source]) -> None:

@@ -21,7 +21,7 @@ from controlplane import commands
     ],
 )
 def test_the_tours_run(title: str, prints: list[str]) -> None:
-    """What the docstring shows runs as it stands, and prints what it says."""
+    """The examples of the package docstring run and print the promised lines."""
     _, _, code = (controlplane.__doc__ or "").partition(title)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -1,4 +1,4 @@
-"""What real workers wrote, written again: decoded and encoded, every record has the same bytes."""
+"""Records of real workers keep their bytes when they are decoded and encoded."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ SOME = ("spark", "local", "duckdb", "python")
 
 
 def python(*words: str, asked: str = "") -> str:
-    """What a process of Python's prints, as wide as it likes, that has run to its end."""
+    """Run Python to its end and return what it prints, 200 columns wide."""
     command, env = [sys.executable, *words], {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
         command, cwd=ROOT, env=env, input=asked, stdout=subprocess.PIPE, text=True, check=True
@@ -119,7 +119,7 @@ def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None
 
 
 def test_who_says_one_thing_and_then_another_is_named() -> None:
-    """Whatever others say."""
+    """A variant with two different results is named in the error."""
     with pytest.raises(click.ClickException, match=r"half: .*polars: \w…; polars: \w…"):
         check_equal({"scan": {}, "polars": {"final": {"a"}, "half": {"a", "b"}}})
 

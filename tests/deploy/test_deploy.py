@@ -47,7 +47,7 @@ def unit() -> Unit:
 
 
 def accepted(words: list[str]) -> bool:
-    """Whether our command line takes these words, so far as they can be parsed."""
+    """True if our command line parses these words."""
     return CliRunner().invoke(main, [*words, "--help"]).exit_code == 0 and not _unknown(words)
 
 
@@ -89,7 +89,7 @@ def test_the_image_is_built_from_what_it_copies() -> None:
 
 
 def test_the_image_installs_by_hash() -> None:
-    """Nothing comes from a registry that no hash speaks for."""
+    """Each `pip install` of the image checks hashes."""
     installs = [
         command.strip()
         for name, words in instructions()
@@ -127,7 +127,7 @@ def installed_for(name: str, found: set[str]) -> set[str]:
 
 
 def locked(*names: str) -> subprocess.CompletedProcess[str]:
-    """What `tools/locked` prints."""
+    """Run `tools/locked`."""
     command = [sys.executable, str(ROOT / "tools" / "locked"), *names]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -147,7 +147,7 @@ def _normal(name: str) -> str:
 
 @pytest.mark.parametrize("names", [(), ("nothing-of-ours",)])
 def test_what_is_not_locked_is_told(names: tuple[str, ...]) -> None:
-    """Nothing is left out in silence."""
+    """`tools/locked` fails for no names and for a package outside of the lock file."""
     told = locked(*names)
     assert (told.returncode, told.stdout) == (1, "")
     assert "not in requirements.lock" in told.stderr
@@ -165,7 +165,7 @@ def test_the_unit_serves_its_state_directory() -> None:
 
 
 def test_the_variables_that_are_named_are_settings() -> None:
-    """Whoever follows the comments is understood."""
+    """Each variable that the deployment files name is a setting."""
     told = CONTAINERFILE.read_text() + UNIT.read_text()
     named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", told))
     variables = dict.fromkeys(named, "/nowhere")

@@ -17,7 +17,7 @@ esac
 
 
 def test_setting_up_shows_progress(tmp_path: Path) -> None:
-    """How many packages are dealt with, of how many; at last how to find the commands."""
+    """`tools/setup` prints packages done of all packages, and then where the commands are."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(PIP)

@@ -8,7 +8,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, *arguments: str) -> list[str]:
-    """What an example prints."""
+    """Run an example and return the lines that it prints."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, check=True
     )
@@ -17,7 +17,7 @@ def run(name: str, *arguments: str) -> list[str]:
 
 
 def test_embedding(tmp_path: Path) -> None:
-    """It prints what its comments promise, and a second run gets the same outcome for its key."""
+    """The example prints what its comments say; a second run repeats the outcome of its key."""
     where = str(tmp_path / "state.db")
     first = run("embedding.py", where)
     assert "lines target state STARTED → STOPPED" in first

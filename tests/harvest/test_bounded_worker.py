@@ -82,14 +82,14 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
     ],
 )
 async def test_what_is_no_worker_is_refused(answer: bytes, told: str) -> None:
-    """Whatever it answers."""
+    """An answer that is not a worker's root document raises `NoWorker`."""
     async with answering(answer) as worker:
         with pytest.raises(NoWorker, match=told):
             await version_of(worker)
 
 
 async def test_an_answer_without_end_is_cut() -> None:
-    """As soon as it is larger than any answer of a worker."""
+    """Reading stops as soon as an answer is larger than any answer of a worker."""
     async with answering(OK + b"\r\n", endless=b" " * 10_000) as worker:
         with pytest.raises(NoAnswer, match="more than"):
             await version_of(worker)

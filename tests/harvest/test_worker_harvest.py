@@ -94,7 +94,7 @@ def original() -> bytes:
 
 
 async def harvest(release: str) -> tuple[Harvest, bytes, list[tuple[int, int]]]:
-    """What such a worker tells, the file of it, and the progress."""
+    """Harvest a worker of a release: the harvest, its catalogue file, and the progress."""
     steps: list[tuple[int, int]] = []
     async with worker(release, original()) as client:
         asked = BoundedWorker(client, "the worker")
@@ -106,7 +106,7 @@ async def harvest(release: str) -> tuple[Harvest, bytes, list[tuple[int, int]]]:
 
 
 async def answers(release: str, catalogue: bytes) -> dict[str, bytes]:
-    """What is answered about plugins, by request."""
+    """Bodies of the responses about plugins, by request."""
     everything = "connector-plugins?connectorsOnly=false"
     found = {}
     async with worker(release, catalogue) as client:
@@ -122,7 +122,7 @@ async def answers(release: str, catalogue: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("release", [one for one in RELEASES if one >= "3.2"])
 async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) -> None:
-    """To the byte: plugins of others with their settings, and documentation in every scope."""
+    """Both give the same bytes, for plugins of others and for documentation in every scope."""
     _, file, _ = await harvest(release)
     theirs = await answers(release, original())
     assert await answers(release, file) == theirs
@@ -131,7 +131,7 @@ async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) 
 
 @pytest.mark.parametrize("release", [one for one in RELEASES if one < "3.2"])
 async def test_an_old_worker_tells_what_it_validates(release: str) -> None:
-    """It lists connectors alone; a transformation of somebody else is taken on trust or refused."""
+    """A worker before 3.2 lists connectors only; a foreign transformation is trusted or refused."""
     found, file, _ = await harvest(release)
     assert any("lists connectors alone" in sentence for sentence in found.lacking)
     theirs, ours = await answers(release, original()), await answers(release, file)
@@ -170,7 +170,7 @@ def names(answer: bytes) -> list[str]:
 
 
 async def test_progress_is_told() -> None:
-    """It begins at nothing done and ends with everything."""
+    """Progress starts at 0 and ends at the total."""
     _, _, steps = await harvest("3.9.1")
     assert steps[0][0] == 0
     assert steps[-1][0] == steps[-1][1] > len(CONNECTORS)

@@ -51,7 +51,7 @@ Fields = dict[str, Any]
 
 
 class Beyond(ConsumerGroups):
-    """What lies outside of the log: groups that keep offsets, workers that do as they are told."""
+    """Consumer groups, and workers that record the actions that they are asked for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Breaking(MemoryLog):
 
 
 IMPATIENT = CommandLimits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
-"""Who waits for a log that is away only for as long as a test may take."""
+"""Limits that end waiting for a lost log within the time of a test."""
 
 
 class Service:
@@ -97,7 +97,7 @@ class Service:
 
     @property
     def state(self) -> ClusterState:
-        """What the control plane knows."""
+        """Published state of the control plane."""
         return self._plane.state
 
     @property
@@ -128,7 +128,7 @@ class Service:
         return got.status, got.body["message"] if is_error else got.body
 
     async def shows(self, target: str) -> Any:
-        """What is found at a path."""
+        """JSON body of a GET, which must succeed."""
         status, body = await self.told("GET", target)
         assert status == 200, body
         return body

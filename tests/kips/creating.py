@@ -16,7 +16,7 @@ LEFT_OVER = (
     came_to("new", {"table": "a"}, {"pos": 1}),
     came_to("new", {"table": "b"}, {"pos": 2}),
 )
-"""What an earlier connector of that name has left."""
+"""Offsets left by an earlier connector of the same name."""
 
 
 def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **more: Any) -> Body:
@@ -25,7 +25,7 @@ def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **more: Any) -> Bo
 
 
 async def offsets_of(service: Service, name: str = "new") -> list[Any]:
-    """What is shown of a source's offsets."""
+    """Source offsets as REST lists them."""
     listed: list[Any] = (await service.shows(f"/connectors/{name}/offsets"))["offsets"]["source"]
     return listed
 

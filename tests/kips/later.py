@@ -1,7 +1,7 @@
-"""What the KIPs say of the control plane and no test can show yet, and what it waits for.
+"""Sentences of the KIPs that cannot be tested yet, each with the part that is missing.
 
-By KIP and section; a row is one sentence, in our words. `test_later` fails as soon as that is there
-for which rows wait: then they become tests, and go from here.
+The rows are by KIP and section; a row is one sentence, in our words. `test_later` fails as soon as
+a missing part exists: its rows then become tests.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Need(Enum):
-    """What a sentence waits for."""
+    """Missing part of the control plane."""
 
     TASKS = "connectors and tasks that run here"
     GROUP = "workers that form a group: who leads, who has which task, rebalances"

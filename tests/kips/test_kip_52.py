@@ -46,7 +46,7 @@ async def ours() -> AsyncIterator[Service]:
 
 
 def restarts(service: Service) -> list[tuple[int | None, ...]]:
-    """What workers were told to restart: tasks by their number, the connector as None."""
+    """Restarts sent to workers: the connector as None, tasks by number."""
     assert isinstance(service.beyond, Beyond)
     return [done.instances for done in service.beyond.done if isinstance(done, RestartInstances)]
 
@@ -61,13 +61,13 @@ class TestPauseConnector:
         assert views.target(connect.state, "orders") is Target.PAUSED
 
     async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
-        """It is answered before a connector or task has come to rest."""
+        """Pausing answers before the connector or a task changes its state."""
         before = await connect.shows("/connectors/orders/status")
         assert (await connect.told("PUT", PAUSE))[0] == 202
         assert await connect.shows("/connectors/orders/status") == before
 
     async def test_twice_is_as_good_as_once(self, connect: Service) -> None:
-        """What is paused already stays as it is: nothing that is known changes."""
+        """A second pause changes no config, target state or task count."""
         await connect.told("PUT", PAUSE)
         once = connect.state.config
         await connect.told("PUT", PAUSE)
@@ -108,7 +108,7 @@ class TestResumeConnector:
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
-        """It is answered before anything runs again."""
+        """Resuming answers before anything runs."""
         await connect.told("PUT", PAUSE)
         await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
         assert (await connect.told("PUT", RESUME))[0] == 202
@@ -116,7 +116,7 @@ class TestResumeConnector:
         assert shown["connector"]["state"] == shown["tasks"][0]["state"] == "PAUSED"
 
     async def test_nothing_happens_to_what_runs(self, connect: Service) -> None:
-        """What was never paused stays as it is."""
+        """Resuming a running connector changes no target state."""
         before = connect.state.config.targets
         await connect.told("PUT", RESUME)
         assert connect.state.config.targets == before
@@ -169,7 +169,7 @@ class TestRestartConnector:
         assert restarts(connect) == [(None,)]
 
     async def test_answered_when_done(self) -> None:
-        """Who asks waits for the end of it."""
+        """A restart answers after the connector has restarted."""
         await answered_behind(RESTART)
 
     async def test_204(self, connect: Service) -> None:
@@ -192,7 +192,7 @@ class TestRestartConnector:
     async def test_forward_is_no_matter_to_who_need_not_forward(
         self, connect: Service, forward: str
     ) -> None:
-        """Whether a request may be passed on: one worker alone has nobody to pass it on to."""
+        """A single worker ignores `forward`: it is the leader."""
         assert (await connect.told("POST", f"{RESTART}?forward={forward}"))[0] == 204
         assert restarts(connect) == [(None,)]
 
@@ -207,7 +207,7 @@ class TestRestartTask:
         assert restarts(connect) == [(1,)]
 
     async def test_answered_when_done(self) -> None:
-        """Who asks waits for the end of it."""
+        """A restart answers after the task has restarted."""
         await answered_behind(RESTART_1)
 
     async def test_204(self, connect: Service) -> None:
@@ -236,7 +236,7 @@ class TestRestartTask:
     async def test_forward_is_no_matter_to_who_need_not_forward(
         self, connect: Service, forward: str
     ) -> None:
-        """As with the connector."""
+        """A single worker ignores `forward`: it is the leader."""
         assert (await connect.told("POST", f"{RESTART_1}?forward={forward}"))[0] == 204
         assert restarts(connect) == [(1,)]
 
@@ -270,7 +270,7 @@ class TestPauseResumeConnector:
             assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
 
     async def test_the_status_tells_when_it_is_done(self, connect: Service) -> None:
-        """Who wants to know asks for the status again and again: it changes as workers report."""
+        """The status changes as workers report; a client polls it."""
         await connect.told("PUT", PAUSE)
         await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
         shown = await connect.shows("/connectors/orders/status")
@@ -317,7 +317,7 @@ class TestRestartTasks:
         assert await connect.everything() == before
 
     async def test_it_fails_when_it_is_asked_for(self) -> None:
-        """What goes wrong is told to who asked, there and then."""
+        """A failed restart is the answer to its own request."""
         async with serving(await running(), beyond=Failing()) as service:
             told = (500, "Failed to start connector: orders")
             assert await service.told("POST", RESTART) == told
@@ -334,7 +334,7 @@ class TestRestartTasks:
             assert [trace.unfinished for trace in later.state.commands.values()] == [False]
 
     async def test_who_is_refused_may_try_again(self, ours: Service) -> None:
-        """Somebody else's restart is in the way for as long as it lasts."""
+        """A restart is refused only while another restart of the instance is running."""
         await ours.given(reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1))
         assert (await ours.told("POST", RESTART))[0] == 409
         assert (await ours.told("POST", RESTART_1))[0] == 409
@@ -347,7 +347,7 @@ class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_other_endpoints_do_not_notice(self, connect: Service) -> None:
-        """What could be asked for before is answered as before, paused or not."""
+        """Pausing does not change the answers of the endpoints that existed before."""
         base = "/connectors/orders"
         paths = ("/connectors", base, f"{base}/config", f"{base}/tasks", f"{base}/status")
         before = [await connect.shows(path) for path in paths]
@@ -355,13 +355,13 @@ class TestCompatibility:
         assert [await connect.shows(path) for path in paths] == before
 
     async def test_without_a_word_it_is_started(self, connect: Service) -> None:
-        """Where the config topic has no target state, the connector is to run."""
+        """A connector without a target state in the config topic is started."""
         assert not [key for key, _ in await connect.holds(CONFIG) if "target" in key]
         assert views.target(connect.state, "orders") is Target.STARTED
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
     async def test_an_upgraded_cluster_begins_started(self, release: str) -> None:
-        """Whatever 0.9 had is started for who reads it later: 0.9 could wish for nothing else."""
+        """Connectors from 0.9, which had no target states, are started in every later release."""
         async with serving(await running(), release) as service:
             assert service.state.config.targets == {
                 "orders": Target.STARTED,

@@ -82,7 +82,7 @@ class TestStoringAndReturning:
             assert await topics_of(service) == {"t"}
 
     async def test_every_worker_reads_it_all_at_start(self) -> None:
-        """Whoever starts later knows what was used before."""
+        """A worker that starts later knows the active topics."""
         log = await running()
         for release in ("2.5", "3.9", KIP):
             async with serving(log, release) as service:
@@ -122,12 +122,12 @@ class TestFormat:
         assert views.active_topics(connect.state, name) == ["t.1_2-3"]
 
     async def test_a_value_means_that_the_topic_is_used(self, connect: Service) -> None:
-        """Of a topic and a connector the latest record counts."""
+        """The latest record of a topic and a connector counts."""
         await connect.given(used("orders", "v", None), used("orders", "v"))
         assert "v" in await topics_of(connect)
 
     async def test_a_tombstone_means_that_it_is_not(self, connect: Service) -> None:
-        """It takes away what was noted before, for this connector alone."""
+        """A tombstone removes the topic of one connector only."""
         await connect.given(used("orders", "t", None))
         assert await topics_of(connect) == {"u"}
         assert await topics_of(connect, "sales") == {"t"}
@@ -139,7 +139,7 @@ class TestFormat:
         assert await topics_of(connect) == before
 
     async def test_the_last_task_is_known(self, connect: Service) -> None:
-        """Of several that report the same, the one whose record comes last."""
+        """The last record wins where several tasks report one topic."""
         await connect.given(used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7))
         activity = connect.state.status.active_topics["orders"]["t"]
         assert (activity.task, activity.discovered_at_ms) == (7, 1579297899)
@@ -182,7 +182,7 @@ class TestResetting:
     """Resetting a connector's set of active topics."""
 
     async def test_the_set_only_grows(self, connect: Service) -> None:
-        """What is not used any more stays in it, whatever else comes in."""
+        """New records add topics; a topic that is no longer used stays."""
         for topic in "vwx":
             before = await topics_of(connect)
             await connect.given(used("orders", topic))
@@ -197,7 +197,7 @@ class TestResetting:
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_a_release_sends_them_one_by_one(self) -> None:
-        """Nothing holds the tombstones together: a crash leaves some of them unwritten."""
+        """A crash leaves some of the tombstones unwritten: the release writes them one by one."""
         log = await running()
         async with serving(log, "3.9", stepped=crash_after("topic-0")) as service:
             with pytest.raises(Crash):
@@ -227,7 +227,7 @@ class TestResetting:
         assert await connect.shows("/connectors/orders/status") == before
 
     async def test_what_is_used_still_comes_back(self, connect: Service) -> None:
-        """As soon as its tasks have noted it again."""
+        """A reset topic returns when a task reports it again."""
         await connect.ask("PUT", RESET)
         assert await topics_of(connect) == set()
         await connect.given(used("orders", "t", 1))
@@ -244,7 +244,7 @@ class TestLifeOfAConnector:
             assert await topics_of(connect) == {"t", "u"}
 
     async def test_another_config_changes_nothing(self, connect: Service) -> None:
-        """Whatever it says."""
+        """A new config leaves the active topics as they are."""
         config = {**SOURCE_CONFIG, "tasks.max": "1"}
         assert (await connect.told("PUT", "/connectors/orders/config", config))[0] == 200
         assert await topics_of(connect) == {"t", "u"}
@@ -257,7 +257,7 @@ class TestLifeOfAConnector:
         assert await topics_of(connect, "sales") == {"t", "other"}
 
     async def test_until_they_are_reset(self, connect: Service) -> None:
-        """It takes a request of its own to be rid of them."""
+        """Only a reset removes topics that a sink no longer reads."""
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
         await connect.ask("PUT", "/connectors/sales/topics/reset")
@@ -278,7 +278,7 @@ class TestExtensions:
     """Extensions to Connect REST API."""
 
     async def test_get_shows_the_set(self, connect: Service) -> None:
-        """What was used since the connector is there, or since the last reset, under its name."""
+        """GET shows the topics used since the creation or the last reset."""
         got = await connect.shows(TOPICS)
         assert list(got) == ["orders"]
         assert list(got["orders"]) == ["topics"]

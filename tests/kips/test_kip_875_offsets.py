@@ -80,12 +80,12 @@ class TestEndpoints:
     """Endpoints."""
 
     async def test_get_shows_the_offsets_of_what_is_there(self, connect: Service) -> None:
-        """Of a connector that exists; of no other."""
+        """GET shows offsets of an existing connector, and 404 otherwise."""
         assert (await connect.told("GET", AT))[0] == 200
         assert (await connect.told("GET", "/connectors/nobody/offsets"))[0] == 404
 
     async def test_delete_wants_it_stopped(self, connect: Service) -> None:
-        """It has to exist and to be stopped: then its offsets go."""
+        """DELETE needs an existing, stopped connector."""
         assert (await connect.told("DELETE", "/connectors/nobody/offsets"))[0] == 404
         assert (await connect.told("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)
@@ -93,7 +93,7 @@ class TestEndpoints:
         assert views.source_offsets(connect.state, "orders") == []
 
     async def test_stop_does_not_delete(self, connect: Service) -> None:
-        """What exists can be stopped, and exists as before."""
+        """Stopping keeps the connector; an unknown connector is 404."""
         before = await connect.shows("/connectors/orders/config")
         assert (await connect.told("PUT", STOP))[0] == 204
         assert await connect.shows("/connectors/orders/config") == before
@@ -131,7 +131,7 @@ class TestResponseFormat:
             assert await service.shows(AT) == {"offsets": offsets}
 
     async def test_partitions_and_offsets_are_the_connectors_own(self, ours: Service) -> None:
-        """Whatever fields it has given them, in whatever order."""
+        """Partitions and offsets may have any fields, in any order."""
         partition = {"db": "x", "shard": 3, "live": True, "none": None, "note": "ü\n"}
         offset = {"lsn": 2**62, "at": 1.5, "done": False}
         await ours.given(came_to("orders", partition, offset))
@@ -165,7 +165,7 @@ class TestGet:
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
 
     async def test_its_config_tells_its_kind(self, ours: Service) -> None:
-        """Nobody has to say whether it is a source or a sink."""
+        """The connector's config decides between source and sink."""
         assert list((await ours.shows(AT))["offsets"]) == ["source"]
         status, message = await ours.told("GET", "/connectors/sales/offsets")
         assert (status, "sink connector sales" in message) == (500, True)
@@ -227,7 +227,7 @@ class TestDelete:
         assert await ours.everything() == once
 
     async def test_a_tombstone_for_each_partition(self, connect: Service) -> None:
-        """That is how an offset is deleted."""
+        """A reset writes one tombstone per partition."""
         await connect.ask("PUT", STOP)
         before = await connect.holds(OFFSETS)
         await connect.ask("DELETE", AT)
@@ -362,9 +362,9 @@ class TestFutureWork:
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_overwriting_has_come(self, release: str) -> None:
-        """What was put off is there, in releases and here: single offsets can be set and removed.
+        """Single offsets can be altered and removed, in releases and here.
 
-        KIP-995 takes it for granted.
+        KIP-875 left this for later; KIP-995 assumes it.
         """
         change = [
             {"partition": {"table": "a"}, "offset": {"pos": 100}},
@@ -377,7 +377,7 @@ class TestFutureWork:
         assert shown == ({"source": change[:1]} if release == KIP else change[:1])
 
     async def test_offsets_outlive_their_connector(self, connect: Service) -> None:
-        """Nothing deletes them along with it: the next one of that name goes on from there."""
+        """Offsets survive a deletion; the next connector of that name continues from them."""
         before = await connect.shows(AT)
         await connect.ask("DELETE", "/connectors/orders")
         made = {"name": "orders", "config": SOURCE_CONFIG}
@@ -394,7 +394,7 @@ class TestRejectedAlternatives:
             assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
 
     async def test_the_way_round_for_what_runs(self, connect: Service) -> None:
-        """It is stopped, reset, and set going again; only in the middle can it be reset."""
+        """A running connector is stopped, reset and resumed; only the stopped one can be reset."""
         assert (await connect.told("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)
         assert (await connect.told("DELETE", AT))[0] < 300

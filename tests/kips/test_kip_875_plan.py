@@ -75,7 +75,7 @@ class TestOffsets:
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     async def test_a_stopped_source_can_be_reset(self, connect: Service) -> None:
-        """Nothing is shown then."""
+        """A reset leaves no offsets of a stopped source."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert (await connect.told("DELETE", f"{ORDERS}/offsets"))[0] == connect.reset_status
         assert await offsets_of(connect) == []
@@ -188,7 +188,7 @@ class TestStopped:
 
     @pytest.mark.parametrize("before", ["FAILED", "RUNNING"])
     async def test_a_failed_connector_can_be_resumed(self, connect: Service, before: str) -> None:
-        """Whether it had failed before it was stopped, or failed by being stopped."""
+        """A connector that failed before or during the stop can be resumed."""
         await connect.given(reported("orders", before))
         await connect.ask("PUT", f"{ORDERS}/stop")
         await connect.given(reported("orders", "FAILED"))

@@ -41,7 +41,7 @@ async def stopped(connect: Service) -> Service:
 
 
 async def read_by(release: str, *states: str) -> ConfigState:
-    """What a worker of a release makes of the config topic with these target states in it."""
+    """Config state of a worker of a release after these target states."""
     records = [wanted("orders", **_fields(state)) for state in states]
     fold = Fold(Profile.of(release))
     fold.apply_all(await entries(await running(*records), [CONFIG]))
@@ -58,7 +58,7 @@ class TestTargetStatesToday:
     """Background: target states today."""
 
     async def test_running_is_the_default(self, connect: Service) -> None:
-        """Where nobody has said anything. Connect calls it STARTED in its topic."""
+        """Without a target state record the target is STARTED."""
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_resume_and_pause_choose(self, connect: Service) -> None:
@@ -80,7 +80,7 @@ class TestNewState:
     """A new STOPPED state."""
 
     async def test_the_config_stays_in_the_config_topic(self, connect: Service) -> None:
-        """Nobody writes or removes it."""
+        """Stopping neither rewrites nor removes the config."""
         before = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
         await connect.ask("PUT", STOP)
         after = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
@@ -88,7 +88,7 @@ class TestNewState:
         assert after == before
 
     async def test_the_config_stays_visible(self, connect: Service) -> None:
-        """As it was, at each place that shows it."""
+        """Every endpoint that shows the config still shows it."""
         before = await connect.shows(f"{ORDERS}/config")
         await connect.ask("PUT", STOP)
         assert await connect.shows(f"{ORDERS}/config") == before
@@ -126,7 +126,7 @@ class TestNewState:
 
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
     async def test_it_is_shown_as_stopped(self, connect: Service, before: str) -> None:
-        """Whatever its worker had reported before, a failure as well."""
+        """A STOPPED report replaces any earlier report, a failure as well."""
         await connect.given(reported("orders", before))
         assert (await connect.told("PUT", STOP))[0] == 204
         await connect.given(reported("orders", "STOPPED"))
@@ -158,7 +158,7 @@ class TestOutOfIt:
 
     @BOTH
     async def test_they_are_published(self, stopped: Service, way: str) -> None:
-        """Those that there are: written to the config topic, with a commit behind them."""
+        """Task configs are written to the config topic, with a commit behind them."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
         await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
@@ -194,7 +194,7 @@ class TestCompatibilityOfOffsets:
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "3.9"])
     async def test_nothing_has_to_be_migrated(self, release: str) -> None:
-        """What any older release has written is shown as soon as the worker is a newer one."""
+        """Offsets that an older release wrote are visible to a newer worker."""
         log = await running()
         async with serving(log, "2.8") as old:
             assert (await old.told("GET", f"{ORDERS}/offsets"))[0] == 404
@@ -207,7 +207,7 @@ class TestCompatibilityOfStopped:
     """Compatibility, Deprecation, and Migration Plan – STOPPED target state."""
 
     async def test_the_naive_record_is_never_written(self, connect: Service) -> None:
-        """Whatever is asked for, in whatever order: no older worker is confused."""
+        """No requests write STOPPED into the field `state`, which older workers read."""
         for way in (STOP, PAUSE, STOP, RESUME, STOP, STOP):
             await connect.ask("PUT", way)
         values = [value for key, value in await connect.holds(CONFIG) if key == CLEVER[0]]
@@ -219,7 +219,7 @@ class TestCompatibilityOfStopped:
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
     async def test_the_clever_record_is(self, stopped: Service) -> None:
-        """To the byte: the newer field has the wish, the older one the next best to it."""
+        """The bytes are exact: `state.v2` says STOPPED, `state` says PAUSED."""
         assert (await stopped.holds(CONFIG))[-1] == CLEVER
 
     @pytest.mark.parametrize("release", ["0.10.0", "1.1", "2.8", "3.4"])
@@ -239,6 +239,6 @@ class TestCompatibilityOfStopped:
         ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
     )
     async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
-        """Where there is no `state.v2`, on `state`: also behind a record that has both."""
+        """Without `state.v2` the field `state` counts, also behind a record that has both."""
         assert (await read_by(release, state)).targets["orders"] is target
         assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target

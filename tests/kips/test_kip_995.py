@@ -58,7 +58,7 @@ class TestPost:
         ids=str,
     )
     async def test_400_for_another_form(self, connect: Service, offsets: Any) -> None:
-        """What is no list of partitions with offsets, as KIP-875 has them, is the asker's fault."""
+        """Offsets that are no list in the form of KIP-875 are the client's error."""
         before = await connect.everything()
         assert (await connect.told("POST", "/connectors", asked(offsets)))[0] == 400
         assert await connect.everything() == before
@@ -154,7 +154,7 @@ class TestSteps:
     async def test_2_offsets_are_checked_as_by_alteration(
         self, connect: Service, config: Any, offsets: Any
     ) -> None:
-        """Whatever `PATCH` refuses is refused here, in its words behind those of the step."""
+        """Creation refuses what `PATCH` refuses, with the step in front of the same words."""
         await connect.given(configured("other", config))
         await connect.ask("PUT", "/connectors/other/stop")
         altered = {"offsets": offsets}

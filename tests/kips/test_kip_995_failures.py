@@ -60,7 +60,7 @@ def creating(record: Record) -> bool:
 AT_5 = {"sink": [{"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}]}
 AS_SINK = asked(AT_5, SINK_CONFIG)
 OLD = AlterGroup("new", "connect-new", (("t", 0, 99), ("t", 1, 99)))
-"""What an earlier sink of that name has committed."""
+"""Offsets that an earlier sink of that name has committed."""
 
 
 class Refusing(Beyond):
@@ -82,7 +82,7 @@ class TestFailures:
         ids=["3", "4"],
     )
     async def test_the_step_is_told(self, connect: Service, more: Any, step: str) -> None:
-        """That at which the connector throws; it is asked before anything is written."""
+        """The error names the step at which the connector throws; nothing is written."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **more}
         status, message = await connect.told("POST", "/connectors", asked(config=config))
@@ -122,9 +122,9 @@ class TestFailures:
 
     @pytest.mark.parametrize("refuses", [setting, creating], ids=["4", "5"])
     async def test_what_was_set_is_taken_back(self, refuses: Any) -> None:
-        """As soon as the log is back: no offsets, neither new nor old, and no connector.
+        """Recovery removes all offsets, new and old, and no connector remains.
 
-        For good: whoever asks for it again begins from nothing.
+        The same creation then starts without offsets.
         """
         log = Breaking()
         await log_of(*LEFT_OVER, log=log)
@@ -144,7 +144,7 @@ class TestRace:
     """Validate offset before connector creation."""
 
     async def test_with_offsets_first(self, connect: Service) -> None:
-        """Of two requests for one name the later is refused: here the one without offsets."""
+        """The second of two requests for one name is refused: here the one without offsets."""
         both = asked(), {"name": "new", "config": SOURCE_CONFIG}
         first, second = await asyncio.gather(
             *(connect.told("POST", "/connectors", body) for body in both)
@@ -153,7 +153,7 @@ class TestRace:
         assert await offsets_of(connect) == AT_100
 
     async def test_without_offsets_first(self, connect: Service) -> None:
-        """Here the one with them: it neither wipes nor sets any."""
+        """The second request, with offsets, is refused and neither wipes nor sets any."""
         before = left_of(connect)
         both = {"name": "new", "config": SOURCE_CONFIG}, asked()
         first, second = await asyncio.gather(
@@ -182,7 +182,7 @@ class TestRemanentOffsets:
     """Remanent offsets from connectors with same name."""
 
     async def test_a_clean_slate(self, connect: Service) -> None:
-        """What a deleted connector has left goes, before that which is asked for is written."""
+        """Creation wipes the offsets of a deleted connector before it writes the new ones."""
         await connect.ask("DELETE", "/connectors/orders")
         before = len(await connect.holds(OFFSETS))
         body = {"name": "orders", "config": SOURCE_CONFIG, "initial_offsets": AT_100}
@@ -207,7 +207,7 @@ class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_the_records_are_those_of_an_alteration(self, connect: Service) -> None:
-        """To the byte: the offsets as `PATCH` writes them, the config as an ordinary creation."""
+        """Offsets have the bytes of a `PATCH`, the config those of a plain creation."""
         async with serving(await log_of()) as plain:
             await plain.ask("POST", "/connectors", {"name": "new", "config": SOURCE_CONFIG})
             await plain.ask("PUT", f"{NEW}/stop")
@@ -220,7 +220,7 @@ class TestCompatibility:
 
     @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3"])
     async def test_a_downgraded_worker_sees_nothing_special(self, release: str) -> None:
-        """It is as if the connector had committed these offsets itself."""
+        """An older worker shows the offsets as if the connector had committed them."""
         log = await log_of()
         async with serving(log) as ours:
             await ours.ask("POST", "/connectors", asked())

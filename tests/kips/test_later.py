@@ -29,13 +29,13 @@ def waiting(need: Need) -> list[str]:
 
 
 def listed(need: Need) -> str:
-    """What is to be done when it is there."""
+    """Failure message: write tests for these sentences."""
     return f"{need.value}: they are here now. Make tests of these:\n" + "\n".join(waiting(need))
 
 
 @pytest.mark.parametrize("need", Need)
 def test_each_is_waited_for(need: Need) -> None:
-    """What no sentence waits for is not on the list."""
+    """Every kind of missing part has a sentence."""
     assert waiting(need)
 
 
@@ -49,7 +49,7 @@ def test_it_is_still_later(need: Need, module: str) -> None:
 
 
 async def test_groups_cannot_be_asked_yet() -> None:
-    """Who wants to see the offsets of a sink is told that they do not lie in the log."""
+    """The offsets of a sink are refused: they are not in the log."""
     log = await log_of(configured("sales", SINK_CONFIG))
     async with serving(log) as service:
         status, message = await service.told("GET", "/connectors/sales/offsets")

@@ -76,7 +76,7 @@ def lived(steps: Iterable[tuple[str, Life, int]]) -> list[Pair]:
 
 
 def shown(state: ClusterState) -> Any:
-    """Everything that REST shows of configs."""
+    """Configs and target states as REST shows them."""
     return {
         name: (
             state.config.connectors[name],

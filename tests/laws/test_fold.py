@@ -123,7 +123,7 @@ def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile)
 def test_every_question_has_an_answer(
     log: list[Entry], profile: Profile, exactly_once: bool
 ) -> None:
-    """Whatever lies in a log: views, answers and hazards never raise."""
+    """Views, answers and hazards raise for no log."""
     state = fold(log, profile, exactly_once=exactly_once)
     for path in paths(state):
         assert answer(Reading(state), path).status

@@ -37,7 +37,7 @@ def thawed(frozen: Fold) -> Fold:
 
 
 def plain(state: ClusterState) -> Any:
-    """Everything in a state, without ends of 0, where nothing has been read."""
+    """Fields of a state, without ends of 0: such topics have not been read."""
     ends = {place: end for place, end in state.ends.items() if end}
     told = {name: getattr(state, name) for name in state.__struct_fields__}
     return told | {"ends": ends}
@@ -146,7 +146,7 @@ def test_a_flat_value_comes_back(value: Any) -> None:
 
 @given(st.binary(max_size=60), st.sampled_from(["connect-configs", "connect-offsets", "own"]))
 def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
-    """Whatever the bytes: a piece, or `DamagedSnapshot`, and never another error."""
+    """Decoding any bytes gives a piece or `DamagedSnapshot`, never another error."""
     with suppress(DamagedSnapshot):
         SnapshotDecoder(Topics(), topic).add(piece)
 

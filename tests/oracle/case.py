@@ -35,22 +35,22 @@ class Case(NamedTuple):
 
     @property
     def seen(self) -> tuple[Entry, ...]:
-        """What reaches the stores: consumers that are `read_committed` drop what was aborted.
+        """Entries that reach the stores: `read_committed` consumers drop aborted records.
 
-        Those of connectors' own offsets topics always are (KIP-618).
+        Consumers of connectors' own offsets topics are always `read_committed` (KIP-618).
         """
         return tuple(entry for entry in self.entries if not self.drops(entry))
 
     @property
     def batches(self) -> tuple[tuple[tuple[Entry, ...], ...], tuple[tuple[Entry, ...], ...]]:
-        """What reaches the stores in batches: at start-up, and later."""
+        """Entries that reach the stores, in batches: at start-up, and later."""
         sizes = cycle(self.batch)
         early = self._replace(entries=self.entries[: self.startup]).seen
         late = self._replace(entries=self.entries[self.startup :]).seen
         return _cut(early, sizes), _cut(late, sizes)
 
     def drops(self, entry: Entry) -> bool:
-        """Whether the consumer of its topic keeps a record from the stores."""
+        """True if the topic's consumer drops the record."""
         return entry.aborted and (self.exactly_once or entry.topic == OWN)
 
 

@@ -43,7 +43,7 @@ def in_order(items: list[Any]) -> list[str]:
 
 
 def each_in_order(offsets: Mapping[str, list[Any]]) -> Any:
-    """What each connector has, for those that have any."""
+    """Offsets of each connector that has any."""
     return rows_of({name: in_order(found) for name, found in offsets.items()})
 
 
@@ -61,7 +61,7 @@ def typed(value: Any) -> Any:
 
 
 def differences(kafka: Common, ours: Common) -> Mapping[str, tuple[Any, Any]]:
-    """Where the two differ: name → (Kafka's, ours)."""
+    """Differences between two answers: name → (Kafka's, ours)."""
     if kafka == ours:
         return {}
     names = [*kafka, *(name for name in ours if name not in kafka)]

@@ -16,7 +16,7 @@ from tests.oracle.our_answer import of_fold, of_loader
 from tests.oracle.shrink import smallest
 
 Differences = Mapping[str, tuple[Any, Any]]
-"""What differs → (Kafka's, ours)."""
+"""Name of a differing part → (Kafka's, ours)."""
 
 SHOWN = 400
 """Characters of a key, a value or an answer that are printed."""
@@ -27,7 +27,7 @@ class Disagreement(NamedTuple):
 
     release: str
     seed: str
-    """What the case was drawn from (`logs.case`)."""
+    """Seed that the case was drawn from (`logs.case`)."""
     case: Case
     differences: Differences
 
@@ -48,7 +48,7 @@ def disagreements(
 
 
 def compared(answer: Answer, case: Case, profile: Profile) -> Differences:
-    """Where Kafka's answer to a case and ours differ, whichever way we fold it."""
+    """Differences between Kafka's answer to a case and ours, in order or in bulk."""
     kafka = of_kafka(answer)
     found = differences(kafka, of_fold(case, profile))
     if found or case.batch:
@@ -72,7 +72,7 @@ def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
 
 
 def _sort(found: Differences) -> str | None:
-    """What a disagreement is about first; which record it is does not matter."""
+    """Kind of a disagreement: its first difference, without the record's number."""
     first = next(iter(found), None)
     return first and first.split(" ")[0]
 

@@ -47,8 +47,10 @@ KINDS = {
     "converters": "converter",
     "headerConverters": "header_converter",
 }
-"""What a worker asks for by a getter of `Plugins`; the type that it tells of a class may be
-another one where the class is a plugin in two ways."""
+"""Types of plugin by the getter of `Plugins` that a worker uses.
+
+A class that is a plugin in two ways may report another type.
+"""
 
 TOLD_SINCE = ("header_converter", "3.2.0")
 """From when on a worker tells of a kind of plugin that it has had for longer."""
@@ -78,7 +80,7 @@ TOLD: Mapping[str, Row] = {
         "before": [{"until": "3.9.0", "checks": None}],
     },
 }
-"""What classes do beyond their definitions."""
+"""Behaviour of classes beyond their definitions."""
 
 IMPLIED = (
     {
@@ -102,7 +104,7 @@ IMPLIED = (
 
 
 def answer(release: str) -> Mapping[str, Any]:
-    """What a release defines."""
+    """Definitions of a release."""
     found: Mapping[str, Any] = json.loads(harvested.definitions(release))
     return found
 
@@ -124,7 +126,7 @@ SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
 def valid(key: Key) -> list[str]:
-    """What a key's validators say of themselves, told apart where they say too little."""
+    """Descriptions of a key's validators, made distinct where Kafka's are ambiguous."""
     return [_words(key, *text.split(" | ", 1)) for text in key["valid"]]
 
 
@@ -185,7 +187,7 @@ def _until(present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any
 
 
 def _before(present: Sequence[tuple[str, Key]]) -> Iterator[Row]:
-    """What was otherwise, going back: each change on top of the ones in front of it."""
+    """Earlier forms of a key, backwards: each change on top of the later ones."""
     for (_, older), (release, newer) in reversed(list(pairwise(present))):
         changed = {
             field: older.get(field, DEFAULTS[field])
@@ -211,7 +213,7 @@ DEFAULTS: Key = {
     "width": "NONE",
     "display_name": None,
 }
-"""What a field is that is not written."""
+"""Default value per field; such a field is not written."""
 
 
 def plain(key: Key) -> Key:
@@ -229,7 +231,7 @@ def plain(key: Key) -> Key:
 
 
 def definitions(answers: _Answers) -> dict[str, list[Row]]:
-    """What Kafka defines for all connectors of a kind, and for the clients of connectors."""
+    """Kafka's definitions of all connectors of a kind, and of the clients of connectors."""
     found = {"connector": rows(_of(answers, "connector"))}
     for kind in ("source", "sink"):
         found[kind] = rows([(one, _own(answers[one], kind)) for one in answers])
@@ -246,7 +248,7 @@ def _of(answers: _Answers, name: str) -> list[_Definition]:
 
 
 def _own(told: Mapping[str, Any], kind: str) -> list[Key]:
-    """What a kind of connector has beyond what all connectors have."""
+    """Keys of a kind of connector that are not in the definition of all connectors."""
     shared = {key["name"] for key in told["connector"]}
     return [key for key in told[kind] if key["name"] not in shared]
 
@@ -260,9 +262,9 @@ def _without_words(row: Row) -> Row:
 
 
 def _mirrored(answers: _Answers, name: str | None = None) -> list[_Definition]:
-    """What only one of MirrorMaker's connectors defines, or, of none, what all of them do.
+    """Keys defined by one of MirrorMaker's connectors only or, without `name`, by all of them.
 
-    Up to 3.3 each defined everything: a key is taken as that of the connector that has kept it.
+    Up to 3.3 each of them defined all keys: a key belongs to the connector that kept it later.
     """
     owners = _owners(answers)
     found: list[_Definition] = []

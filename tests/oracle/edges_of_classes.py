@@ -16,7 +16,7 @@ class KafkaQuestion(NamedTuple):
     """One question that no log answers: where Kafka's answer stands, and how ours is found."""
 
     log: str
-    """What is given, in words."""
+    """Question that no log answers, with the place of Kafka's answer and the way to ours."""
     kafka: Callable[[Written], str | None]
     """None where the release has no such class, or cannot be asked without a broker."""
     ours: Callable[[Profile], str] | None = None
@@ -24,7 +24,7 @@ class KafkaQuestion(NamedTuple):
 
 
 def of_written(question: str, detail: str | None = None) -> Callable[[Written], str | None]:
-    """Where `written` holds the answer."""
+    """Look up an answer in `written`."""
 
     def look(answers: Written) -> str | None:
         found = answers.get(question)
@@ -36,7 +36,7 @@ def of_written(question: str, detail: str | None = None) -> Callable[[Written], 
 # --- 27: the connector's own offsets topic ------------------------------------------------------
 
 CONFIGS = {"no topic": "{}", "a topic": f'{{"offsets.storage.topic":"{OWN}"}}'}
-"""Of the connector that owns the offset, by what it has of its own."""
+"""Config of the connector that owns the offset, by whether it names a topic of its own."""
 
 
 def _fallback(owns: str) -> KafkaQuestion:

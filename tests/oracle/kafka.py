@@ -29,7 +29,7 @@ CHUNK = 200
 
 HEAP = "-Xmx512m"
 Answer = dict[str, Any]
-"""What the stores of a release made of one case: `records`, and by store what it holds."""
+"""Answer of a release's stores to one case: `records`, and the content of each store."""
 
 
 def release_path(release: str) -> str:
@@ -83,7 +83,7 @@ class Oracle:
         self._stdout.close()
 
     def answer(self, case: Case) -> Answer:
-        """What the stores make of one case."""
+        """Answer of the stores to one case."""
         return next(answer for _, answer in self.answers([case]))
 
     def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Answer]]:

@@ -1,4 +1,4 @@
-"""What Kafka's stores made of a case, in the common form."""
+"""Answer of Kafka's stores to a case, in the common form."""
 
 from collections.abc import Mapping
 from typing import Any

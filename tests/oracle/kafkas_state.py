@@ -26,7 +26,7 @@ from tests.oracle.common import Common, in_order, typed
 
 
 def state_of(common: Common, profile: Profile) -> ClusterState:
-    """What a worker of a profile knows that answers so."""
+    """State of a worker whose stores gave this answer."""
     return ClusterState(
         profile,
         TOPICS,

@@ -47,7 +47,7 @@ FATES = ("outcomes", "calls")
 WORKER = "w1"
 
 Views = Mapping[str, list[str]]
-"""What each view prints."""
+"""Lines that each view prints."""
 
 
 def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None = None) -> Path:
@@ -100,7 +100,7 @@ class _Fates:
 
 
 class _KafkasReader(NamedTuple):
-    """What a view asks of a reader, as Kafka's classes answer it."""
+    """Kafka's answer in the shape that a view reads."""
 
     state: ClusterState
     entries: Sequence[Entry]
@@ -113,7 +113,7 @@ class _KafkasReader(NamedTuple):
 
 
 def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> WorkerView:
-    """What Kafka's classes know, as a view looks at it."""
+    """Kafka's answer to entries, readable by views."""
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):
         mine, told = fold.apply(entry), common[f"record {number}"]
@@ -123,14 +123,14 @@ def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) ->
 
 
 def our_reader(entries: Sequence[Entry], profile: Profile) -> WorkerView:
-    """What our fold knows, likewise."""
+    """Our fold of entries, readable by views."""
     fold = Fold(profile)
     fold.apply_all(entries)
     return WorkerView(fold.snapshot(), entries)
 
 
 def views(release: str, entries: Sequence[Entry], reader: WorkerView) -> Views:
-    """What each view that these entries concern prints for one reader of them."""
+    """Lines that each view of these entries prints for a reader."""
     topics = dict.fromkeys(entry.topic for entry in entries)
     names = [name for topic in topics for name in VIEWS[topic]]
     return {name: _printed(name, release, reader) for name in (*names, *FATES)}

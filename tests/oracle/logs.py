@@ -46,7 +46,7 @@ MIXES: tuple[tuple[Source, ...], ...] = (
     *[(OFFSETS,)] * 2,
     (CONFIG, STATUS, OFFSETS),
 )
-"""What a log may consist of; most are of one topic, so that its records meet often."""
+"""Topics of a random log. Most logs have one topic, so that records meet often."""
 
 
 def case(seed: str) -> Case:

@@ -1,4 +1,4 @@
-"""What our fold makes of a case, in the common form: record by record, and loaded in bulk."""
+"""Our fold's answer to a case, in the common form: record by record, and loaded in bulk."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +51,7 @@ def of_loader(case: Case, profile: Profile) -> Common:
 
 
 def _polled(case: Case, profile: Profile) -> Common:
-    """What a worker is left with: batches lose their ends, and it or its thread may die."""
+    """State after reading in batches: a batch may lose its end, a worker or thread may die."""
     fold, (early, late) = Fold(profile), case.batches
     told: list[Any] = []
     died = FateKind.POISON in (_read_batch(fold, batch, told) for batch in early)
@@ -78,7 +78,7 @@ def _read_batch(fold: Fold, entries: tuple[Entry, ...], told: list[Any]) -> Fate
 
 
 def told_of(outcome: RecordFate, profile: Profile) -> Any:
-    """What became of a record, in the common form."""
+    """Fate of a record, in the common form."""
     if outcome.reason == NO_TOPIC:
         return FateKind.ACCEPTED.value
     calls = [_call(call, profile) for call in outcome.calls]
@@ -199,7 +199,7 @@ def _raw(item: tuple[bytes | None, bytes | None]) -> list[str | None]:
 
 
 def _partitions(offsets: OffsetState, profile: Profile) -> Common:
-    """What a worker lists: partitions with a record that no tombstone has hidden."""
+    """Partitions that a worker lists: a record exists, and no tombstone hides it."""
     found: dict[str, list[Any]] = {}
     seen = set(offsets.hidden)
     for key, value in offsets.values.items() if profile.offset_partitions else ():
@@ -212,7 +212,7 @@ def _partitions(offsets: OffsetState, profile: Profile) -> Common:
 
 
 def _offsets(state: ClusterState) -> Mapping[str, list[Any]]:
-    """What a worker answers when it is asked for the offsets of each connector."""
+    """Offsets that a worker answers for each connector."""
     owners = views.offset_owners(state) if state.profile.offset_partitions else ()
     found = ((name, views.source_offsets(state, name)) for name in owners)
     return {name: [typed([one.partition, one.offset]) for one in all_] for name, all_ in found}

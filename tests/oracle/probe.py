@@ -41,7 +41,7 @@ class Edge(NamedTuple):
     says: str
     probes: tuple[Probe, ...] = ()
     known: str = ""
-    """How it is known where the three stores cannot show it; empty if the probes show it all."""
+    """Evidence where the three stores cannot show it; empty if the probes show it all."""
     asked: tuple[KafkaQuestion, ...] = ()
 
 
@@ -117,7 +117,7 @@ def report(generation: object, state: str = "RUNNING", key: str = "status-task-a
 
 
 def fate(number: int) -> Look:
-    """What became of a record."""
+    """Look up the fate of a record."""
     return lambda answer: _word(answer[f"record {number}"])
 
 
@@ -127,7 +127,7 @@ def _word(found: Any) -> str:
 
 
 def calls(number: int) -> Look:
-    """Whom a record made the store call."""
+    """Look up the listener calls that a record caused."""
     return lambda answer: _calls(answer[f"record {number}"])
 
 
@@ -137,7 +137,7 @@ def _calls(found: Any) -> str:
 
 
 def at(part: str, *path: str) -> Look:
-    """What a store holds somewhere: `at("config.connectorTaskCounts", "a")`."""
+    """Look up a value in a store: `at("config.connectorTaskCounts", "a")`."""
 
     def look(answer: Common) -> str:
         found = answer.get(part)

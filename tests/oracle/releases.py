@@ -35,7 +35,7 @@ NOT_ASKED = "no such class, or a broker is needed"
 Question = Probe | KafkaQuestion
 
 Row = tuple[str, str | None]
-"""What Kafka answers and what our fold does; None where we do no such thing."""
+"""Kafka's answer and our fold's; None where the fold does not do it."""
 
 HEAD = """# Sharp edges, release by release
 

@@ -32,7 +32,7 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 def class_path(release: str) -> ClassPath:
-    """Everything that Kafka brings, with its own documentation."""
+    """Class path of a release: all plugins of Kafka with their documentation."""
     own = with_descriptions(kafkas_own(), documentation(release))
     return Plugins(own.plugins, own).at(Profile.of(release))
 
@@ -59,7 +59,7 @@ def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.java
 def test_definitions(release: str) -> None:
-    """Of connectors and of clients."""
+    """Our definitions of connectors and clients equal Kafka's."""
     kafka, path = answer(release), class_path(release)
     connector = path.definition("connector")
     assert told(connector) == asked(kafka["connector"])
@@ -94,7 +94,7 @@ def test_plugins(release: str) -> None:
 
 
 def kind_of(plugin: Mapping[str, Any]) -> str:
-    """What a plugin is used as: of connectors their type."""
+    """Kind of a plugin; connectors are told apart by their type."""
     return definitions.KINDS.get(plugin["among"], str(plugin["type"]))
 
 

@@ -33,7 +33,7 @@ RELEASES = [profile for profile in PROFILES if profile.release != KIP]
 
 @pytest.mark.parametrize("profile", RELEASES, ids=lambda profile: profile.release)
 def test_an_answer_can_be_viewed(profile: Profile) -> None:
-    """What is viewed of an answer is what is viewed of the state that answers so."""
+    """A view of Kafka's answer prints the same as a view of the state with that answer."""
     for drawn in islice(cases(f"kept/{profile.release}"), LOGS):
         entries = drawn.seen
         answer = kafkas_reader(of_fold(Case(entries), profile), entries, profile)
@@ -122,7 +122,7 @@ def test_a_broken_fold_leaves_a_scenario_that_it_fails(
 
 @pytest.mark.java
 def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
-    """What a running worker is left with, which reads in batches, is no view's subject."""
+    """A difference in reading by batches has no view: the file lists its parts."""
     entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
     differs: Differences = {"offsets.data": ([], [["6b", "76"]])}
     found = Disagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
@@ -140,6 +140,6 @@ def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_the_file_is_a_small_story(tmp_path: Path) -> None:
-    """Where it comes from, the smallest log, and the one view that shows the difference."""
+    """The kept file has its origin, the smallest log, and the view that shows the difference."""
     file = kept(tmp_path, "3.4.1", "3.3.2", "offsets.data")
     assert file.read_text("utf-8") == TOMBSTONE

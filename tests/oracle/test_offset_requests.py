@@ -48,7 +48,7 @@ class Request(NamedTuple):
     offsets: list[dict[str, Any]]
 
     def line(self) -> str:
-        """As the harness reads it."""
+        """Request as the Java harness reads it."""
         body = {"connector": CONNECTOR, "request": {"offsets": self.offsets}}
         return json.dumps(body | {"sink": self.sink, "own": self.own})
 
@@ -120,7 +120,7 @@ def _number(random: Random, wild: bool) -> Any:
 
 
 def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
-    """What Kafka's classes make of requests."""
+    """Results of Kafka's classes for requests."""
     folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
     path = os.pathsep.join((*map(str, folders), release_path(release)))
     program = subprocess.run(
@@ -134,7 +134,7 @@ def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
 
 
 def ours(release: str, request: Request) -> list[str]:
-    """What we make of one."""
+    """Our result for a request."""
     profile = Profile.of(release)
     config = {"offsets.storage.topic": "own"} if request.own else {}
     parts = fold([], profile), CONNECTOR, config, Context(profile=profile)

@@ -131,7 +131,7 @@ SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_logs_hold_every_situation(situation: str) -> None:
-    """What nobody draws nobody judges."""
+    """The random logs contain every situation."""
     profile, holds = Profile.of("3.4"), SITUATIONS[situation]
     drawn = islice(cases(f"{SEED}/3.4.1"), LOGS)
     assert any(holds(one, of_fold(one, profile)) for one in drawn)
@@ -142,7 +142,7 @@ UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")
 
 
 def _seen(profile: Profile) -> list[object]:
-    """What is about the stores: answering and writing come behind, beginning with `rest_type`."""
+    """Behaviours that concern the stores; those of answers and writing follow, from `rest_type`."""
     reading = takewhile("rest_type".__ne__, profile.__struct_fields__)
     return [getattr(profile, name) for name in reading if not UNSEEN.match(name)]
 

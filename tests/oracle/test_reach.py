@@ -1,9 +1,9 @@
-"""What the random logs reach: a judge that is never asked about something proves nothing of it.
+"""Coverage of the random logs: a case that is never drawn proves nothing.
 
-Reached are the fates of every kind of record in old, middle and new releases, and every line by
-which records are read: of the three folds, of the bulk loader and of the codecs. What only looks
-at what was frozen or folded, or writes, stands in `ELSEWHERE` with the place where it is proven.
-`kip` is no release: its lines are reached too, but Kafka's classes cannot judge them; the laws do.
+The logs reach the fates of every kind of record in old, middle and new releases, and every line
+that reads records: in the three folds, the bulk loader and the codecs. `ELSEWHERE` lists the code
+that only reads snapshots or states, or writes, with the tests that prove it. The lines of `kip` are
+reached too, but `kip` is no release that Kafka's classes could judge: the laws do.
 """
 
 import sys
@@ -90,7 +90,7 @@ def fates(release: str) -> Mapping[str, AbstractSet[str]]:
 
 @pytest.mark.parametrize("release", ASKED)
 def test_every_fate_of_every_kind(release: str) -> None:
-    """Nothing of the table is missing in a thousand logs."""
+    """A thousand logs contain every fate in the table."""
     found, column = fates(release), ASKED.index(release)
     missing = {kind: set(row[column]) - found[kind] for kind, row in FATES.items()}
     assert not {kind: letters for kind, letters in missing.items() if letters}

@@ -1,7 +1,7 @@
-"""What workers write, and how they set up what they read with, asked of Kafka's own classes.
+"""Records that workers write, and the settings of their readers, taken from Kafka's own classes.
 
-These are the rows of the version matrix, at the end of its §3, that only a running worker writes:
-nothing of ours does. What we write too is in `tests/core/test_matrix_written.py`.
+These rows of the version matrix, at the end of its §3, are written by running workers only.
+`tests/core/test_matrix_written.py` has the records that we write too.
 """
 
 from typing import Any
@@ -68,6 +68,6 @@ def test_the_kip_falls_back() -> None:
 
 @pytest.mark.java
 def test_what_cannot_be_asked_is_left_out() -> None:
-    """There was no own offsets topic before 3.3, and no status topic before 0.10."""
+    """A release without an own offsets topic, or without a status topic, has no answer."""
     assert FALLBACK[0].kafka(written("3.2.2")) is None
     assert SAFELY[0].kafka(written("0.9.0.1")) is None

@@ -1,4 +1,4 @@
-"""What the classes of a release tell about writing, and about their consumers (`Writing.java`)."""
+"""Answers of a release's classes about writing and about their consumers (`Writing.java`)."""
 
 import json
 import os

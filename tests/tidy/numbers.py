@@ -92,14 +92,14 @@ def _compares_release(node: ast.Compare) -> bool:
 
 
 def _is_numbers(node: ast.expr) -> bool:
-    """Whether this is `(3, 4)` or the like."""
+    """True for a tuple of integers, such as `(3, 4)`."""
     return isinstance(node, ast.Tuple) and all(
         isinstance(item, ast.Constant) and type(item.value) is int for item in node.elts
     )
 
 
 def _is_release(node: ast.expr) -> bool:
-    """Whether this is the name of a release, or a collection with one in it."""
+    """True for the name of a release, or a collection that contains one."""
     match node:
         case ast.Constant(value=str(text)):
             return bool(RELEASE.fullmatch(text))

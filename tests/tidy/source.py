@@ -41,22 +41,22 @@ class Source:
 
     @property
     def package(self) -> str:
-        """What relative imports start from."""
+        """Package that relative imports start from."""
         is_package = self.path.endswith("/__init__.py")
         return self.module if is_package else self.module.rpartition(".")[0]
 
     @property
     def in_package(self) -> bool:
-        """Whether it is part of what users install."""
+        """True for a file of an installed package."""
         return self.path.startswith(tuple(f"{name}/" for name in PACKAGES))
 
     @property
     def is_test(self) -> bool:
-        """Whether pytest collects it."""
+        """True for a module that pytest collects."""
         return self.path.rpartition("/")[2].startswith("test_")
 
     def inside(self, *places: str) -> bool:
-        """Whether it is one of these files or lies in one of these folders (named with `/`)."""
+        """True for one of these files, or a file in one of these folders (named with `/`)."""
         return any(self.path.startswith(p) if p.endswith("/") else self.path == p for p in places)
 
 
@@ -97,7 +97,7 @@ def _read(path: str) -> Source | None:
 
 
 def offenders(rule: Rule, sources: list[Source]) -> list[str]:
-    """Everything in these files that breaks the rule, as `path:line: what`."""
+    """All offences against a rule in these files, as `path:line: text`."""
     return [
         f"{source.path}:{offence.line}: {offence.what}"
         for source in sources

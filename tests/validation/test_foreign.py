@@ -1,4 +1,4 @@
-"""Whatever a config holds, also what a foreign hand put into the log: there is an answer."""
+"""Validation answers every config, also one that a foreign record put into the log."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -31,7 +31,7 @@ VALIDATIONS = (
 """Beginning of the refusals by validation; other texts have other causes."""
 
 PROVIDED = {1898, 1899, 1900, 1901, 1903, 1904}
-"""Here a provider fills in values from a file. We do not read secrets, and believe the rest."""
+"""Probes whose configs get values from a file provider. We read no secrets and trust the config."""
 
 ROWS = 250
 """So many requests in the file are about validation: a filter that lost some would be noticed."""

@@ -43,7 +43,7 @@ async def _live(path: Path, seed: str, profile: Profile) -> None:
 
 
 def _harmless(drawing: Drawing) -> Iterator[Event]:
-    """Whatever happens, but that somebody dies or is displaced."""
+    """Events without crashes and takeovers."""
     while True:
         event = drawing.event()
         if isinstance(event, Ask):

@@ -131,7 +131,7 @@ class Died(NamedTuple):
 
 
 class Displaced(NamedTuple):
-    """Somebody else had become the writer when a command was asked of the old one."""
+    """Result of a command on a plane whose writer epoch another process has taken over."""
 
     told: bool
     """True if the old process learned that it is no longer the writer."""
@@ -273,7 +273,7 @@ class Living:
             self._tell(told)
 
     async def _write(self, plane: ControlPlane, log: Log, event: Foreign) -> None:
-        """Somebody else's record; a topic that nobody follows yet is not waited for."""
+        """Write a foreign record; wait for it only if its topic is followed."""
         ends = await log.ends([event.topic])
         place = event.topic, partition_of(event.key, len(ends[event.topic]))
         record = Record(*place, self._cluster.clock(), event.key, event.value)
