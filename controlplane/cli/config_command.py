@@ -10,20 +10,21 @@ import msgspec
 from controlplane.core.text.redaction import redacted_value
 from controlplane.settings import Configuration, Effective, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
-from controlplane.settings.known_settings import Unknown, unused
+from controlplane.settings.known_settings import UnknownSetting, unused
 from controlplane.settings.listeners import (
+    ADMIN,
+    MAIN,
     AdminListenerSettings,
     AnswerSettings,
     ListenerSettings,
-    admin_tls,
-    administering,
+    admin_listen_address,
+    listen_address,
     listener_tls,
-    listening,
 )
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import Secret
 from controlplane.settings.sources import DEFAULT
-from controlplane.settings.worker import deciding
+from controlplane.settings.worker import decision_settings
 from controlplane.terminal.log_options import output_option
 from controlplane.terminal.output import note, print_json
 from controlplane.terminal.tables import table
@@ -56,7 +57,7 @@ class ConfigReport(msgspec.Struct, frozen=True):
     limits: list[SettingRow]
     unused: list[SettingRow]
     """Keys of Kafka's that somebody told, and that mean nothing here."""
-    unknown: list[Unknown]
+    unknown: list[UnknownSetting]
 
 
 @click.command()
@@ -99,7 +100,7 @@ def _shown(configuration: Configuration) -> ConfigReport:
         list(chain.from_iterable(rows.values())),
         [
             SettingRow(key, redacted_value(key, text), source, why)
-            for key, (text, source) in configuration.told.items()
+            for key, (text, source) in configuration.values.items()
             if key not in counting and (why := unused(key))
         ],
         unknown_keys(configuration),
@@ -125,9 +126,14 @@ def _check(configuration: Configuration) -> None:
     configuration.settings(WorkerSettings)
     configuration.make(AccessSettings, kafka_security)
     checks: tuple[Callable[[], object], ...] = (
-        lambda: configuration.make(WorkerSettings, deciding),
-        lambda: configuration.make(WorkerSettings, listening) and listener_tls(configuration),
-        lambda: configuration.make(WorkerSettings, administering) and admin_tls(configuration),
+        lambda: configuration.make(WorkerSettings, decision_settings),
+        lambda: (
+            configuration.make(WorkerSettings, listen_address) and listener_tls(MAIN, configuration)
+        ),
+        lambda: (
+            configuration.make(WorkerSettings, admin_listen_address)
+            and listener_tls(ADMIN, configuration)
+        ),
     )
     for check in checks:
         try:

@@ -11,7 +11,7 @@ key is its field with dots in place of `_`.
 from controlplane.settings.configuration import Configuration, Effective
 from controlplane.settings.kinds import BadValue
 from controlplane.settings.properties import SettingsError
-from controlplane.settings.sources import SourcedValue, Telling, ValueSource
+from controlplane.settings.sources import SourcedValue, SourceValues, ValueSource
 from controlplane.settings.worker import WorkerSettings
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Configuration",
     "Effective",
     "SettingsError",
+    "SourceValues",
     "SourcedValue",
-    "Telling",
     "ValueSource",
     "WorkerSettings",
 ]

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import inspect
 
 from controlplane.core.java.java_library import trim
-from controlplane.settings.kinds import BadValue, extra, means_nothing, read, refused_empty, texts
+from controlplane.settings.kinds import BadValue, empty_is_unset, extra, read, refused_empty, texts
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.providers import Providers
-from controlplane.settings.sources import DEFAULT, SourcedValue, Telling, ValueSource
+from controlplane.settings.sources import DEFAULT, SourcedValue, SourceValues, ValueSource
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 Made = TypeVar("Made")
@@ -41,29 +41,29 @@ class Configuration:
     """
 
     def __init__(
-        self, *tellings: Telling, variables: Mapping[str, str] = MappingProxyType({})
+        self, *sources: SourceValues, variables: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self._tellings = tellings
+        self._sources = sources
         self._variables = variables
 
     @property
-    def told(self) -> dict[str, SourcedValue]:
+    def values(self) -> dict[str, SourcedValue]:
         """Return the value of each key from its strongest source."""
-        keys = dict.fromkeys(chain.from_iterable(reversed(self._tellings)))
-        return {key: told for key in keys if (told := self._told(key))}
+        keys = dict.fromkeys(chain.from_iterable(reversed(self._sources)))
+        return {key: value for key in keys if (value := self._value(key))}
 
     @property
     def keys(self) -> set[str]:
         """Return every key of any source, empty or not."""
-        return {*chain.from_iterable(self._tellings)}
+        return {*chain.from_iterable(self._sources)}
 
     def only(self, trusted: Callable[[ValueSource], bool]) -> "Configuration":
         """Return the configuration of selected sources."""
-        tellings = (
-            {key: told for key, told in telling.items() if trusted(told.source)}
-            for telling in self._tellings
+        sources = (
+            {key: value for key, value in values.items() if trusted(value.source)}
+            for values in self._sources
         )
-        return Configuration(*tellings, variables=self._variables)
+        return Configuration(*sources, variables=self._variables)
 
     def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[Effective]:
         """Yield every setting of a table. Keys outside of a worker's file begin with the prefix.
@@ -89,7 +89,7 @@ class Configuration:
             else self._effective(key, field).value
             for key, field in _keyed(table, prefix)
         }
-        with self._blaming():
+        with self._naming_source():
             return table(**values)
 
     def make(self, table: type[Table], of: Callable[[Table], Made], prefix: str = "") -> Made:
@@ -99,7 +99,7 @@ class Configuration:
             SettingsError: a value is invalid, or the function refuses it.
         """
         settings = self.settings(table, prefix)
-        with self._blaming():
+        with self._naming_source():
             return of(settings)
 
     def empty(
@@ -109,59 +109,61 @@ class Configuration:
         for key, field in _keyed(table, prefix):
             if isinstance(field.type, inspect.StructType):
                 yield from self.empty(field.type.cls, key + ".")
-            elif (source := self._empty_in(key)) and means_nothing(field.type, field.default):
+            elif (source := self._empty_in(key)) and empty_is_unset(field.type, field.default):
                 yield key, source
 
     def _empty_in(self, key: str) -> ValueSource | None:
         """Return the file or flag with an empty value, if no stronger source has one."""
-        for telling in self._tellings:
-            told = telling.get(key)
-            if told is not None and trim(told.text):
+        for values in self._sources:
+            value = values.get(key)
+            if value is not None and trim(value.text):
                 return None
-            if told is not None and (told.source.kind != "environment" or told.source.line):
-                return told.source
+            # A line in a variable comes from a file that the variable holds.
+            if value is not None and (value.source.kind != "environment" or value.source.line):
+                return value.source
         return None
 
     def _effective(self, key: str, field: inspect.Field) -> Effective:
         empty_in = self._empty_in(key)
         if empty_in is not None and (allowed := refused_empty(field.type)):
             raise SettingsError(f"{empty_in}: {key} is empty: use {allowed}, or leave it out")
-        told = self._told(key, empty=extra(field.type, "empty") is True)
+        written = self._value(key, empty=extra(field.type, "empty") is True)
         idle = extra(field.type, "idle") or ""
-        if told is None:
+        if written is None:
             return Effective(key, field.default, DEFAULT, idle=idle)
-        with self._blaming():
-            text = self._providers.resolved(key, told.text)
+        with self._naming_source():
+            text = self._providers.resolved(key, written.text)
             value = read(key, trim(text), field.type)
-        return Effective(key, value, told.source, told.text, idle)
+        return Effective(key, value, written.source, written.text, idle)
 
     @contextmanager
-    def _blaming(self) -> Iterator[None]:
+    def _naming_source(self) -> Iterator[None]:
         """Add the source of a bad value to its error."""
         try:
             yield
         except BadValue as bad:
-            sources = [told.source for key in bad.keys if (told := self._told(key, empty=True))]
+            values = (self._value(key, empty=True) for key in bad.keys)
+            sources = [value.source for value in values if value]
             raise SettingsError(f"{sources[0]}: {bad}" if sources else str(bad)) from None
 
     @cached_property
     def _providers(self) -> Providers:
-        told = self._told("config.providers")
-        names = texts(told.text) if told else ()
-        classes = {name: self._told(f"config.providers.{name}.class") for name in names}
+        providers = self._value("config.providers")
+        names = texts(providers.text) if providers else ()
+        classes = {name: self._value(f"config.providers.{name}.class") for name in names}
         return Providers(
-            {name: told.text if told else "" for name, told in classes.items()}, self._variables
+            {name: value.text if value else "" for name, value in classes.items()}, self._variables
         )
 
-    def _told(self, key: str, *, empty: bool = False) -> SourcedValue | None:
-        """Return the value from the strongest source that sets it."""
-        for telling in self._tellings:
-            told = telling.get(key)
-            if told is None:
+    def _value(self, key: str, *, empty: bool = False) -> SourcedValue | None:
+        """Return the value from the strongest source that sets it, empty values on request."""
+        for values in self._sources:
+            value = values.get(key)
+            if value is None:
                 continue
-            text = trim(told.text)
+            text = trim(value.text)
             if text or empty:
-                return SourcedValue(text, told.source)
+                return SourcedValue(text, value.source)
         return None
 
 
@@ -176,7 +178,7 @@ def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
 
 def _keyed(table: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, inspect.Field]]:
     """Yield the fields of a table, each with its key."""
-    described = inspect.type_info(table)
-    assert isinstance(described, inspect.StructType)
-    for field in described.fields:
+    struct = inspect.type_info(table)
+    assert isinstance(struct, inspect.StructType)
+    for field in struct.fields:
         yield prefix + field.name.replace("_", "."), field

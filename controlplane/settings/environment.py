@@ -1,6 +1,6 @@
 """Settings in the environment, in every spelling that container images use for a worker.
 
-- `CONTROLPLANE_GROUP_ID` is this project's.
+- `CONTROLPLANE_GROUP_ID`: this project's.
 - `CONNECT_GROUP_ID`: Confluent's images, and those that follow them. `_` is a dot, `__` an
   underscore, `___` a dash.
 - `GROUP_ID`: Debezium's image, which takes some names without a prefix, and prefers these.
@@ -12,7 +12,13 @@ import re
 from collections.abc import Mapping
 
 from controlplane.private_files import MODE
-from controlplane.settings.sources import OURS, SourcedValue, Telling, ValueSource, told_by_variable
+from controlplane.settings.sources import (
+    OURS,
+    SourcedValue,
+    SourceValues,
+    ValueSource,
+    variable_values,
+)
 
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
 """Variable with the path of a worker's file, in place of the flag."""
@@ -55,10 +61,10 @@ _STRIMZI = {
 _STRIMZI_FILE = "KAFKA_CONNECT_CONFIGURATION"
 
 _UNDERSCORES = re.compile("_{1,3}")
-_MEANS = (".", "_", "-")
+_BY_UNDERSCORES = (".", "_", "-")
 
 
-def told_by_environment(variables: Mapping[str, str]) -> list[Telling]:
+def environment_values(variables: Mapping[str, str]) -> list[SourceValues]:
     """Return the values of the environment, one mapping for each spelling, the stronger first.
 
     Raises:
@@ -68,17 +74,17 @@ def told_by_environment(variables: Mapping[str, str]) -> list[Telling]:
         _prefixed(variables, OURS),
         _debezium(variables),
         _named(variables, _STRIMZI),
-        told_by_variable(_STRIMZI_FILE, variables.get(_STRIMZI_FILE, "")),
+        variable_values(_STRIMZI_FILE, variables.get(_STRIMZI_FILE, "")),
         _prefixed(variables, _CONNECT),
     ]
 
 
 def key_of(name: str) -> str:
     """Return the key of a variable's suffix: `GROUP_ID` is `group.id`."""
-    return _UNDERSCORES.sub(lambda found: _MEANS[len(found.group()) - 1], name.lower())
+    return _UNDERSCORES.sub(lambda run: _BY_UNDERSCORES[len(run.group()) - 1], name.lower())
 
 
-def _prefixed(variables: Mapping[str, str], prefix: str) -> Telling:
+def _prefixed(variables: Mapping[str, str], prefix: str) -> SourceValues:
     names = [name for name in variables if name.startswith(prefix)]
     keys = {
         name: key_of(name.removeprefix(prefix))
@@ -88,13 +94,13 @@ def _prefixed(variables: Mapping[str, str], prefix: str) -> Telling:
     return _named(variables, keys)
 
 
-def _debezium(variables: Mapping[str, str]) -> Telling:
+def _debezium(variables: Mapping[str, str]) -> SourceValues:
     if not all(variables.get(name) for name in _DEBEZIUM_NEEDS):
         return {}
     return _named(variables, _DEBEZIUM)
 
 
-def _named(variables: Mapping[str, str], keys: Mapping[str, str]) -> Telling:
+def _named(variables: Mapping[str, str], keys: Mapping[str, str]) -> SourceValues:
     return {
         key: SourcedValue(variables[name], ValueSource("environment", name))
         for name, key in keys.items()

@@ -17,11 +17,11 @@ from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import Secret
 
 SHOWN_CHARACTERS = 60
-"""Maximum characters of a bad value in an error: a file may hold a whole certificate in a
+"""Maximum characters of a bad value in an error: a file may have a whole certificate in place of a
 number."""
 
 LEAST = 1
-"""Default minimum of a number: it is a limit, and with a limit of 0 nothing works."""
+"""Default minimum of a number. Most numbers are limits, and a limit of 0 admits nothing."""
 
 
 class BadValue(SettingsError):
@@ -51,9 +51,9 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
         BadValue: the text is invalid.
     """
     kinds = _plain(kind)
-    for one in kinds:
+    for alternative in kinds:
         try:
-            return _KINDS[type(one)].read(one, text)
+            return _KINDS[type(alternative)].read(alternative, text)
         except _Unfit:
             continue
     raise BadValue(key, f"is {_cut(redacted_value(key, text))!r}: use {_allowed(kinds)}")
@@ -67,7 +67,9 @@ def check(name: str, value: Any, kind: inspect.Type) -> None:
     """
     kinds = _plain(kind)
     may_be_none = len(kinds) < len(getattr(kind, "types", kinds))
-    if not (value is None and may_be_none) and not any(_fits(one, value) for one in kinds):
+    if not (value is None and may_be_none) and not any(
+        _fits(alternative, value) for alternative in kinds
+    ):
         shown = _cut(repr(redacted_value(name, value)))
         raise BadValue(name, f"is {shown}: use {_allowed(kinds)}")
 
@@ -82,12 +84,12 @@ def _fits(kind: inspect.Type, value: Any) -> bool:
         case inspect.LiteralType():
             return value in kind.values
         case inspect.VarTupleType():
-            return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+            return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
     return isinstance(value, str)
 
 
 def _allowed(kinds: tuple[inspect.Type, ...]) -> str:
-    return " or ".join(_KINDS[type(one)].allowed(one) for one in kinds)
+    return " or ".join(_KINDS[type(kind)].allowed(kind) for kind in kinds)
 
 
 def _cut(text: str) -> str:
@@ -109,20 +111,20 @@ def refused_empty(kind: inspect.Type) -> str:
     `ConfigDef` refuses an empty number, boolean, choice or class.
     """
     kinds = _plain(kind)
-    means = extra(kind, "empty")
-    typed = any(isinstance(one, _TYPED) for one in kinds)
-    return _allowed(kinds) if means == "refused" or (typed and means is not True) else ""
+    rule = extra(kind, "empty")
+    typed = any(isinstance(alternative, _TYPED) for alternative in kinds)
+    return _allowed(kinds) if rule == "refused" or (typed and rule is not True) else ""
 
 
 _TYPED = (inspect.BoolType, inspect.IntType, inspect.LiteralType)
 
 
-def means_nothing(kind: inspect.Type, default: Any) -> bool:
+def empty_is_unset(kind: inspect.Type, default: Any) -> bool:
     """Return True if an empty value counts as unset, and the default is not empty.
 
     An empty list is the default of each list that may be empty.
     """
-    lists = any(isinstance(one, inspect.VarTupleType) for one in _plain(kind))
+    lists = any(isinstance(part, inspect.VarTupleType) for part in _plain(kind))
     return not lists and default != "" and extra(kind, "empty") is None and not refused_empty(kind)
 
 

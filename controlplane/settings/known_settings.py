@@ -1,4 +1,4 @@
-"""Unsupported keys of a worker's file: those that matter to Java only, and misspelt ones.
+"""Keys of a worker's file without effect here: keys for Java workers only, and misspelt keys.
 
 The keys are those of `DistributedConfig` of every release; a test compares them with Kafka's own
 classes.
@@ -11,60 +11,67 @@ import msgspec
 
 from controlplane.settings.sources import SourcedValue, ValueSource
 
+_CONVERTED_ELSEWHERE = "records are converted where connectors run"
+_CREATED_BY_ADMINISTRATOR = "the administrator of the brokers creates the topics"
+_LOGINS = "logins here are PLAIN or SCRAM"
+_NO_JAVA_METRICS = "there are no Java metrics here"
+_OF_CONNECTOR_CLIENTS = "it configures the clients of connectors"
+_PYTHON_TLS = "TLS is Python's here"
+
 _UNUSED = {
-    "records are converted where connectors run": """
+    _CONVERTED_ELSEWHERE: """
         key.converter.plugin.version value.converter.plugin.version
         header.converter.plugin.version
         internal.key.converter internal.value.converter""",
     "no tasks run here": "topic.creation.enable",
-    "connector classes are named by a catalogue, plugins.catalogue": "plugin.discovery",
-    "topics are made by whoever runs the brokers": """
+    "plugins.catalogue names the connector classes": "plugin.discovery",
+    _CREATED_BY_ADMINISTRATOR: """
         config.storage.replication.factor offset.storage.replication.factor
         status.storage.replication.factor""",
-    "who is in the group is a matter of Java workers": """
+    "only Java workers form a group": """
         session.timeout.ms rebalance.timeout.ms heartbeat.interval.ms connect.protocol
         scheduled.rebalance.max.delay.ms worker.unsync.backoff.ms
         inter.worker.key.generation.algorithm inter.worker.key.size
         inter.worker.signature.algorithm inter.worker.verification.algorithms""",
-    "only the policy Allowlist looks at it": "connector.client.config.override.allowlist",
-    "the interface has no such part here": "rest.extension.classes",
-    "there are no metrics of Java's here": """
+    "only the policy Allowlist reads it": "connector.client.config.override.allowlist",
+    "REST extensions are Java classes": "rest.extension.classes",
+    _NO_JAVA_METRICS: """
         metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
         auto.include.jmx.reporter""",
-    "how we connect is told by `reader.` settings": """
+    "the settings `reader.*` configure connections": """
         client.dns.lookup client.id connections.max.idle.ms metadata.max.age.ms
         metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes
         reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms
         retry.backoff.ms send.buffer.bytes socket.connection.setup.timeout.max.ms
         socket.connection.setup.timeout.ms""",
-    "TLS is Python's here": """
+    _PYTHON_TLS: """
         ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class
         ssl.keymanager.algorithm ssl.protocol ssl.provider
         ssl.secure.random.implementation ssl.trustmanager.algorithm""",
-    "logins here are PLAIN or SCRAM": """
+    _LOGINS: """
         sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
         sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
         sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
         sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms""",
-    "only a standalone worker looks at it": "offset.storage.file.filename",
+    "only a standalone worker reads it": "offset.storage.file.filename",
 }
 """Keys without effect here, by the reason."""
 
 _FAMILIES = {
-    "key.converter.": "records are converted where connectors run",
-    "value.converter.": "records are converted where connectors run",
-    "header.converter.": "records are converted where connectors run",
-    "internal.key.converter.": "records are converted where connectors run",
-    "internal.value.converter.": "records are converted where connectors run",
-    "admin.listeners.https.": "TLS is Python's here",
-    "listeners.https.": "TLS is Python's here",
-    "producer.": "it is for the clients of connectors",
-    "consumer.": "it is for the clients of connectors",
-    "admin.": "it is for the clients of connectors",
-    "metrics.context.": "there are no metrics of Java's here",
-    "sasl.kerberos.": "logins here are PLAIN or SCRAM",
-    "sasl.oauthbearer.": "logins here are PLAIN or SCRAM",
+    "key.converter.": _CONVERTED_ELSEWHERE,
+    "value.converter.": _CONVERTED_ELSEWHERE,
+    "header.converter.": _CONVERTED_ELSEWHERE,
+    "internal.key.converter.": _CONVERTED_ELSEWHERE,
+    "internal.value.converter.": _CONVERTED_ELSEWHERE,
+    "admin.listeners.https.": _PYTHON_TLS,
+    "listeners.https.": _PYTHON_TLS,
+    "producer.": _OF_CONNECTOR_CLIENTS,
+    "consumer.": _OF_CONNECTOR_CLIENTS,
+    "admin.": _OF_CONNECTOR_CLIENTS,
+    "metrics.context.": _NO_JAVA_METRICS,
+    "sasl.kerberos.": _LOGINS,
+    "sasl.oauthbearer.": _LOGINS,
 }
 """Prefixes of keys with arbitrary endings."""
 
@@ -78,27 +85,25 @@ _OF_TOPICS = """
     min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable
     remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms segment.bytes
     segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable"""
-"""Settings of topics (`TopicConfig`); a worker's file may have them for its own (KIP-605)."""
+"""Settings of topics (`TopicConfig`); a worker's file may set them for its own topics (KIP-605)."""
 
 _STORES = ("config.storage.", "offset.storage.", "status.storage.")
 
-UNUSED = {key: why for why, keys in _UNUSED.items() for key in keys.split()} | {
-    store + key: "topics are made by whoever runs the brokers"
-    for store in _STORES
-    for key in _OF_TOPICS.split()
+UNUSED = {key: reason for reason, keys in _UNUSED.items() for key in keys.split()} | {
+    store + key: _CREATED_BY_ADMINISTRATOR for store in _STORES for key in _OF_TOPICS.split()
 }
 """Reason why each of these keys has no effect here."""
 
 ALIKE = 0.8
-"""Minimum similarity (`difflib`) to suggest a known key: one letter missing or too many, two
-swapped, a word in the wrong number."""
-
+"""Minimum similarity (`difflib`) to suggest a known key. It covers one letter missing or too many,
+two letters swapped, a plural in place of a singular."""
 
 GUESSES = 100
-"""Maximum keys with suggestions, at some milliseconds each: a wrong file has thousands of keys."""
+"""Maximum number of suggestions. Each takes some milliseconds, and a wrong file may have thousands
+of keys."""
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class UnknownSetting(msgspec.Struct, frozen=True):
     """An unknown key, with the key that was probably meant."""
 
     key: str
@@ -110,29 +115,30 @@ class Unknown(msgspec.Struct, frozen=True):
         return f"{self.source}: {self.key} is no setting of a worker{guess}"
 
 
-COUNTING = "config.providers."
+PROVIDERS = "config.providers."
 """Prefix of supported keys with arbitrary endings: settings of providers."""
 
 
 def unused(key: str) -> str | None:
     """Return the reason why a key of Kafka's has no effect here; None: it is no key of Kafka's."""
-    families = (why for family, why in _FAMILIES.items() if key.startswith(family))
+    families = (reason for prefix, reason in _FAMILIES.items() if key.startswith(prefix))
     return UNUSED.get(key) or next(families, None)
 
 
-def unknown(told: Mapping[str, SourcedValue], counting: Iterable[str]) -> list[Unknown]:
-    """Return the keys that are neither Kafka's nor in `counting`.
+def unknown(values: Mapping[str, SourcedValue], supported: Iterable[str]) -> list[UnknownSetting]:
+    """Return the keys that are neither Kafka's nor in `supported`.
 
     In the environment only misspelt keys are reported: other programs use `CONNECT_`, too.
     """
-    counts = set(counting)
-    every = sorted(counts | UNUSED.keys())
-    found: list[Unknown] = []
-    for key, (_, source) in told.items():
-        if key in counts or key.startswith(COUNTING) or unused(key):
+    supported = set(supported)
+    known = sorted(supported | UNUSED.keys())
+    unknown_keys: list[UnknownSetting] = []
+    for key, (_, source) in values.items():
+        if key in supported or key.startswith(PROVIDERS) or unused(key):
             continue
-        close = get_close_matches(key, every, n=1, cutoff=ALIKE) if len(found) < GUESSES else []
+        guesses = len(unknown_keys) < GUESSES
+        close = get_close_matches(key, known, n=1, cutoff=ALIKE) if guesses else []
         meant = next(iter(close), None)
         if meant or source.kind != "environment":
-            found.append(Unknown(key, source, meant))
-    return found
+            unknown_keys.append(UnknownSetting(key, source, meant))
+    return unknown_keys

@@ -1,26 +1,19 @@
 """Listeners of a worker: address, TLS, CORS and response headers."""
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from controlplane.settings.configuration import Configuration
 from controlplane.settings.kinds import BadValue
-from controlplane.settings.security import JavaStore, Secret, ServerTls
+from controlplane.settings.security import ServerTls
 from controlplane.settings.stores import StoreSettings, identity, trusted
 from controlplane.settings.worker import WorkerSettings
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - only for a listener without a host
-
-HTTPS = "listeners.https."
-"""Prefix of keys for listeners alone (KIP-208)."""
-
-ADMIN_HTTPS = "admin.listeners.https."
-"""Prefix of keys for administrators' listeners alone (KIP-495)."""
 
 
 class ListenerSettings(StoreSettings, frozen=True, kw_only=True):
@@ -64,116 +57,114 @@ _URL = re.compile(
 )
 
 
-def listening(settings: WorkerSettings) -> Address:
-    """Return the first listener; without any, this machine and `rest.port`.
+class ListenerKind(NamedTuple):
+    """One of a worker's two listeners: the setting of its URLs, and its TLS settings."""
+
+    key: str
+    urls: Callable[[WorkerSettings], Sequence[str] | None]
+    tls: type[StoreSettings]
+    prefix: str
+    """Prefix of its own TLS keys."""
+
+    def first_url(self, settings: WorkerSettings) -> re.Match[str] | None:
+        """Parse the first URL; None: there is none.
+
+        Raises:
+            BadValue: it is malformed.
+        """
+        urls = self.urls(settings)
+        if not urls:
+            return None
+        url = _URL.fullmatch(urls[0])
+        if url is None:
+            listed = ",".join(urls)
+            raise BadValue(self.key, f"is {listed!r}: use http://host:port or https://host:port")
+        return url
+
+    def is_encrypted(self, settings: WorkerSettings) -> bool:
+        """Return True if the first URL is an `https://`."""
+        url = self.first_url(settings)
+        return url is not None and url["scheme"].lower() == "https"
+
+
+MAIN = ListenerKind(
+    "listeners", lambda worker: worker.listeners, ListenerSettings, "listeners.https."
+)
+"""Listener of all endpoints; its prefix is KIP-208's."""
+
+ADMIN = ListenerKind(
+    "admin.listeners",
+    lambda worker: worker.admin_listeners,
+    AdminListenerSettings,
+    "admin.listeners.https.",
+)
+"""Listener of the endpoints for administrators (KIP-495)."""
+
+
+def listen_address(settings: WorkerSettings) -> Address:
+    """Return the address of the first listener; without any, this machine and `rest.port`.
 
     Raises:
         BadValue: the listener is malformed.
     """
-    found = _parsed("listeners", settings.listeners)
-    if found is None:
+    url = MAIN.first_url(settings)
+    if url is None:
         return Address(settings.rest_host_name or LOOPBACK, settings.rest_port)
-    return _address(found)
+    return _address(url)
 
 
-def administering(settings: WorkerSettings) -> Address | None:
-    """Return the first administrators' listener; None: there is no separate one.
+def admin_listen_address(settings: WorkerSettings) -> Address | None:
+    """Return the address of the administrators' first listener; None: there is no separate one.
 
     Raises:
         BadValue: the listener is malformed.
     """
-    found = _parsed("admin.listeners", settings.admin_listeners)
-    return None if found is None else _address(found)
+    url = ADMIN.first_url(settings)
+    return None if url is None else _address(url)
 
 
 def own_hosts(settings: WorkerSettings) -> tuple[str, ...]:
     """Return every host name that the settings give to this server."""
     urls = (*settings.listeners, *(settings.admin_listeners or ()))
-    of_listeners = (found["ip"] or found["host"] for url in urls if (found := _URL.fullmatch(url)))
-    told = (settings.rest_host_name, settings.rest_advertised_host_name, *of_listeners)
-    return tuple(name for name in told if name)
+    matches = (_URL.fullmatch(url) for url in urls)
+    of_listeners = (url["ip"] or url["host"] for url in matches if url)
+    names = (settings.rest_host_name, settings.rest_advertised_host_name, *of_listeners)
+    return tuple(name for name in names if name)
 
 
-def _parsed(key: str, urls: Sequence[str] | None) -> re.Match[str] | None:
-    """Parse the first listener of a list; None: the list is empty."""
-    if not urls:
-        return None
-    found = _URL.fullmatch(urls[0])
-    if found is None:
-        told = ",".join(urls)
-        raise BadValue(key, f"is {told!r}: use http://host:port or https://host:port")
-    return found
-
-
-def _address(found: re.Match[str]) -> Address:
-    return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
-
-
-def _is_encrypted(key: str, urls: Sequence[str] | None) -> bool:
-    found = _parsed(key, urls)
-    return found is not None and found["scheme"].lower() == "https"
+def _address(url: re.Match[str]) -> Address:
+    return Address(url["ip"] or url["host"] or EVERYWHERE, int(url["port"]))
 
 
 def listener_tls(
-    configuration: Configuration, of_listeners: Configuration | None = None
+    listener: ListenerKind, configuration: Configuration, of_listeners: Configuration | None = None
 ) -> ServerTls | None:
-    """Return the TLS of the first listener; None: it is no `https://`.
+    """Return the TLS of a listener's first URL; None: it is no `https://`.
 
-    `of_listeners` configures the listeners; None takes them from `configuration`.
+    The listener's TLS comes from the keys with its prefix, or else from plain `ssl.*`.
+    `of_listeners` configures the URLs; None takes them from `configuration`.
 
     Raises:
         SettingsError: it has no key, or a setting is invalid.
     """
-
-    def encrypted(settings: WorkerSettings) -> bool:
-        return _is_encrypted("listeners", settings.listeners)
-
-    if not (of_listeners or configuration).make(WorkerSettings, encrypted):
+    if not (of_listeners or configuration).make(WorkerSettings, listener.is_encrypted):
         return None
-    return _tls(configuration, ListenerSettings, HTTPS, "listeners")
-
-
-def admin_tls(
-    configuration: Configuration, of_listeners: Configuration | None = None
-) -> ServerTls | None:
-    """Return the TLS of the administrators' first listener; the arguments are as in `listener_tls`.
-
-    Raises:
-        SettingsError: it has no key, or a setting is invalid.
-    """
-
-    def encrypted(settings: WorkerSettings) -> bool:
-        return _is_encrypted("admin.listeners", settings.admin_listeners)
-
-    if not (of_listeners or configuration).make(WorkerSettings, encrypted):
-        return None
-    return _tls(configuration, AdminListenerSettings, ADMIN_HTTPS, "admin.listeners")
-
-
-def _tls(
-    configuration: Configuration, table: type[StoreSettings], own: str, listener: str
-) -> ServerTls:
-    """Build a listener's TLS from the keys with its `own` prefix, or else from plain `ssl.*`."""
-    prefix = own if any(key.startswith(own) for key in configuration.told) else ""
+    has_own = any(key.startswith(listener.prefix) for key in configuration.values)
+    prefix = listener.prefix if has_own else ""
 
     def tls(settings: StoreSettings) -> ServerTls:
+        own_identity = identity(settings, prefix)
+        if own_identity is None:
+            raise BadValue(
+                f"{prefix}ssl.keystore.location",
+                "is not set, and a listener needs a key for https://: give a key store, or PEM",
+                because=listener.key,
+            )
         return ServerTls(
-            _told(identity(settings, prefix), prefix, listener),
+            own_identity,
             settings.ssl_key_password,
             trusted(settings, prefix),
             settings.ssl_client_auth,
         )
 
-    return configuration.make(table, tls, prefix)
-
-
-def _told(
-    identity: Path | JavaStore | Secret | None, prefix: str, listener: str
-) -> Path | JavaStore | Secret:
-    if identity is None:
-        raise BadValue(
-            f"{prefix}ssl.keystore.location",
-            "is not told, and a listener needs a key for https://: give a key store, or PEM",
-            because=listener,
-        )
-    return identity
+    return configuration.make(listener.tls, tls, prefix)

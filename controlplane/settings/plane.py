@@ -18,8 +18,8 @@ from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.parts import CONTROLLER, FOLLOWER, UPKEEP
-from controlplane.settings.sources import told_by_file
-from controlplane.settings.worker import BROKERS_DEFAULT, deciding
+from controlplane.settings.sources import file_values
+from controlplane.settings.worker import BROKERS_DEFAULT, decision_settings
 
 
 def told_to_plane(
@@ -34,7 +34,7 @@ def told_to_plane(
     Raises:
         SettingsError: the file cannot be read, or a value in it is invalid.
     """
-    return plane_settings(Configuration(told_by_file(path), variables=variables), profile=profile)
+    return plane_settings(Configuration(file_values(path), variables=variables), profile=profile)
 
 
 def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Settings:
@@ -46,7 +46,7 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
     worker = configuration.settings(WorkerSettings)
     return Settings(
         profile=profile,
-        worker=configuration.make(WorkerSettings, deciding),
+        worker=configuration.make(WorkerSettings, decision_settings),
         administered=worker.admin_listeners is None,
         topics=worker.topics,
         partitions=_partitions(worker),
@@ -61,9 +61,9 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
 
 def _partitions(worker: WorkerSettings) -> Partitions:
     """Return the partition counts of new topics. An embedded log has no broker default."""
-    usual = Partitions()
+    default = Partitions()
     offsets, status = worker.offset_storage_partitions, worker.status_storage_partitions
     return Partitions(
-        offsets=usual.offsets if offsets == BROKERS_DEFAULT else offsets,
-        status=usual.status if status == BROKERS_DEFAULT else status,
+        offsets=default.offsets if offsets == BROKERS_DEFAULT else offsets,
+        status=default.status if status == BROKERS_DEFAULT else status,
     )

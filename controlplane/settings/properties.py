@@ -73,11 +73,11 @@ def _content(path: Path) -> bytes:
 
 def _check_text(content: bytes) -> None:
     if len(content) > MAX_PROPERTIES_BYTES or b"\0" in content:
-        raise SettingsError("is no .properties file: give the one your worker is started with")
+        raise SettingsError("is no .properties file: give the file with which your worker starts")
 
 
 def properties_in(text: str) -> Iterator[Property]:
-    r"""Yield the properties that `java.util.Properties#load` reads; in Java the last of a key wins.
+    r"""Yield the properties that `java.util.Properties#load` reads; in Java a key's last one wins.
 
     - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
     - A line that ends in an odd number of backslashes continues in the next.
@@ -93,23 +93,23 @@ def properties_in(text: str) -> Iterator[Property]:
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continued lines; yield each with the number of its first line, without comments."""
     lines = _LINE_END.split(text)
-    begun, first = "", 0
+    logical, first = "", 0
     for number, natural in enumerate(lines, start=1):
         line = natural.lstrip(_BLANK)
-        if not begun:
+        if not logical:
             first = number
             if not line or line[0] in "#!":
                 continue
         continues = len(_trailing_backslashes(line)) % 2 == 1
-        begun += line[:-1] if continues else line
+        logical += line[:-1] if continues else line
         if not continues or number == len(lines):
-            yield first, begun
-            begun = ""
+            yield first, logical
+            logical = ""
 
 
 def _trailing_backslashes(line: str) -> str:
-    found = _TRAILING_BACKSLASHES.search(line)
-    return found.group() if found else ""
+    backslashes = _TRAILING_BACKSLASHES.search(line)
+    return backslashes.group() if backslashes else ""
 
 
 def _property(number: int, line: str) -> Property:

@@ -36,7 +36,7 @@ class Providers:
         Raises:
             BadValue: a provider fails, or lacks the value.
         """
-        return _REFERENCE.sub(lambda found: self._looked_up(key, found), text)
+        return _REFERENCE.sub(lambda reference: self._looked_up(key, reference), text)
 
     def _looked_up(self, key: str, reference: re.Match[str]) -> str:
         name = reference["name"]
@@ -46,19 +46,21 @@ class Providers:
         if provider is None:
             raise BadValue(
                 key,
-                f"comes from a config provider, {name}, which cannot be asked here: "
+                f"comes from the config provider {name}, which cannot run here: "
                 "use a copy of the file with the value written into it",
             )
         value = provider(reference["path"] or "", reference["key"])
         if value is None:
-            raise BadValue(key, f"is {reference[0]}, and there is no such value: check both")
+            raise BadValue(
+                key, f"is {reference[0]}, and the provider has no such value: check both"
+            )
         return value
 
 
 def _in_file(path: str, key: str) -> str | None:
     try:
-        found = properties_in(Path(path).read_text("utf-8"))
-        return {one.key: one.value for one in found}.get(key)
+        properties = properties_in(Path(path).read_text("utf-8"))
+        return {entry.key: entry.value for entry in properties}.get(key)
     except (OSError, UnicodeDecodeError, SettingsError):
         return None
 

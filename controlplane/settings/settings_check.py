@@ -12,9 +12,9 @@ def check_settings(settings: msgspec.Struct, name: str = "") -> None:
     Raises:
         BadValue: a value has the wrong type, or is out of bounds. The message names it.
     """
-    described = inspect.type_info(type(settings))
-    assert isinstance(described, inspect.StructType)
-    for field in described.fields:
+    struct = inspect.type_info(type(settings))
+    assert isinstance(struct, inspect.StructType)
+    for field in struct.fields:
         inner, value = name + field.name, getattr(settings, field.name)
         if not isinstance(field.type, inspect.StructType):
             check(inner, value, field.type)

@@ -6,7 +6,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from controlplane.settings.properties import SettingsError, located, properties_in, read_properties
+from controlplane.settings.properties import (
+    Property,
+    SettingsError,
+    located,
+    properties_in,
+    read_properties,
+)
 
 OURS = "CONTROLPLANE_"
 """Prefix of variables that only this project reads."""
@@ -23,7 +29,7 @@ class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_ours(self) -> bool:
-        """True if only this project reads it; a worker's file configures the worker, too."""
+        """True if only this project reads the source. Java workers read a worker's file, too."""
         return self.kind == "flag" or (self.kind == "environment" and self.name.startswith(OURS))
 
     def __str__(self) -> str:
@@ -41,38 +47,40 @@ class SourcedValue(NamedTuple):
     source: ValueSource
 
 
-Telling = Mapping[str, SourcedValue]
+SourceValues = Mapping[str, SourcedValue]
 """Values of one source: text by key."""
 
 
-def told_by_file(path: Path) -> Telling:
+def file_values(path: Path) -> SourceValues:
     """Read the values of a `.properties` file of a worker or client.
 
     Raises:
         SettingsError: it cannot be read, or is malformed.
     """
-    found = read_properties(path)
-    return {
-        one.key: SourcedValue(one.value, ValueSource("file", str(path), one.line)) for one in found
-    }  # the last of a key wins, as in Java
+    return _values(read_properties(path), ValueSource("file", str(path)))
 
 
-def told_by_variable(name: str, text: str) -> Telling:
+def variable_values(name: str, text: str) -> SourceValues:
     """Read the values of a `.properties` file in an environment variable.
 
     Raises:
         SettingsError: the text is malformed.
     """
     try:
-        found = list(properties_in(text))
+        properties = list(properties_in(text))
     except SettingsError as failure:
         raise located(name, failure) from None
+    return _values(properties, ValueSource("environment", name))
+
+
+def _values(properties: Iterable[Property], source: ValueSource) -> SourceValues:
+    """Return the values by key, each with its line; the last of a key wins, as in Java."""
     return {
-        one.key: SourcedValue(one.value, ValueSource("environment", name, one.line))
-        for one in found
+        entry.key: SourcedValue(entry.value, msgspec.structs.replace(source, line=entry.line))
+        for entry in properties
     }
 
 
-def told_by_flags(flags: Iterable[tuple[str, str, str]]) -> Telling:
+def flag_values(flags: Iterable[tuple[str, str, str]]) -> SourceValues:
     """Return the values of flags, each given as (flag, key, value)."""
     return {key: SourcedValue(value, ValueSource("flag", flag)) for flag, key, value in flags}

@@ -27,7 +27,7 @@ def _idle(why: str) -> Meta:
 
 _NO_TASKS = _idle("no tasks run here")
 _ONE_WORKER = _idle("no worker calls another one here")
-_PLUGINS = _idle("connector classes are named by a catalogue, plugins.catalogue")
+_PLUGINS = _idle("plugins.catalogue names the connector classes")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
@@ -71,7 +71,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """This project's own: true to accept classes that are neither Kafka's nor listed. A worker
     refuses a config that names such a class."""
 
-    # --- what decides -------------------------------------------------------------------------
+    # --- settings of decisions -----------------------------------------------------------------
 
     exactly_once_source_support: Literal["DISABLED", "PREPARING", "ENABLED"] = "DISABLED"
     """KIP-618. Only ENABLED reads committed records alone, and demands fenced producers."""
@@ -126,7 +126,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
 
-    # --- what is known and checked, and has no effect yet ---------------------------------------
+    # --- checked settings without effect so far --------------------------------------------------
 
     worker_sync_timeout_ms: Annotated[_Int, _ONE_WORKER] = 3_000
     """Time limit for a leader to read to the end of the config topic before it decides."""
@@ -156,10 +156,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 )
         shared = self.topics.shared
         if shared is not None:
-            one, other = (_TOPIC_KEYS[role] for role in shared)
+            first, second = (_TOPIC_KEYS[role] for role in shared)
             name = getattr(self.topics, shared[0])
-            wrong = f"is {name}, and so is {one}: give each topic a name of its own"
-            raise BadValue(other, wrong, because=one)
+            wrong = f"is {name}, and so is {first}: give each topic a name of its own"
+            raise BadValue(second, wrong, because=first)
 
     @property
     def topics(self) -> Topics:
@@ -183,13 +183,13 @@ _TOPIC_KEYS = {
     "status": "status.storage.topic",
     "commands": "command.storage.topic",
 }
-"""By what a topic is for, as `Topics` names it."""
+"""Setting of each topic, by the field of `Topics`."""
 
 POLICIES = ("All", "None", "Principal")
 _POLICY_CLASS = "ConnectorClientConfigOverridePolicy"
 
 
-def deciding(settings: WorkerSettings) -> DecisionSettings:
+def decision_settings(settings: WorkerSettings) -> DecisionSettings:
     """Return the settings that decisions depend on.
 
     Raises:
@@ -210,12 +210,12 @@ def deciding(settings: WorkerSettings) -> DecisionSettings:
     )
 
 
-def _policy(told: str | None) -> str | None:
-    """Return the alias of a policy, which may be given by its class."""
-    policy = told and told.rpartition(".")[2].removesuffix(_POLICY_CLASS)
+def _policy(name: str | None) -> str | None:
+    """Return the alias of a policy; `name` is an alias or a class."""
+    policy = name and name.rpartition(".")[2].removesuffix(_POLICY_CLASS)
     if policy is not None and policy not in POLICIES:
         raise BadValue(
             "connector.client.config.override.policy",
-            f"is {told!r}, which only a Java worker can ask: use {', '.join(POLICIES)}",
+            f"is {name!r}, which exists only in Java: use {', '.join(POLICIES)}",
         )
     return policy

@@ -51,7 +51,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 
         A flag does. A file that repeats the usual name says nothing new, nor does a variable.
         """
-        told = self.configuration.told
+        told = self.configuration.values
         flags = {key for key, one in told.items() if one.source.kind == "flag"}
         names = zip(Topics.__struct_fields__, TOPICS.values(), strict=True)
         return renamed(self.topics) | {what for what, (key, _) in names if key in flags}

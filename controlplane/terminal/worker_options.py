@@ -14,18 +14,12 @@ import click
 import msgspec
 
 from controlplane.core.text.file_errors import unreadable
-from controlplane.settings import Configuration, Telling, WorkerSettings
+from controlplane.settings import Configuration, SourceValues, WorkerSettings
 from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import keys
-from controlplane.settings.environment import WORKER_FILE, told_by_environment
-from controlplane.settings.known_settings import Unknown, unknown
-from controlplane.settings.listeners import (
-    ADMIN_HTTPS,
-    HTTPS,
-    AdminListenerSettings,
-    AnswerSettings,
-    ListenerSettings,
-)
+from controlplane.settings.environment import WORKER_FILE, environment_values
+from controlplane.settings.known_settings import UnknownSetting, unknown
+from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings
 from controlplane.settings.parts import (
     AUTH,
     CONTROLLER,
@@ -37,7 +31,7 @@ from controlplane.settings.parts import (
     UPKEEP,
 )
 from controlplane.settings.properties import SettingsError
-from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.output import note
@@ -171,13 +165,13 @@ def configured(
     """
     return Configuration(
         _told_by_flags(flags, overrides),
-        *told_by_environment(os.environ),
-        told_by_file(file) if file else {},
+        *environment_values(os.environ),
+        file_values(file) if file else {},
         variables=os.environ,
     )
 
 
-def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> Telling:
+def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> SourceValues:
     """A flag of its own beats a general one."""
     pairs = [one.partition("=") for one in overrides]
     for key, equals, _ in pairs:
@@ -186,7 +180,7 @@ def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
     named = [
         (_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value is not None
     ]
-    return told_by_flags([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
+    return flag_values([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
 
 
 def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
@@ -196,8 +190,8 @@ def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
         WorkerSettings: "",
         AnswerSettings: "",
         AccessSettings: "",
-        ListenerSettings: HTTPS,
-        AdminListenerSettings: ADMIN_HTTPS,
+        MAIN.tls: MAIN.prefix,
+        ADMIN.tls: ADMIN.prefix,
         **limits,
     }
 
@@ -208,9 +202,9 @@ def _imported(place: str) -> type[msgspec.Struct]:
     return found
 
 
-def unknown_keys(configuration: Configuration) -> list[Unknown]:
+def unknown_keys(configuration: Configuration) -> list[UnknownSetting]:
     """Keys that somebody told and that mean nothing to anybody."""
-    told = configuration.told
+    told = configuration.values
     asked = _asked(configuration)
     counting = chain.from_iterable(keys(*table) for table in tables(asked).items())
     return unknown(told, counting)

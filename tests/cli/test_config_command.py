@@ -236,7 +236,7 @@ def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
     )
     assert said.code == 0
     assert said.err.count("Warning: --override: ") == 2
-    assert "ssl.keystore.location is not told" in said.err
+    assert "ssl.keystore.location is not set" in said.err
 
 
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:

@@ -15,8 +15,8 @@ from controlplane.core.fold import FateKind, Fold
 from controlplane.core.records import ActiveTopic, Activity
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.sources import told_by_flags
-from controlplane.settings.worker import deciding
+from controlplane.settings.sources import flag_values
+from controlplane.settings.worker import decision_settings
 from tests.controller.scene import STATUS, Crash, crash_after, entries
 from tests.kips.asking import (
     SINK_CONFIG,
@@ -334,7 +334,7 @@ class TestConfiguration:
 
     def test_both_are_allowed_unless_somebody_says_no(self) -> None:
         """Two booleans of a worker's file, true where it says nothing."""
-        worker = Configuration().make(WorkerSettings, deciding)
+        worker = Configuration().make(WorkerSettings, decision_settings)
         assert worker.topic_tracking_enable is True
         assert worker.topic_tracking_allow_reset is True
 
@@ -342,8 +342,8 @@ class TestConfiguration:
     @pytest.mark.parametrize("value", ["true", "false"])
     def test_each_has_its_key(self, key: str, value: str) -> None:
         """And each can be told on its own."""
-        told = Configuration(told_by_flags([("--override", key, value)]))
-        worker = told.make(WorkerSettings, deciding)
+        configuration = Configuration(flag_values([("--override", key, value)]))
+        worker = configuration.make(WorkerSettings, decision_settings)
         others = {"topic.tracking.enable", "topic.tracking.allow.reset"} - {key}
         assert getattr(worker, key.replace(".", "_")) is (value == "true")
         assert all(getattr(worker, other.replace(".", "_")) for other in others)

@@ -16,7 +16,7 @@ from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.plane import plane_settings, told_to_plane
-from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.settings.sources import file_values, flag_values
 
 WORKER = """\
 group.id=fleet
@@ -96,8 +96,8 @@ def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> No
 
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:
     """Whoever has flags tells them as every command does."""
-    flags = told_by_flags([("--override", "controller.commands.waiting", "9")])
-    file = told_by_file(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
+    flags = flag_values([("--override", "controller.commands.waiting", "9")])
+    file = file_values(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
     told = plane_settings(Configuration(flags, file))
     assert (told.limits.commands_waiting, told.upkeep.interval_ms) == (9, 8)
 
@@ -127,7 +127,7 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("exactly.once.source.support=maybe", r":1: exactly\.once\.source\.support is 'maybe'"),
-        ("connector.client.config.override.policy=com.acme.Ours", "only a Java worker can ask"),
+        ("connector.client.config.override.policy=com.acme.Ours", "which exists only in Java"),
         ("offset.storage.topic=a b/c", "is 'a b/c', which no topic can be called: use 1 to 249"),
         ("upkeep.retention.commands.ms=0", "is '0': use -1 or a whole number from 1"),
         ("upkeep.snapshots.kept=0", r"upkeep\.snapshots\.kept is '0': use a whole number from 1"),

@@ -8,10 +8,10 @@ import pytest
 
 from controlplane.settings import Configuration, ValueSource, WorkerSettings
 from controlplane.settings.configuration import keys
-from controlplane.settings.environment import key_of, told_by_environment
+from controlplane.settings.environment import environment_values, key_of
 from controlplane.settings.known_settings import GUESSES, unknown
 from controlplane.settings.properties import SettingsError
-from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.settings.sources import file_values, flag_values
 
 
 def configuration(
@@ -19,9 +19,9 @@ def configuration(
 ) -> Configuration:
     """What flags, the environment and a file tell, put together as a command does it."""
     return Configuration(
-        told_by_flags((f"--{key}", key, value) for key, value in flags.items()),
-        *told_by_environment(variables),
-        told_by_file(file) if file else {},
+        flag_values((f"--{key}", key, value) for key, value in flags.items()),
+        *environment_values(variables),
+        file_values(file) if file else {},
         variables=variables,
     )
 
@@ -140,7 +140,7 @@ def test_names_of_variables(name: str, key: str) -> None:
 
 def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
     """It needs the names of two topics; a `GROUP_ID` without them is somebody else's."""
-    assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).told == {}
+    assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).values == {}
     found = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
     assert told(found, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
     assert found.settings(WorkerSettings).topics.config == "c"
@@ -162,7 +162,7 @@ def test_a_file_in_a_variable() -> None:
 def test_variables_that_are_no_settings() -> None:
     """Our own switches, the logging of images."""
     names = ("CONTROLPLANE_DEBUG", "CONTROLPLANE_WORKER_PROPERTIES", "CONNECT_LOG4J_ROOT_LOGLEVEL")
-    assert configuration(variables=dict.fromkeys(names, "x")).told == {}
+    assert configuration(variables=dict.fromkeys(names, "x")).values == {}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_is_told_to_us_alone(file: Path) -> None:
         file=file,
     )
     ours = found.only(lambda source: source.is_ours)
-    assert {key: one.text for key, one in ours.told.items()} == {
+    assert {key: one.text for key, one in ours.values.items()} == {
         "rest.port": "3",
         "rest.host.name": "x",
     }
@@ -281,11 +281,11 @@ def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
-        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and there is no such value"),
-        ("${file:/no/such:id}", "there is no such value"),
-        ("${dir:/no:such}", "there is no such value"),
-        ("${vault:secret:id}", r":6: group\.id comes from a config provider, vault, which"),
-        ("${none:x}", "cannot be asked here: use a copy of the file"),
+        ("${env:NOPE}", r"group\.id is \$\{env:NOPE\}, and the provider has no such value"),
+        ("${file:/no/such:id}", "the provider has no such value"),
+        ("${dir:/no:such}", "the provider has no such value"),
+        ("${vault:secret:id}", r":6: group\.id comes from the config provider vault, which"),
+        ("${none:x}", "which cannot run here: use a copy of the file"),
     ],
 )
 def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> None:
@@ -320,7 +320,7 @@ COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage
 def test_slips(file: Path, key: str, meant: str | None) -> None:
     """A key that means nothing is told, with the one that may have been meant."""
     file.write_text(f"group.id=x\n{key}=1\n", "ascii")
-    (found,) = unknown(configuration(file=file).told, COUNTING)
+    (found,) = unknown(configuration(file=file).values, COUNTING)
     assert (found.key, found.meant, found.source) == (key, meant, ValueSource("file", str(file), 2))
 
 
@@ -340,18 +340,18 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
 def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
     """They are nothing to be warned of."""
     file.write_text(f"{key}=1\n", "ascii")
-    assert unknown(configuration(file=file).told, COUNTING) == []
+    assert unknown(configuration(file=file).values, COUNTING) == []
 
 
 def test_variables_of_others(file: Path) -> None:
     """`CONNECT_` is the beginning of many names: only what looks like a slip is told."""
-    told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).told
+    told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
     assert [one.key for one in unknown(told, COUNTING)] == ["group.ids"]
 
 
 def test_a_file_that_is_no_workers(file: Path) -> None:
     """Every key of it means nothing; that is found out in no time, without a guess for each."""
     file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
-    found = unknown(configuration(file=file).told, ["group.ids"])
+    found = unknown(configuration(file=file).values, ["group.ids"])
     assert len(found) == 50_000
     assert sum(one.meant is not None for one in found) == GUESSES

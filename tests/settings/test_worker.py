@@ -10,11 +10,11 @@ from controlplane.core.context import DecisionSettings as Deciding
 from controlplane.core.state import Topics
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
-from controlplane.settings.listeners import Address, administering, listening
+from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.properties import MAX_PROPERTIES_BYTES, SettingsError
 from controlplane.settings.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
-from controlplane.settings.sources import told_by_file
-from controlplane.settings.worker import deciding
+from controlplane.settings.sources import file_values
+from controlplane.settings.worker import decision_settings
 
 
 class Found(NamedTuple):
@@ -39,7 +39,7 @@ class Worker:
     def configuration(self, *lines: str) -> Configuration:
         """What a file of these lines tells."""
         self.file.write_text("\n".join(lines), "iso-8859-1")
-        return Configuration(told_by_file(self.file))
+        return Configuration(file_values(self.file))
 
     def read(self, *lines: str) -> Found:
         """The settings in a file of these lines."""
@@ -224,7 +224,7 @@ def test_refusals(worker: Worker, case: str) -> None:
 def test_unreadable_files(tmp_path: Path, name: str) -> None:
     """A file that is missing or is a directory is told by its path."""
     with pytest.raises(SettingsError, match="cannot be read"):
-        told_by_file(tmp_path / name)
+        file_values(tmp_path / name)
 
 
 POLICY = "connector.client.config.override.policy"
@@ -255,15 +255,17 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
 )
 def test_what_decisions_know_of_a_worker(worker: Worker, lines: list[str], known: Deciding) -> None:
     """Policies are known by their alias and by their class."""
-    assert worker.configuration(*lines).make(WorkerSettings, deciding) == known
+    assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == known
 
 
 def test_a_policy_of_somebody_else(worker: Worker) -> None:
     """It is Java: the file can be read with it, but nothing be decided."""
     told = worker.configuration(f"{POLICY}=org.example.Mine")
     assert told.settings(WorkerSettings).connector_client_config_override_policy
-    with pytest.raises(SettingsError, match=r":1: .* is 'org\.example\.Mine', which only a Java"):
-        told.make(WorkerSettings, deciding)
+    with pytest.raises(
+        SettingsError, match=r":1: .* is 'org\.example\.Mine', which exists only in Java"
+    ):
+        told.make(WorkerSettings, decision_settings)
 
 
 @pytest.mark.parametrize(
@@ -281,14 +283,14 @@ def test_a_policy_of_somebody_else(worker: Worker) -> None:
 def test_where_to_listen(worker: Worker, lines: list[str], host: str, port: int) -> None:
     """The first listener; without any, this machine alone and the older `rest.port`."""
     told = worker.configuration(*lines)
-    assert told.make(WorkerSettings, listening) == Address(host, port)
+    assert told.make(WorkerSettings, listen_address) == Address(host, port)
 
 
 @pytest.mark.parametrize("told", ["ftp://:8443", "8083", "http://here", "http://here:x"])
 def test_nowhere_to_listen(worker: Worker, told: str) -> None:
     """TLS is not spoken, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
-        worker.configuration(f"listeners={told}").make(WorkerSettings, listening)
+        worker.configuration(f"listeners={told}").make(WorkerSettings, listen_address)
 
 
 @pytest.mark.parametrize(
@@ -304,13 +306,13 @@ def test_where_administrators_are_listened_to(
     worker: Worker, lines: list[str], where: Address | None
 ) -> None:
     """Apart from all others only where an address is told (KIP-495)."""
-    assert worker.configuration(*lines).make(WorkerSettings, administering) == where
+    assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 
 def test_nowhere_to_listen_to_administrators(worker: Worker) -> None:
     """A port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):
-        worker.configuration("admin.listeners=8083").make(WorkerSettings, administering)
+        worker.configuration("admin.listeners=8083").make(WorkerSettings, admin_listen_address)
 
 
 def test_secrets_are_never_shown(worker: Worker) -> None:

@@ -27,7 +27,7 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.environment import WORKER_FILE
 from controlplane.settings.parts import FOLLOWER
 from controlplane.settings.plane import plane_settings
-from controlplane.settings.worker import deciding
+from controlplane.settings.worker import decision_settings
 from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note
 from controlplane.terminal.worker_options import configured
@@ -98,7 +98,7 @@ async def _read(where: str, told: Configuration, need: ClusterAccess) -> AsyncIt
             note(f"{where}: {problem}")
         profile, plugins = resolve(KIP).profile, read_plugins(None, reading.settings)
         context = Context(
-            profile=profile, worker=told.make(WorkerSettings, deciding), plugins=plugins
+            profile=profile, worker=told.make(WorkerSettings, decision_settings), plugins=plugins
         )
         async with reading_service(
             found,

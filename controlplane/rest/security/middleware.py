@@ -16,7 +16,7 @@ from controlplane.rest.security.load_limits import Bounds
 from controlplane.rest.security.origins import Origins, allowed
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.settings import Configuration
-from controlplane.settings.listeners import AnswerSettings, admin_tls, listener_tls, own_hosts
+from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listener_tls, own_hosts
 from controlplane.settings.parts import AUTH, HTTP
 from controlplane.settings.security import ServerTls
 from controlplane.settings.worker import WorkerSettings
@@ -51,8 +51,8 @@ class Protection(NamedTuple):
             configuration.settings(AuthSettings, AUTH),
             configuration.settings(HttpLimits, HTTP),
             of_listeners.settings(AnswerSettings),
-            _context(listener_tls(configuration, of_listeners)),
-            _context(admin_tls(configuration, of_listeners)),
+            _context(listener_tls(MAIN, configuration, of_listeners)),
+            _context(listener_tls(ADMIN, configuration, of_listeners)),
             (
                 *configuration.settings(WorkerSettings).allowed_hosts,
                 *of_listeners.make(WorkerSettings, own_hosts),

@@ -10,7 +10,7 @@ import msgspec
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.log_factory import DumpForm, Opening
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
-from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped, encrypted, kept
 from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
@@ -157,7 +157,7 @@ def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm)
         if (name := topics[f"{field}_topic"])
     ]
     try:
-        told = Configuration(told_by_flags(flags), told_by_file(worker) if worker else {})
+        told = Configuration(flag_values(flags), file_values(worker) if worker else {})
         names = told.settings(WorkerSettings).topics
     except SettingsError as error:
         raise NotCapturable(str(error)) from None

@@ -55,7 +55,7 @@ def source(started: SparkSession, where: str, how: Opening) -> KafkaFrames:
     """Spark's source for a cluster, with the same security settings as the reader."""
     told = how.configuration
     servers = brokers_of(where) or told.settings(WorkerSettings).bootstrap_servers or ""
-    clients = {key: one.text for key, one in told.told.items() if key.startswith(CLIENTS)}
+    clients = {key: one.text for key, one in told.values.items() if key.startswith(CLIENTS)}
     return KafkaFrames(started, servers, clients)
 
 

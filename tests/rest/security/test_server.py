@@ -287,7 +287,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         Protection.told(told(**settings))
     assert str(refused.value).startswith(
-        "--override: listeners.https.ssl.keystore.location is not told"
+        "--override: listeners.https.ssl.keystore.location is not set"
     )
 
 
