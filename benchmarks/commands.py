@@ -27,7 +27,7 @@ from controlplane.core.commands import (
     ResetOffsets,
     StopConnector,
 )
-from controlplane.garbage_collection import settle
+from controlplane.garbage_collection import freeze_long_lived
 from controlplane.plane import ControlPlane
 
 CALLERS = 64
@@ -79,7 +79,7 @@ async def measure(folder: Path, seconds: float) -> list[CommandFigure]:
         names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
         for name in (one for own in names for one in own):
             await plane.execute(CreateConnector(name, CONFIG))
-        settle()  # as in `controlplane serve`
+        freeze_long_lived()  # as in `controlplane serve`
         return [await _figure(plane, kind, names, seconds) for kind in KINDS]
 
 

@@ -1,9 +1,9 @@
-"""The loggers of a process and their levels, under the names of Log4j's (KIP-495, KIP-976).
+"""Loggers of a process and their levels, under Log4j's level names (KIP-495, KIP-976).
 
-Python's `logging` keeps loggers as Log4j does: by name, each with a level of its own or that of the
-nearest one above it, and only those that somebody has asked for. So its loggers are what is shown
-and set here, under the names of Log4j's levels. They are Python's: `controlplane`, `aiokafka`. A
-name of Java's can be set all the same, and is remembered; nobody logs by it.
+Python's `logging` has the model of Log4j: a logger exists once it was requested by name, and has
+its own level or that of its nearest ancestor. The loggers shown and set here are therefore
+Python's: `controlplane`, `aiokafka`. A Java name can be set as well; it is remembered, and nothing
+logs under it.
 
 Kafka: `Loggers`, and before 3.7 `LoggingResource`.
 """
@@ -20,10 +20,10 @@ from controlplane.core.releases.profiles import Profile
 ROOT = "root"
 
 LOGGER = "controlplane"
-"""The logger that tells what a control plane does."""
+"""Logger of a control plane's own events."""
 
 LEVELS = {
-    "ALL": 1,  # 0 would be none of its own
+    "ALL": 1,  # 0 means: no level of its own
     "TRACE": 5,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
@@ -32,31 +32,31 @@ LEVELS = {
     "FATAL": logging.CRITICAL,
     "OFF": 2**31 - 1,
 }
-"""Levels of Log4j and what they are in Python, rising."""
+"""Levels of Log4j with their numbers in Python, ascending."""
 
 
 class UnknownLogger(LookupError):
-    """A name of which no logger is known."""
+    """No logger has this name."""
 
 
 class Loggers:
-    """The loggers of a hierarchy, and when they were changed by those who ask for it here.
+    """Loggers of a hierarchy, with the times of the changes made through this object.
 
-    `now_ms` is the clock. Without a `hierarchy` they are loggers `apart`, so that a program that
-    embeds a control plane keeps its logging; `logging.root.manager` is that of the process.
+    `now_ms` is the clock. The default hierarchy is a `separate_hierarchy`, so that an embedding
+    program keeps its logging; `logging.root.manager` is the process's own.
     """
 
     def __init__(self, now_ms: Callable[[], int], hierarchy: logging.Manager | None = None) -> None:
         self._now_ms = now_ms
-        self._hierarchy = hierarchy or apart()
+        self._hierarchy = hierarchy or separate_hierarchy()
         self._changed_ms: dict[str, int] = {}
 
     def named(self, name: str) -> logging.Logger:
-        """The logger of a name, which is there from now on."""
+        """Return the logger of a name; it exists from now on."""
         return self._hierarchy.getLogger(name)
 
     def levels(self, profile: Profile) -> dict[str, Any]:
-        """`GET /admin/loggers`: those with a level of their own, or all that are not off."""
+        """`GET /admin/loggers`: loggers with a level of their own; in some releases all but OFF."""
         known = self._known()
         return {
             name: self._shown(name, known[name], profile)
@@ -65,25 +65,26 @@ class Loggers:
         }
 
     def level(self, name: str, profile: Profile) -> dict[str, Any]:
-        """`GET /admin/loggers/{l}`: the level that counts for it.
+        """`GET /admin/loggers/{l}`: the effective level of a logger.
 
         Raises:
-            UnknownLogger: nobody has asked for this logger yet.
+            UnknownLogger: nothing has requested this logger yet.
         """
-        wanted, known = _root_or(name), self._known()
-        if wanted not in known:
+        name, known = _root_or(name), self._known()
+        if name not in known:
             raise UnknownLogger(name)
-        return self._shown(wanted, known[wanted], profile)
+        return self._shown(name, known[name], profile)
 
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
-        """Give a logger and all beneath it a level of `LEVELS`; which those are, in order.
+        """Set a logger and its descendants to a level of `LEVELS`; return their names, sorted.
 
-        Beneath it are all whose names begin alike, whether or not a dot comes next.
+        As in Kafka, a descendant is any name that begins with the namespace, even without a dot
+        behind it. Some releases return only the loggers that changed.
         """
         top, number = _root_or(namespace), LEVELS[level]
-        meant = self._beneath(top)
-        before = {name: logger.getEffectiveLevel() for name, logger in meant.items()}
-        for name, logger in meant.items():
+        loggers = self._beneath(top)
+        before = {name: logger.getEffectiveLevel() for name, logger in loggers.items()}
+        for name, logger in loggers.items():
             if profile.rest_unset_loggers:
                 sets = name == top or logger.level != logging.NOTSET
             else:
@@ -92,32 +93,32 @@ class Loggers:
                 logger.setLevel(number)
         changed = [
             name
-            for name, logger in meant.items()
-            # One that is off has no level to Log4j 2, and so it has another one now.
+            for name, logger in loggers.items()
+            # In Log4j 2 a logger that is off has no level, so any level is a change for it.
             if logger.getEffectiveLevel() != before[name]
             or (profile.rest_unset_loggers and before[name] == LEVELS["OFF"])
         ]
         self._changed_ms |= dict.fromkeys(changed, self._now_ms())
-        return sorted(changed if profile.rest_unset_loggers else meant, key=string_order)
+        return sorted(changed if profile.rest_unset_loggers else loggers, key=string_order)
 
-    def obey(self, command: SetLoggerLevel, profile: Profile) -> None:
-        """Do what all workers were told, this one among them."""
+    def carry_out(self, command: SetLoggerLevel, profile: Profile) -> None:
+        """Set the level that a command gives to the loggers of all workers."""
         level = level_named(command.level, profile)
         if isinstance(level, str):
             self.change(command.namespace, level, profile)
 
     def _known(self) -> dict[str, logging.Logger]:
-        """All that there are. Some names are held for others beneath them, and are no loggers."""
-        held = [*self._hierarchy.loggerDict.items()]  # other threads may ask for loggers, too
-        there = {name: logger for name, logger in held if isinstance(logger, logging.Logger)}
-        return there | {ROOT: self._hierarchy.root}
+        """Return all loggers by name, without Python's placeholders for missing ancestors."""
+        entries = [*self._hierarchy.loggerDict.items()]  # a copy: other threads add loggers
+        loggers = {name: entry for name, entry in entries if isinstance(entry, logging.Logger)}
+        return loggers | {ROOT: self._hierarchy.root}
 
     def _beneath(self, top: str) -> dict[str, logging.Logger]:
         known = self._known()
         if top == ROOT:
             return known
-        alike = {name: known[name] for name in known if name.startswith(top) and name != ROOT}
-        return {top: self.named(top)} | alike
+        beneath = {name: known[name] for name in known if name.startswith(top) and name != ROOT}
+        return {top: self.named(top)} | beneath
 
     def _shown(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
         shown: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
@@ -126,8 +127,8 @@ class Loggers:
         return shown
 
 
-def apart(level: int = logging.INFO) -> logging.Manager:
-    """Loggers that have nothing to do with those of the process; the level is that of the root."""
+def separate_hierarchy(level: int = logging.INFO) -> logging.Manager:
+    """Return a logger hierarchy independent of the process's own; `level` is its root's."""
     root = logging.RootLogger(level)
     root.manager = logging.Manager(root)
     return root.manager
@@ -144,5 +145,5 @@ def _root_or(name: str) -> str:
 
 
 def _level_name(number: int) -> str:
-    """The name of a level; of one in between, that of the lowest that lets no more through."""
+    """Return the name of a level; a number in between gets the next higher level's name."""
     return next(name for name, level in LEVELS.items() if level >= min(number, LEVELS["OFF"]))

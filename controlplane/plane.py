@@ -317,7 +317,7 @@ class ControlPlane:
         )
         ended = await self._controller.execute(asked, profile)
         if isinstance(command, SetLoggerLevel) and isinstance(ended, Outcome):
-            self._loggers.obey(command, profile or self._context.profile)
+            self._loggers.carry_out(command, profile or self._context.profile)
         return ended
 
     def command_of(self, key: str) -> AnyCommand | None:

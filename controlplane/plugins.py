@@ -133,7 +133,7 @@ def described(connector: type[Connector]) -> Plugin:
         checked_keys(config)
     except (AttributeError, TypeError, CatalogueError) as error:
         raise Unloadable(f"{name} is no connector: {error}") from None
-    hook = partial(_asked, connector) if hasattr(connector, "alter_offsets") else None
+    hook = partial(_hook_outcome, connector) if hasattr(connector, "alter_offsets") else None
     return Plugin(class_name=name, type=kind, version=version, config=config, hook=hook)
 
 
@@ -153,7 +153,7 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
 
 
 def _declared(point: EntryPoint) -> Plugin:
-    """Load an entry point; an error names the package, since it keeps every plane from opening."""
+    """Load an entry point; an error names the package, since it stops every plane from opening."""
     try:
         return described(_loaded(point))
     except Unloadable as error:
@@ -175,7 +175,9 @@ def _loaded(point: EntryPoint) -> type[Connector]:
     return loaded
 
 
-def _asked(connector: type[Connector], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
+def _hook_outcome(
+    connector: type[Connector], config: Mapping[str, Any], offsets: Offsets
+) -> HookOutcome:
     """Call the connector's hook; return its answer, or a worker's error for its exception."""
     try:
         return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))

@@ -1,7 +1,7 @@
-"""Files at rest: private to their owner, there whole or not at all, and durable.
+"""Private files: readable by their owner alone, replaced atomically, and durable.
 
-Logs, archives, bundles and reports hold configs, and configs hold secrets. So files get mode 0600
-and folders 0700, whatever the umask; the variable `CONTROLPLANE_FILE_MODE` tells another mode.
+Logs, archives, bundles and reports hold configs, and configs hold secrets. Files therefore get mode
+0600 and folders 0700, whatever the umask; `CONTROLPLANE_FILE_MODE` sets another mode.
 """
 
 import fcntl
@@ -17,78 +17,78 @@ from pathlib import Path
 from controlplane.settings.properties import SettingsError
 
 MODE = "CONTROLPLANE_FILE_MODE"
-"""Environment variable: the mode of new files in octal digits, `0640` for instance. Folders get the
-right to enter wherever files get the right to read."""
+"""Environment variable with the mode of new files in octal digits, such as `0640`. Folders can be
+entered by everyone who can read the files."""
 
 _PRIVATE = 0o600
 _OCTAL = re.compile(r"0?o?[0-7]{3}")
 
 _DRAFT = ".controlplane-draft"
-"""Suffix of drafts. A draft is locked while its process lives: an unlocked one is abandoned."""
+"""Suffix of drafts. A draft is locked while its process lives; an unlocked draft is abandoned."""
 
 _VANISHED_MOST = 10
-"""Drafts that may vanish while they are made. Some file systems, like `/proc`, refuse each new one
-as if it had vanished."""
+"""Maximum attempts to create a draft that vanishes at once. Another process may remove one before
+it is locked; some file systems, like `/proc`, fail every attempt like this."""
 
 _NAME_BYTES = 200
-"""Bytes of a file's name that its draft's name repeats; file systems allow 255."""
+"""Maximum bytes of a file's name in the name of its draft; file systems allow 255 in all."""
 
 
 class BadFileMode(SettingsError):
-    """`CONTROLPLANE_FILE_MODE` holds no mode, or one that locks the owner out."""
+    """`CONTROLPLANE_FILE_MODE` is no mode, or one that locks the owner out."""
 
 
 def file_mode() -> int:
-    """Mode of new files.
+    """Return the mode of new files.
 
     Raises:
-        BadFileMode: the variable holds no mode, or one by which the owner cannot read and write.
+        BadFileMode: the variable is no mode, or one by which the owner cannot read and write.
     """
-    told = os.environ.get(MODE, "").strip()
-    if not told:
+    text = os.environ.get(MODE, "").strip()
+    if not text:
         return _PRIVATE
-    mode = int(told[-3:], 8) if _OCTAL.fullmatch(told) else 0
+    mode = int(text[-3:], 8) if _OCTAL.fullmatch(text) else 0
     if mode & 0o700 != _PRIVATE or mode & 0o111:
         raise BadFileMode(
-            f"{MODE} is {told!r}: use an octal mode that lets the owner read and write, like 0640"
+            f"{MODE} is {text!r}: use an octal mode that lets the owner read and write, like 0640"
         )
     return mode
 
 
 def folder_mode() -> int:
-    """Mode of new folders.
+    """Return the mode of new folders.
 
     Raises:
-        BadFileMode: as `file_mode` does.
+        BadFileMode: `CONTROLPLANE_FILE_MODE` is invalid.
     """
     mode = file_mode()
     return mode | (mode & 0o444) >> 2
 
 
 def umask() -> int:
-    """Bits that the mode of a new folder lacks, for programs that are told so.
+    """Return the umask that gives new folders their mode, for child processes.
 
     Raises:
-        BadFileMode: as `file_mode` does.
+        BadFileMode: `CONTROLPLANE_FILE_MODE` is invalid.
     """
     return ~folder_mode() & (stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing; their names survive a loss of power."""
+    """Create a folder and its missing parents; their names survive a loss of power."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
-        with suppress(FileExistsError):  # another process makes the same ones
-            one.mkdir(folder_mode())
-            one.chmod(folder_mode())
-        sync_folder(one.parent)
+    for parent in reversed(missing):
+        with suppress(FileExistsError):  # another process creates the same folders
+            parent.mkdir(folder_mode())
+            parent.chmod(folder_mode())
+        sync_folder(parent.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder survive a loss of power."""
+    """Flush the names in a folder to disk, so that they survive a loss of power."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)
@@ -97,7 +97,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(file: Path) -> None:
-    """Make sure that the bytes of a file survive a loss of power."""
+    """Flush the bytes of a file to disk, so that they survive a loss of power."""
     number = os.open(file, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -107,9 +107,10 @@ def sync_file(file: Path) -> None:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Yield a draft that takes the place of a file, old mode included, when the block ends well.
+    """Yield a draft that replaces a file, and its mode, if the block succeeds.
 
-    A link is followed. A device or a pipe is yielded itself.
+    A link is followed. A device or a pipe is yielded itself. The order of writes makes the change
+    atomic and durable: the bytes are flushed, then the draft is renamed, then the name is flushed.
     """
     place = file.resolve()
     if place.exists() and not place.is_file():
@@ -125,20 +126,20 @@ def replacing(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def draft_file(place: Path) -> Iterator[Path]:
-    """Yield a new, empty, private file beside a place; it is removed if it is still there."""
+    """Yield a new, empty, private file beside `place`; it is removed if it is still there."""
     with _draft(place, _new_file) as draft:
         yield draft
 
 
 @contextmanager
 def draft_folder(place: Path) -> Iterator[Path]:
-    """Yield a new, empty, private folder beside a place; it is removed in the end."""
+    """Yield a new, empty, private folder beside `place`; it is removed if it is still there."""
     with _draft(place, _new_folder) as draft:
         yield draft
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove drafts that killed processes of this user have left in a folder."""
+    """Remove the drafts in a folder that killed processes of this user have left."""
     with suppress(OSError):
         for path in folder.glob(f".*{_DRAFT}"):
             _remove_if_abandoned(path)
@@ -153,7 +154,7 @@ def _new_file(path: Path) -> int:
 
 
 def _new_folder(path: Path) -> int:
-    path.mkdir(0o700)  # what is made inside gets its mode when it is complete
+    path.mkdir(0o700)  # its final mode is set once it is complete
     return _opened(path)
 
 
@@ -169,7 +170,11 @@ def _draft(place: Path, new: Callable[[Path], int]) -> Iterator[Path]:
 
 
 def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make a draft under the first free name. Who removes abandoned ones may be faster."""
+    """Create a draft under the first free name, and lock it.
+
+    Between the two, another process may take it for abandoned and remove it. The path is therefore
+    checked after locking, and the next name is tried.
+    """
     vanished = 0
     for attempt in count():
         draft = place.with_name(f".{_cut(place.name)}.{attempt}{_DRAFT}")
@@ -182,7 +187,7 @@ def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
             if vanished > _VANISHED_MOST or not place.parent.is_dir():
                 raise
             continue
-        with suppress(OSError):  # a file system without locks, or somebody who removes it
+        with suppress(OSError):  # no locks on this file system, or locked for its removal
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_at(draft, number):
             return draft, number
@@ -191,7 +196,7 @@ def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
 
 
 def _cut(name: str) -> str:
-    """The beginning of a name, so short that a suffix fits behind it."""
+    """Return the beginning of a name, short enough for a suffix."""
     return os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
 
 
@@ -211,7 +216,7 @@ def _opened(path: Path) -> int:
 
 
 def _remove(path: Path, number: int) -> None:
-    """Remove what a descriptor is of, while it is locked."""
+    """Remove a locked draft, unless its path holds another file by now."""
     if not _is_at(path, number):
         return
     if path.is_dir():
@@ -221,6 +226,7 @@ def _remove(path: Path, number: int) -> None:
 
 
 def _is_at(path: Path, number: int) -> bool:
+    """Return True if a path still leads to the file of a descriptor."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.lstat(), os.fstat(number))
     return False

@@ -22,13 +22,13 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.names import is_embedded
-from controlplane.read_only.forecast import Forecast, foresee
+from controlplane.read_only.forecast import Forecast, forecast
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import command_of
 from controlplane.rest.endpoints.writes import shown
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
 from controlplane.settings import WorkerSettings
-from controlplane.settings.worker import deciding
+from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import FOUND, InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -131,7 +131,7 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     asked = _asked(method, path, body, undo, to)
     asked = asked._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
     support = exactly_once or reading.settings.exactly_once
-    worker = reading.configuration.make(WorkerSettings, deciding)
+    worker = reading.configuration.make(WorkerSettings, decision_settings)
     context = Context(
         profile=read_profile(profile, exactly_once=support),
         worker=msgspec.structs.replace(worker, exactly_once_source=support),
@@ -165,7 +165,9 @@ async def _answer(
         try:
             command = await _command(source, state, question)
             believe = question.asked.believe_hooks
-            found = foresee(state, command, question.context, question.group, believe_hooks=believe)
+            found = forecast(
+                state, command, question.context, question.group, believe_hooks=believe
+            )
             if isinstance(found.decision, Rejected):
                 raise refused(found.decision)
             advice = IMPORT_AGAIN if is_embedded(source.where) else _TELL

@@ -21,7 +21,7 @@ from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
-from controlplane.garbage_collection import settle
+from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
@@ -40,10 +40,10 @@ from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.stack import Front
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.listeners import Address, administering, listening
+from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.parts import FOLLOWER, LOG
 from controlplane.settings.plane import plane_settings
-from controlplane.settings.worker import deciding
+from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -175,7 +175,7 @@ def _address(log: str, told: Configuration, host: str | None, port: int | None) 
     """Address to listen on: the flags, else the worker's settings."""
     if host is not None and port is not None:
         return Address(host, port)
-    usual = _told_to_us(log, told).make(WorkerSettings, listening)
+    usual = _told_to_us(log, told).make(WorkerSettings, listen_address)
     return Address(
         usual.host if host is None else host,
         usual.port if port is None else port,
@@ -190,7 +190,7 @@ def _told_to_us(log: str, told: Configuration) -> Configuration:
 @contextmanager
 def _administering(log: str, told: Configuration) -> Iterator[socket.socket | None]:
     """Open the socket of the admin listener, if the settings have one."""
-    where = _told_to_us(log, told).make(WorkerSettings, administering)
+    where = _told_to_us(log, told).make(WorkerSettings, admin_listen_address)
     if where is None:
         yield None
         return
@@ -227,7 +227,7 @@ async def _serve(
         if not protection.auth.asks:
             _warn_of_strangers(service, bound, apart)
         await _announce(service, log, known.follower, url)
-        settle()
+        freeze_long_lived()
         await server
 
 
@@ -315,7 +315,7 @@ async def _following(
         raise NoSuchLog(f"{missing}{_made_by(service)}") from None
     try:
         _warn(service, found.problems)
-        worker = reading.configuration.make(WorkerSettings, deciding)
+        worker = reading.configuration.make(WorkerSettings, decision_settings)
         worker = msgspec.structs.replace(worker, exactly_once_source=exactly_once)
         context = Context(profile=service.dialect, worker=worker, plugins=service.plugins)
         part = EndpointSet.ALL if to_us.admin_listeners is None else EndpointSet.PUBLIC

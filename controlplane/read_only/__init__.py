@@ -1,1 +1,1 @@
-"""A log that is only read: its service and its planner, which writes nothing."""
+"""Read-only access to a log: its service, and forecasts of commands."""

@@ -1,4 +1,4 @@
-"""A decision at a point of a log, with what had to be assumed of the world for it."""
+"""Forecast of a command: its decision at a point of a log, with the assumptions behind it."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -43,13 +43,13 @@ class Forecast(NamedTuple):
     assumed: tuple[str, ...] = ()
 
     def effects(self) -> list[Change]:
-        """Changes that the plan would make to the connector's state."""
+        """Return the changes that the plan would make to the connector's state."""
         if not isinstance(self.command, ConnectorCommand):
-            return []  # loggers are no state
+            return []  # logger levels are not part of the state
         return diff(self.before, self.after, self.command.connector)
 
 
-def foresee(  # noqa: PLR0913 - options, by name only
+def forecast(  # noqa: PLR0913 - options, by name only
     state: ClusterState,
     command: AnyCommand,
     context: Context,
@@ -58,10 +58,10 @@ def foresee(  # noqa: PLR0913 - options, by name only
     believe_hooks: bool = False,
     advises: bool = True,
 ) -> Forecast:
-    """Decide a command. What the decision asks is answered by the known plugins and `group`.
+    """Decide a command; the known plugins and `group` answer the questions of the decision.
 
-    Nothing is asked of the world but hooks that are written in Python, unless those are believed:
-    no broker is reached. Where it `advises`, what is assumed names the option that tells otherwise.
+    No broker is contacted. Only hooks written in Python run, unless `believe_hooks` assumes their
+    success. `advises`: an assumption names the command-line option that replaces it.
     """
     assumed: list[str] = []
     while True:
@@ -71,49 +71,49 @@ def foresee(  # noqa: PLR0913 - options, by name only
             if isinstance(decision, Plan):
                 after = predicted_state(state, decision)
                 assumed += decision.assumed
-                assumed += _of_class(command, after, context.plugins, advises=advises)
+                assumed += _class_assumption(command, after, context.plugins, advises=advises)
             return Forecast(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskGroup):
-            assumed.append(_of_group(decision.group, group, advises=advises))
+            assumed.append(_group_assumption(decision.group, group, advises=advises))
             context = msgspec.structs.replace(context, group=group or ())
             continue
         if believe_hooks and context.plugins.may_block(decision.connector_class):
             outcome: HookOutcome = HookSuccess(definite=False)
             assumed.append(hook_assumption(decision))
         else:
-            outcome = _hooked(decision, context.plugins)
-            assumed.append(_of_hook(decision, outcome))
+            outcome = _hook_outcome(decision, context.plugins)
+            assumed.append(_hook_report(decision, outcome))
         context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
 
 
-def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
-    """Answer of a connector's hook: from its catalogue, or from the class itself in Python.
+def _hook_outcome(question: AskHook, plugins: Plugins) -> HookOutcome:
+    """Return the outcome of a connector's hook: from its catalogue, or from its Python class.
 
-    One that nobody knows, or has written, returns and promises nothing.
+    An unknown hook is assumed to return without a promise.
     """
     hook = plugins.hook(question.connector_class)
     return HookSuccess(definite=False) if hook is None else hook(question.config, question.offsets)
 
 
-def _of_class(
+def _class_assumption(
     command: AnyCommand, after: ClusterState, plugins: Plugins, *, advises: bool
 ) -> Iterator[str]:
-    """A config of a class that nobody knows is believed."""
+    """Yield the assumption about an unknown connector class, if the config names one."""
     if isinstance(command, _WITH_CONFIG):
         name = after.config.connectors.get(command.connector, {}).get("connector.class")
         if name is not None and plugins.type_of(name) == UNKNOWN_TYPE:
-            advice = "; --plugins could tell" if advises else ""
-            yield f"{name} is there and takes this config{advice}"
+            advice = "; check it with --plugins" if advises else ""
+            yield f"{name} exists and accepts this config{advice}"
 
 
-def _of_group(group: str, told: GroupOffsets | None, *, advises: bool) -> str:
-    if told is None:
-        advice = "; say otherwise with --group" if advises else ""
+def _group_assumption(group: str, offsets: GroupOffsets | None, *, advises: bool) -> str:
+    if offsets is None:
+        advice = "; give its offsets with --group" if advises else ""
         return f"consumer group {group} has committed nothing{advice}"
-    return f"consumer group {group} has committed what --group says"
+    return f"consumer group {group} has committed the offsets of --group"
 
 
-def _of_hook(question: AskHook, outcome: HookOutcome) -> str:
+def _hook_report(question: AskHook, outcome: HookOutcome) -> str:
     if not isinstance(outcome, HookSuccess):
         return f"alterOffsets of {question.connector_class} throws"
     returned = "true" if outcome.definite else "false"

@@ -244,11 +244,11 @@ def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
     """Unless somebody says what it has committed."""
     reset = ("DELETE", "/connectors/archive/offsets")
     found = planned(*reset, log=archive)
-    nothing = "consumer group connect-archive has committed nothing; say otherwise with --group"
+    nothing = "consumer group connect-archive has committed nothing; give its offsets with --group"
     assert nothing in found["assumed"]
     assert found["steps"][0]["action"]["action"] == "delete-group"
     told = planned("--group", "t:0=5, t:1=7", *reset, log=archive)
-    assert "consumer group connect-archive has committed what --group says" in told["assumed"]
+    assert "consumer group connect-archive has committed the offsets of --group" in told["assumed"]
 
 
 def test_what_a_hook_says_is_told() -> None:
@@ -267,7 +267,7 @@ def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
     refused = call(*asked)
     assert refused.code == 1
     assert "Failed to find any class that implements Connector" in refused.out
-    assumed = "assumed: no.Such is there and takes this config; --plugins could tell"
+    assumed = "assumed: no.Such exists and accepts this config; check it with --plugins"
     for trusting in (("--trust-unknown-classes",), ("--override", "plugins.trust.unknown=true")):
         said = call(*asked, *trusting)
         assert said.code == 0

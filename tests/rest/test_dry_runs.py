@@ -13,7 +13,7 @@ from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
 from controlplane.projection.follower import Follower
-from controlplane.read_only.planner import ReadOnlyPlanner
+from controlplane.read_only.read_only_service import ReadOnlyPlanner
 from controlplane.rest.app import App
 from controlplane.rest.endpoints.router import find
 from controlplane.rest.endpoints.table import ENDPOINTS

@@ -13,7 +13,7 @@ from controlplane.core.decide import topics
 from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
-from controlplane.logger_levels import LEVELS, LOGGER, Loggers, apart
+from controlplane.logger_levels import LEVELS, LOGGER, Loggers, separate_hierarchy
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import logger
@@ -155,7 +155,7 @@ def levels(loggers: Loggers, release: str) -> dict[str, str]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_level_can_be_set_and_is_shown(release: str) -> None:
     """A logger of Python's has the level that was asked for, under Log4j's name."""
-    loggers, profile = Loggers(lambda: 0, apart()), Profile.of(release)
+    loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     for level, number in LEVELS.items():
         assert loggers.change("some.logger", level, profile) == ["some.logger"]
         assert loggers.named("some.logger").level == number
@@ -170,7 +170,7 @@ def test_levels_are_those_that_commands_know() -> None:
 
 def test_levels_between_those_of_log4j() -> None:
     """Shown as the lowest level that lets nothing more through."""
-    loggers, profile = Loggers(lambda: 0, apart()), Profile.of("3.9.1")
+    loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
         loggers.named("some").setLevel(number)
         assert loggers.level("some", profile)["level"] == shown
@@ -178,7 +178,7 @@ def test_levels_between_those_of_log4j() -> None:
 
 def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
     """One that only has others beneath it is not there; names are those of Python's loggers."""
-    loggers = Loggers(lambda: 0, apart(logging.WARNING))
+    loggers = Loggers(lambda: 0, separate_hierarchy(logging.WARNING))
     library = loggers.named("library.part")
     assert levels(loggers, "3.9.1") == {"root": "WARN"}
     assert levels(loggers, "4.3.0") == {"library.part": "WARN", "root": "WARN"}
@@ -191,7 +191,7 @@ def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
     """Its name is one in any case, and no beginning of it means it."""
-    loggers, profile = Loggers(lambda: 0, apart()), Profile.of(release)
+    loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     assert loggers.change("ro", "DEBUG", profile) == ["ro"]
     assert loggers.level("Root", profile)["level"] == "INFO"
     assert loggers.change("ROOT", "ERROR", profile) == ["ro", "root"]
@@ -200,7 +200,7 @@ def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
 
 def test_what_is_told_follows_the_levels() -> None:
     """The level of our own logger, or of one above it."""
-    stream, loggers = io.StringIO(), Loggers(lambda: 0, apart())
+    stream, loggers = io.StringIO(), Loggers(lambda: 0, separate_hierarchy())
     tell = logger(stream, loggers.named(LOGGER))
     profile = Profile.of("kip")
     for level in ("WARN", "ERROR", "INFO"):

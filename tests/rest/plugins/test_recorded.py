@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from controlplane import ControlPlane
-from controlplane.logger_levels import Loggers, apart
+from controlplane.logger_levels import Loggers, separate_hierarchy
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued
@@ -56,7 +56,9 @@ async def ours(release: str, catalogue: bytes) -> list[Said]:
     # Log4j 2 has another level than Log4j 1 where nobody has configured it.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
     around = Surroundings(
-        catalogued(catalogue), notices=silent(), loggers=Loggers(lambda: 0, apart(level))
+        catalogued(catalogue),
+        notices=silent(),
+        loggers=Loggers(lambda: 0, separate_hierarchy(level)),
     )
     settings = Settings(profile=release, worker=WORKER)
     opened = ControlPlane.open("memory:", settings, around)
