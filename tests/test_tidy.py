@@ -13,10 +13,9 @@ from tests.tidy.source import PACKAGES, Rule, Source, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.wording import class_names, module_names, openings, several_meanings
 
-
 NOT_YET_REWORDED = (
     *("tests/cli/", "tests/client/", "tests/controller/", "tests/core/", "tests/docs/"),
-    *("tests/kafka/", "tests/logs/", "tests/projection/", "tests/replay/", "tests/rest/"),
+    *("tests/kafka/", "tests/logs/", "tests/projection/", "tests/rest/"),
     *("tests/scenario/", "tests/settings/"),
 )
 

@@ -13,10 +13,10 @@ Written = dict[str, Any]
 
 
 class KafkaQuestion(NamedTuple):
-    """One question that no log answers: where Kafka's answer stands, and how ours is found."""
+    """Question that no log answers, with the place of Kafka's answer and the way to ours."""
 
     log: str
-    """Question that no log answers, with the place of Kafka's answer and the way to ours."""
+    """Input of the question, in words."""
     kafka: Callable[[Written], str | None]
     """None where the release has no such class, or cannot be asked without a broker."""
     ours: Callable[[Profile], str] | None = None

@@ -33,7 +33,7 @@ def capture(
     secrets: SecretPolicy | None = None,
     sizes: SegmentSizes = SMALL,
 ) -> CaptureResult:
-    """What a capture of a log into an archive came to."""
+    """Capture a log into an archive."""
     target = CaptureTarget(
         FolderStore(str(folder)), name, Topics(), secrets or kept(Topics()), sizes
     )
@@ -68,7 +68,7 @@ def cluster_in(folder: Path, name: str = NAME) -> ArchivedCluster:
 def served(
     log: MemoryLog, moment: str | None, profiles: Sequence[Profile], *, exactly_once: bool = False
 ) -> list[ClusterState]:
-    """What the service knows of a log at a moment."""
+    """States that the service has at a moment, one per profile."""
     topics = Topics()
 
     async def folded() -> list[ClusterState]:
@@ -88,6 +88,6 @@ def replayed(
     profiles: Sequence[Profile],
     options: LocalOptions | None = None,
 ) -> list[ClusterState]:
-    """What the archive of the same log knows."""
+    """States that the archive of the log has at a moment, one per profile."""
     local = LocalEngine(cluster, options)
     return local.states(local.plan(moment, profiles), profiles)

@@ -38,7 +38,7 @@ class Bucket(NamedTuple):
 
     @property
     def system(self) -> fs.S3FileSystem:
-        """What lies there, as Arrow sees it."""
+        """Arrow's file system of the bucket."""
         return fs.S3FileSystem(
             access_key=self.key,
             secret_key=self.secret,
@@ -49,7 +49,7 @@ class Bucket(NamedTuple):
 
     @property
     def hadoop(self) -> dict[str, str]:
-        """What Hadoop would have to be told."""
+        """Hadoop's settings of the bucket."""
         return {
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.access.key": self.key,

@@ -22,18 +22,18 @@ from tests.tidy.source import ROOT
 STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 
 LOOK_S = 0.005
-"""So soon that what has just been written is not yet told of elsewhere."""
+"""Pause between looks, shorter than the time until the next write refers to the last one."""
 
 Work = Callable[[Path], object]
-"""What is done to an archive in a folder."""
+"""Action on an archive in a folder."""
 
 
 class Moment(NamedTuple):
-    """Before something is done to a file, for a time that is counted from 0."""
+    """Point before a numbered operation on a file, counted from 0."""
 
     events: frozenset[str]
     within: str
-    """What the file's path contains."""
+    """Substring of the file's path."""
     number: int
     is_linked: bool = False
     """True counts only files that the process itself has linked before, so no abandoned drafts."""

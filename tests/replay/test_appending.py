@@ -73,7 +73,7 @@ def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> None:
-    """Whether the log is read from its beginning or from where the archive ends."""
+    """The conflict is found when reading from the log's beginning or from the archive's end."""
     archive(tmp_path, configs(0, 1, 2))
     with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
         capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)
@@ -81,7 +81,7 @@ def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> 
 
 
 def test_a_record_where_the_archive_has_none_is_refused(tmp_path: Path) -> None:
-    """What was compacted away does not come back."""
+    """A compacted record does not return."""
     archive(tmp_path, configs(0, 2))
     with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has none"):
         capture(tmp_path, log_of(configs(0, 1, 2)), goes_on=False)
@@ -115,7 +115,7 @@ def test_what_was_lost_before_it_was_archived_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_of_two_who_append_at_once_one_is_told(tmp_path: Path) -> None:
-    """Who comes second has added nothing, and may do it again."""
+    """The second appender adds nothing, and can try again."""
     store = FolderStore(str(tmp_path))
     first, second = (Appender(store, NAME, Topics()) for _ in range(2))
     for one in (first, second):
@@ -138,7 +138,7 @@ def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])
 def test_a_cluster_is_called_as_a_folder_can_be(tmp_path: Path, name: str) -> None:
-    """What could lead out of the archive, or mean something to a shell, is no name."""
+    """A name that leaves the archive, or needs quoting in a shell, is refused."""
     with pytest.raises(NoArchive, match="cannot be the name of a cluster"):
         capture(tmp_path, log_of(configs(0)), name=name)
     assert not list(tmp_path.iterdir())

@@ -238,7 +238,7 @@ def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
 
 
 def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
-    """It would vouch for what is wrong."""
+    """An append would certify the damage."""
     manifest_altered(damaged)
     before = content(damaged)
     log = HISTORIES / "life-3.9.log.jsonl"

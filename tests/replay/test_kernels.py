@@ -45,7 +45,7 @@ cuts = st.lists(st.integers(0, 40), max_size=4)
 def test_the_last_row_of_each_key(
     entries: list[Entry], where: list[int], aborted: bool, encoded: bool
 ) -> None:
-    """What a dict is left with, in the order of offsets, null keys and tombstones included."""
+    """The kernel keeps what a dict keeps, in offset order, null keys and tombstones included."""
     last: dict[bytes | None, Entry] = {}
     for entry in entries:
         if aborted or not entry.aborted:

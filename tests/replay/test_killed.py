@@ -17,7 +17,7 @@ HISTORY = "roll-3.4-3.9-3.4"
 
 
 def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> None:
-    """As it was, or with all of the append; whoever comes next ends with the whole log."""
+    """An append counts as a whole or not at all; a second process completes the archive."""
     command = [
         sys.executable,
         "-W",

@@ -149,7 +149,7 @@ def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] 
 @settings(max_examples=EXAMPLES // 2, phases=PHASES)
 @given(logs(), st.data())
 def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
-    """Whatever vector somebody gives: the service and the archive understand it alike."""
+    """The service and the archive read any vector alike."""
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
     for topic in ("connect-offsets", "connect-status"):

@@ -1,4 +1,4 @@
-"""How much memory a command takes does not depend on how much lies in an archive, or in a log."""
+"""Memory of a command does not depend on the size of an archive or a log."""
 
 import asyncio
 import random
@@ -27,10 +27,10 @@ MANY = 8
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
 TELLING = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"
-"""What may wait to be written by who is watched: so little that it does so many times."""
+"""Patches that make buffers so small that the watched process fills them many times."""
 
 ROOM_BYTES = 40_000_000
-"""What may come on top: far less than the values of one topic, far more than row groups differ."""
+"""Allowed growth of memory: below the values of one topic, above the jitter of row groups."""
 
 ON_LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells a process's peak like this"
@@ -122,7 +122,7 @@ def test_more_of_the_same_takes_no_more_memory(
 
 @ON_LINUX
 def test_a_longer_log_is_captured_in_no_more_memory(tmp_path: Path) -> None:
-    """What is read is written by and by."""
+    """Records are written in portions while the log is read."""
     peaks = []
     for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
         asyncio.run(write(tmp_path / f"{name}.db", records))

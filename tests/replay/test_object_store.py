@@ -114,7 +114,7 @@ def test_a_core_site(
 def test_the_environment(
     store: Bucket, archives: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What AWS's tools would take, and a URL as Arrow and AWS write it."""
+    """AWS's environment variables apply, and URLs of Arrow's and AWS's form."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{store.endpoint}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
@@ -162,7 +162,7 @@ REFUSED = {
     *("proxy.host", "proxy.port", "proxy.username", "proxy.password", "proxy.domain"),
     *("proxy.workstation", "security.credential.provider.path"),
 }
-"""What Hadoop knows and Arrow could not be told, or is told in another way."""
+"""Settings of Hadoop that Arrow lacks or has in another form."""
 
 
 def test_every_setting_that_hadoop_knows() -> None:
@@ -248,7 +248,7 @@ def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_settings_keep_their_secrets() -> None:
-    """Where somebody prints them."""
+    """The representation shows names of settings only."""
     assert repr(HadoopSettings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
 
 
@@ -284,7 +284,7 @@ def test_who_is_handed_a_store(store: Bucket) -> None:
 
 
 def test_at_most_one_gets_a_name(store: Bucket) -> None:
-    """Of several who want it at once, with something else each; whoever is told so has it."""
+    """Exactly one of several concurrent writers gets a name, and the store has its content."""
     settings, wanted = HadoopSettings(store.hadoop), [f"{one}".encode() for one in range(4)]
     got = 0
     with ThreadPoolExecutor(len(wanted)) as pool:
@@ -312,13 +312,13 @@ def objects(store: Bucket, tmp_path: Path) -> BucketStore:
 
 
 def test_a_name_that_is_taken(objects: BucketStore) -> None:
-    """Nobody gets it again, and no claims are left."""
+    """The second taker is refused, and no claims remain."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 
 
 def test_a_name_that_somebody_claims(objects: BucketStore) -> None:
-    """Nobody gets it; others can be had."""
+    """A claimed name cannot be taken; others can."""
     objects.add("a/_claims/b-somebody", b"")
     assert not objects.take("a/b", b"")
     assert objects.size("a/b") is None
@@ -326,14 +326,14 @@ def test_a_name_that_somebody_claims(objects: BucketStore) -> None:
 
 
 def test_a_first_append_that_died(objects: BucketStore) -> None:
-    """It is no cluster that could not be read, and the others can be."""
+    """The name of a first append that crashed is no cluster; the others can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
     assert [one.name for one in open_clusters(objects)] == [NAME]
 
 
 def test_a_claim_lapses(tmp_path: Path) -> None:
-    """Whose owner has died. Files are as old as they are wanted to be in folders only."""
+    """A claim of a dead owner lapses. Only files in folders can have a chosen age."""
     objects = BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
     claim = tmp_path / "a" / "_claims" / "b-somebody"
     claim.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""As little is read as will do: files, row groups and what lies before a snapshot are skipped."""
+"""Reads skip files, row groups and everything before a snapshot."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Archiv
 def test_the_nearest_snapshot_and_what_came_since(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
-    """Of three days and a half only the half is read, and two rows that stand for the rest."""
+    """The plan reads half a day, and two rows in place of the three days before it."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster).plan(moment, KIP)
     told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
@@ -113,7 +113,7 @@ def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> 
 
 
 def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
-    """Those are rows: it may even be missing then."""
+    """Offsets are rows in the snapshot: the folded configs may even be missing."""
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))
     for snapshot in cluster.snapshots:
         assert snapshot.folded is not None
@@ -125,7 +125,7 @@ def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: l
 
 
 def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
-    """Of each hour another one."""
+    """Each hour has another digest."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(one) != digest(other) for one, other in pairwise(states))
     assert len({digest(one) for one in states}) == len(states)

@@ -47,7 +47,7 @@ def test_prefixes(name: str, tmp_path: Path) -> None:
 @settings(max_examples=300 if PROVE else 30)
 @given(log=logs())
 def test_any_log(log: list[Entry]) -> None:
-    """Of the topics that are archived."""
+    """The archive has the records of all archived topics."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
         expected = [one for one in in_order(log) if one.topic in cluster.ends]
@@ -55,7 +55,7 @@ def test_any_log(log: list[Entry]) -> None:
 
 
 def test_a_moment_that_is_not_there(tmp_path: Path) -> None:
-    """It says of which cluster; nothing is read for it."""
+    """The error names the cluster, and comes before any read."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     with pytest.raises(UnknownMoment, match=r"fleet-1: .* is before the first record"):
         records(cluster, "2001-01-01")

@@ -114,7 +114,7 @@ def test_long_words_stay(text: bytes) -> None:
     ],
 )
 def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path) -> None:
-    """As in a text that is no JSON: the whole run is hidden, everything around it stays."""
+    """The whole run is hidden as in a text that is no JSON; its surroundings stay."""
     assert b"[hidden]" in through(dropped(Topics()), config(value))
     for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
         archived = through(secrets, config(value))
@@ -161,7 +161,7 @@ def test_what_is_no_secret_stays_byte_for_byte(log: list[Entry]) -> None:
 
 
 ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8}")
-"""As much base64 or hex as may encode a secret."""
+"""Eight characters of base64 or hex, the least that may encode a secret."""
 
 
 def legible(value: bytes | None) -> bool:
@@ -231,7 +231,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     [(b"\xff", "holds no key"), (b64encode(bytes(20)), "a key of 20 bytes")],
 )
 def test_a_file_without_a_key(tmp_path: Path, content: bytes, why: str) -> None:
-    """What to do is said."""
+    """The error tells how to make a key."""
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(NotCapturable, match=f"{why}.*openssl rand"):

@@ -108,7 +108,7 @@ BEGINNINGS = [
     *(b"x\0", b"{\0", b"{\0\0\0", b"\0\0\0{", b"\0{", b'"\0', b'\0"', b"1 ", b"null ", b"\1"),
     *(b"# a\n", b"//\n", b"/**/", b"<?xml version='1.0'?>", b"\0\0\0\0\1", b"\x1f\x8b", b"--- "),
 ]
-"""How a record may begin that is no JSON, or JSON in another encoding than what follows."""
+"""Beginnings of records that are no JSON, or JSON in another encoding than the rest."""
 
 Tokens = list[bytes]
 
@@ -199,7 +199,7 @@ ENCODINGS: list[Callable[[bytes], bytes]] = [
 
 @st.composite
 def unparsed(draw: st.DrawFn) -> bytes:
-    """What is no JSON, or JSON only at its beginning, and holds a secret."""
+    """Records with a secret that are no JSON, or only begin as JSON."""
     text = draw(disguised).encode()
     inside = draw(st.sampled_from([text, text, b'{"n":"a"} ' + text, b'{"n":' + text]))
     value = draw(st.sampled_from(BEGINNINGS)) + draw(st.sampled_from(ENCODINGS))(inside)
@@ -246,7 +246,7 @@ CHARSETS = [
     *map(encoded, ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")),
 ]
 values = documents_as_written() | unparsed()
-"""Whatever may lie in a record."""
+"""Record values of all kinds."""
 
 
 _READING = [flag for flag in Profile.__struct_fields__ if flag.startswith("json_")]
@@ -258,7 +258,7 @@ READERS = {tuple(getattr(one, flag) for flag in _READING): one for one in PROFIL
 
 
 def reading(value: bytes, profile: Profile) -> bytes | str:
-    """What a release reads, as it is without secrets; or what it throws."""
+    """Value that a release reads, without secrets, or the error that it throws."""
     try:
         decoded = json_converter.decode(value, profile)
     except (Undecodable, StackOverflow) as error:
@@ -299,7 +299,7 @@ def test_every_release_reads_what_it_read(
 
 
 def readings(archived: bytes) -> Iterator[str]:
-    """What somebody reads who tries hard: without zeros, without escapes, in other encodings."""
+    """Readings of a determined attacker: without zeros, without escapes, in other encodings."""
     plain = SEALED.sub("", archived.replace(b"\0", b"").decode("latin-1"))
     yield plain
     yield archived.decode("cp037").replace("\0", "")
@@ -423,7 +423,7 @@ def test_only_secrets_change(
 
 
 def test_a_password_in_a_url_is_seen_to_change(modes: tuple[SecretPolicy, SecretPolicy]) -> None:
-    """As the rest of the URL is."""
+    """The archived URLs differ in the sealed password only."""
     urls = [b'{"properties":{"url":"jdbc:x://u:hunter%d@h/d"}}' % n for n in (2, 3)]
     one, other = (through(modes[1], url).decode() for url in urls)
     assert one != other
@@ -451,7 +451,7 @@ def test_a_session_key_stays_one_or_none(
 def test_no_part_of_a_session_key_is_left(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
 ) -> None:
-    """Where the record is cut off, or no JSON."""
+    """A cut record, or one that is no JSON, keeps no part of the key."""
     for secrets in modes:
         archived = through(secrets, value, b"session-key").decode("latin-1")
         assert "2Vj" not in SEALED.sub("", archived)

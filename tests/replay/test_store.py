@@ -1,4 +1,4 @@
-"""Where archives lie: a folder, or an object store."""
+"""Stores of archives: a folder, or an object store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
 
 
 def test_a_name_is_taken_once(store: ArchiveStore) -> None:
-    """Who comes second changes nothing, and leaves nothing."""
+    """The second writer changes nothing and leaves no files."""
     assert [store.add("a/b", text) for text in (b"first", b"second")] == [True, False]
     assert store.read("a/b") == b"first"
     assert (store.size("a/b"), store.size("a/c")) == (5, None)
@@ -75,7 +75,7 @@ def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
-    """Whatever the system says: a folder where a file should be."""
+    """A folder in place of a file is refused with its path."""
     (tmp_path / "a").mkdir()
     with pytest.raises(NoArchive, match=f"{tmp_path}/a cannot be read"):
         open_store(str(tmp_path)).read("a")

@@ -1,4 +1,4 @@
-"""What means nothing to a worker is counted, all of it, and told of, some of it."""
+"""Records that no worker understands: all are counted, some are listed."""
 
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
     ],
 )
 def test_nobody_stumbles(folder: Path, words: tuple[str, ...]) -> None:
-    """Whatever is asked is answered."""
+    """Every command answers."""
     command, *rest = words
     said = call(command, folder, *rest, "-o", "json")
     assert said.code in (0, 1)

@@ -1,4 +1,4 @@
-"""What audits tell of the recorded clusters, as lines that people have read."""
+"""Audit findings of the recorded clusters, as lines that people have checked."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -74,7 +74,7 @@ class Log:
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, str]) -> "Log":
-        """What is wanted of a connector."""
+        """Write a target state."""
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
     def task_configs(self, name: str, number: int) -> "Log":
@@ -94,7 +94,7 @@ class Log:
         return self.put(TOPICS.config, f"restart-connector-{name}", flags)
 
     def session_key(self, key: str) -> "Log":
-        """What the leader signs with."""
+        """Write the session key of the leader."""
         fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": self.now_ms}
         return self.put(TOPICS.config, "session-key", fields)
 
@@ -120,7 +120,7 @@ class Log:
     def offset(
         self, name: str, value: dict[str, Any] | None, file: str = "f", partition: int = 0
     ) -> "Log":
-        """Where a source has come in one of its partitions."""
+        """Write the offset of a source partition."""
         key = json.dumps([name, {"file": file}], separators=(",", ":"))
         return self.put(TOPICS.offsets, key, value, partition)
 
@@ -146,7 +146,7 @@ class Log:
         return self
 
     def cluster(self, name: str) -> ClusterLog:
-        """What an audit takes."""
+        """The log in the form that an audit takes."""
         return ClusterLog(name, in_order(self._entries), Profile.of("3.9.1"))
 
 

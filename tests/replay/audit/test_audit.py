@@ -1,4 +1,4 @@
-"""What holds for all audits: one pass, bounded memory, no secrets, whatever bytes there are."""
+"""Laws of all audits: one pass, bounded memory, no secrets, any bytes."""
 
 import tracemalloc
 from collections.abc import Iterator

@@ -88,7 +88,7 @@ def test_every_record_across_clusters_names_its_cluster() -> None:
 
 
 def test_who_from_an_access_log(tmp_path: Path) -> None:
-    """Who it was comes from a file; lines that cannot be read are told of beside the answer."""
+    """An access log names the user; lines that cannot be read are reported on standard error."""
     log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")
     seconds = START_MS // 1_000 + 2
     event = {"ts": seconds, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
@@ -140,7 +140,7 @@ def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
 
 
 def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
-    """What is told about the log decides what is found in it."""
+    """Release, topics and thresholds change the findings."""
     log = Log().config("a").restart("a").restart("a").restart("a")
     path = written(log, tmp_path / "lab.log.jsonl")
     few = ("--threshold", "storm-restarts=3")

@@ -1,4 +1,4 @@
-"""What audits tell of real clusters: a pinned list, and who it was by what was asked."""
+"""Audits of real clusters: a pinned list of findings, and the users by their requests."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def _line(step: StoryStep) -> str:
 
 
 def test_exactly_once_workers_see_no_aborted_records() -> None:
-    """Of two offsets that went back, one was aborted."""
+    """One of two regressions was aborted: exactly-once workers see the other one only."""
     cluster = recorded_cluster("aborted-3.9")
     for exactly_once, offsets in ((False, [5, 7]), (True, [5])):
         found = audit([cluster._replace(exactly_once=exactly_once)])

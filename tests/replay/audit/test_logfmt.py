@@ -41,7 +41,7 @@ FACTS = st.dictionaries(
 
 @given(FACTS)
 def test_every_line_of_our_logger_is_read_back(facts: dict[str, Any]) -> None:
-    """Whatever strangers send: quotes, backslashes, line breaks, spaces."""
+    """Quotes, backslashes, line breaks and spaces survive."""
     written = line("request", **facts)
     as_json = json.loads(line("request", "json", **facts))
     assert is_logfmt(written)

@@ -1,4 +1,4 @@
-"""Who it was: our headers, or a line of an audit stream near in time and about the connector."""
+"""Users of changes: from our headers, or from an audit stream's line near in time."""
 
 import json
 from typing import Any
@@ -122,7 +122,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("line", UNREADABLE)
 def test_unreadable_lines_are_told_of(line: str) -> None:
-    """Which line, and why; the others count."""
+    """An unreadable line is reported with its number and the reason; all others count."""
     good = COMMON.format("PUT /connectors/a/stop HTTP/1.1", 202)
     read = read_trail([line, good])
     assert len(read.requests) == 1
@@ -134,7 +134,7 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 
 
 def stopped(log: Log, *requests: TrailRequest) -> Finding:
-    """What is told of a connector that was stopped."""
+    """Finding about a connector that was stopped."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
     (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
     return finding
@@ -148,7 +148,7 @@ def asked(
 
 
 def test_headers_tell_for_sure() -> None:
-    """What our control plane wrote says who it was, whatever an audit stream has."""
+    """Headers of our control plane name the user, whatever the audit stream says."""
     told = stopped(Log().config("a").by("ada", "17"), asked("bob")).sentence
     assert "by ada (command 17) at" in told
     assert "bob" not in told

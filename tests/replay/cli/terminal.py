@@ -22,7 +22,7 @@ ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}
 
 
 class Terminal:
-    """Somebody looks at it all the time: else whoever writes to it would have to wait."""
+    """Terminal with a thread that reads all the time, so that writers never block."""
 
     def __init__(self) -> None:
         self._ours, self.theirs = pty.openpty()
@@ -51,7 +51,7 @@ class Terminal:
 
 
 class Seen(NamedTuple):
-    """What a command wrote to a terminal and elsewhere, and its exit code."""
+    """Output of a command to a terminal and elsewhere, and its exit code."""
 
     terminal: str
     out: str

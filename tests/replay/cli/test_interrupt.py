@@ -18,7 +18,7 @@ CLUSTERS = ("a", "b", "c")
 """So many that those commands take seconds, too, for which a record is little work."""
 
 UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS * len(CLUSTERS)}"
-"""What a bar shows that has begun to grow."""
+"""Pattern of a progress bar that has begun to grow."""
 
 NOT_KEPT = "with --resume FOLDER they would have been kept"
 
@@ -81,7 +81,7 @@ def test_questions_end_at_once(
 
 
 def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
-    """What counted counts, the archive is sound, and in the end it is that of nobody's Ctrl-C."""
+    """Records counted before Ctrl-C stay; in the end the archive equals an uninterrupted one."""
     half = tmp_path / "half.jsonl"
     half.write_bytes(b"".join(dump.read_bytes().splitlines(keepends=True)[: RECORDS // 2]))
     key = tmp_path / "key"
@@ -108,7 +108,7 @@ def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
 
 
 def archived(archive: Path) -> int:
-    """How many records an archive has, of which every byte was looked at."""
+    """Number of records of an archive, after every byte was verified."""
     said = call("verify", archive, "-o", "json")
     assert said.code == 0
     return int(said.json[0]["records"])

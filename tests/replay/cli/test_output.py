@@ -1,4 +1,4 @@
-"""Where answers go: standard output that takes nothing, files that are none, narrow windows."""
+"""Destinations of output: a closed standard output, paths that are no files, narrow windows."""
 
 import os
 import re
@@ -77,7 +77,7 @@ def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[st
 
 
 def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
-    """What has no room goes on below."""
+    """Long values wrap."""
     words = [sys.executable, "-m", "replay", "verify", str(archive)]
     narrow = {**os.environ, "COLUMNS": "60"}
     done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)

@@ -46,7 +46,7 @@ def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> 
 
 
 def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
-    """Of a config that changed only what changed is shown."""
+    """A changed config is shown as its changed settings."""
     said = call("timeline", archive, "--cluster", "roll", "--connector", "pages")
     assert said.code == 0
     assert "rows: 4 → 6" in said.out
@@ -136,7 +136,7 @@ def test_diff_between_clusters(archive: Path) -> None:
 
 
 def test_diff_as_of_a_moment(archive: Path) -> None:
-    """There it ends; two releases or clusters are both looked at then."""
+    """`--as-of` ends a diff, also between releases or clusters."""
     words = ("diff", archive, "--cluster", "roll", "-o", "json")
     assert call(*words, "--from", "config@9", "--as-of", "config@11") == call(
         *words, "--from", "config@9", "--to", "config@11"
@@ -269,7 +269,7 @@ def test_what_cannot_be_told(archive: Path, words: tuple[str, ...], sentence: st
     "words", [(), ("--to-cluster", "life"), ("--cluster", "roll", "--cluster", "life")]
 )
 def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
-    """Which is a matter of usage."""
+    """A diff without a second side is a usage error."""
     said = call("diff", archive, *words)
     assert said.code == 2
     assert "Usage: " in said.err
@@ -287,7 +287,7 @@ def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
 def test_a_diff_is_of_two_releases_and_ends_once(
     archive: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    """Whatever else was meant is not guessed."""
+    """Ambiguous options are refused."""
     said = call("diff", archive, *words)
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines()[-1].startswith(f"Error: {sentence}")

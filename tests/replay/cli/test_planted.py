@@ -1,4 +1,4 @@
-"""What was planted is found in an archive, too: every audit and every situation, by its command."""
+"""The commands find every planted audit finding and situation in an archive, too."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_audits(case: Case, tmp_path: Path) -> None:
 
 
 def situations(folder: Path, pair: Pair, number: int) -> list[dict[str, Any]]:
-    """How often a situation is seen in the archive in a folder."""
+    """Sightings of a situation in an archive."""
     mode = ("--mode", pair.mode.value) if pair.mode else ()
     said = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")
     connectors = (one for roll in said.json["rolls"] for one in roll["connectors"])

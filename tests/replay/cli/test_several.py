@@ -53,7 +53,7 @@ def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None
 
 
 def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
-    """Nobody waits for dumps, nor for a cluster from which nothing has ever come."""
+    """A capture ends if no log can be reached: dumps and unknown clusters are not retried."""
     with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
         shown, told = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, shown) == (2, "")
@@ -65,7 +65,7 @@ def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
 
 
 def test_a_login_is_not_repeated(tmp_path: Path) -> None:
-    """Where a log is called by its URL."""
+    """The errors name a log's URL without its login."""
     said = call("capture", "kafka://me:hunter2@127.0.0.1:1", LIFE, tmp_path, "--once")
     assert "kafka://127.0.0.1:1: " in refusal(said)
     assert "hunter2" not in said.err
@@ -87,7 +87,7 @@ class Following:
         self._process = process
 
     def manifest(self, cluster: str, number: int) -> Path:
-        """Where a manifest lies, or will."""
+        """Path of a manifest, which may not exist yet."""
         name = f"{number:010}.json"
         return self._folder / "archive" / f"cluster={cluster}" / "_manifest" / name
 
@@ -134,7 +134,7 @@ def torn(manifest: Path) -> bytes:
 
 
 def test_what_is_wrong_later_stops_no_other_and_may_be_mended(tmp_path: Path) -> None:
-    """It is tried again at every look."""
+    """A failing cluster is retried at every look and delays no other."""
     with following(tmp_path, "bad", "good") as capture:
         whole = torn(capture.manifest("bad", 1))
         for number in (2, 3):  # before the second one, the bad one was looked at for certain
@@ -182,7 +182,7 @@ def test_an_outage_is_waited_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("bad",), ("bad", "worse")])
 def test_a_capture_ends_where_waiting_helps_nobody(names: tuple[str, ...], tmp_path: Path) -> None:
-    """Whatever starts services sees it."""
+    """A capture that cannot succeed exits, so that a service supervisor sees it."""
     with following(tmp_path, *names) as capture:
         for name in names:
             torn(capture.manifest(name, 1))
@@ -233,7 +233,7 @@ def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
 
 
 def test_every_bad_cluster_is_named(archive: Path) -> None:
-    """Whatever is wrong with it."""
+    """Each kind of damage is reported."""
     torn(manifests(archive, "b")[0])
     next((archive / "cluster=c").rglob("segment-*")).unlink()
     lines = call("verify", archive).err.splitlines()
@@ -293,7 +293,7 @@ def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
 
 
 def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> None:
-    """Whoever kept it before the last append."""
+    """A head kept before the last append is still accepted."""
     whole = manifests(archive, "a")[1].read_bytes()
     manifests(archive, "a")[1].unlink()
     older = call("verify", archive, "--cluster", "a", "-o", "json").json[0]["head"]

@@ -26,7 +26,7 @@ TOPICS = Topics()
 
 
 class Record(NamedTuple):
-    """What is appended to a topic."""
+    """Record that a step appends to a topic."""
 
     topic: str
     key: str
@@ -100,11 +100,11 @@ class Cluster:
         return {"CONTROLPLANE_CLUSTER": str(self._file), "CONTROLPLANE_TOKEN": None}
 
     def state(self, release: Profile) -> ClusterState:
-        """What a worker of a release knows by now."""
+        """State of a worker of a release."""
         return fold(in_order(self.log), release)
 
     def _make_tasks(self, name: str, release: Profile) -> None:
-        """Who runs a connector again commits its tasks, where there are none or they are older."""
+        """Commit the tasks of a running connector if they are missing or older than its config."""
         has = self.state(release).config.task_ids(name)
         if has and not (release.commit_needs_config and self._has_older_tasks(name)):
             return
@@ -127,7 +127,7 @@ class Cluster:
     # --- kcat -----------------------------------------------------------------------------------
 
     def _copy(self, consumer: list[str], more: list[list[str]]) -> None:
-        """What one kcat takes another one puts; what is aborted a consumer does not see."""
+        """Put the records that pass from one kcat to another; consumers skip aborted records."""
         *filters, producer = more
         topic, start = _option(consumer, "-t"), _option(consumer, "-o")
         taken = [one for one in self.log if one.topic == topic and not one.aborted]
@@ -188,7 +188,7 @@ def _printed(printf: list[str], producer: list[str]) -> Iterator[Record]:
 
 
 def _put(text: str, producer: list[str]) -> Iterator[Record]:
-    """What `kcat -P` makes of lines: a key, a tab, a value; with -Z an empty one is a tombstone."""
+    """Records that `kcat -P` makes of lines: key, tab, value; -Z makes an empty one a tombstone."""
     assert producer[:2] == ["kcat", "-P"]
     assert _option(producer, "-K") == r"\t"
     for line in text.splitlines():
@@ -211,7 +211,7 @@ def _text(content: bytes | None) -> str:
 
 
 def targets(state: ClusterState) -> dict[str, Target]:
-    """What is wanted of each connector that there is."""
+    """Target state of each connector."""
     return {
         name: state.config.targets.get(name, Target.STARTED) for name in state.config.connectors
     }

@@ -202,12 +202,12 @@ PAIRS = {
 
 
 def assessed(pair: Pair, log: Planted) -> ClusterAssessment:
-    """What becomes of a planted log between the pair's releases."""
+    """Assessment of a planted log for the pair's change of release."""
     change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
     return assess(log.entries, change, cluster="lab")
 
 
 def seen(pair: Pair, log: Planted, number: int) -> list[ObservedSituation]:
-    """How often a situation is seen in it."""
+    """Sightings of a situation in a planted log."""
     found = (one for each in assessed(pair, log).assessed for one in each.situations)
     return [one for one in found if one.situation.number == number]

@@ -10,7 +10,7 @@ TOPICS = Topics()
 CONFIG, STATUS, OFFSETS = TOPICS.config, TOPICS.status, TOPICS.offsets
 
 STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
-"""How a worker that knows STOPPED writes it."""
+"""Target state of a stopped connector, as a worker that knows STOPPED writes it."""
 
 
 class Planted:
@@ -20,7 +20,7 @@ class Planted:
         self.entries: list[Entry] = []
         self._ends: dict[str, int] = {}
         self.aborting = False
-        """Whether what is written belongs to a transaction that is aborted."""
+        """True while records belong to a transaction that is aborted."""
 
     def put(self, topic: str, key: str, value: Any, *, raw: bool = False) -> "Planted":
         """One record; None is a tombstone. With `raw` the value is the text itself."""
@@ -44,7 +44,7 @@ class Planted:
         return self.put(CONFIG, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, Any] | None) -> "Planted":
-        """What is wanted of a connector, as it was written."""
+        """Write a target state."""
         return self.put(CONFIG, f"target-state-{name}", value)
 
     def tasks(self, name: str, number: int) -> "Planted":
@@ -64,7 +64,7 @@ class Planted:
         return self.put(STATUS, f"status-topic-{topic}:connector-{name}", {"topic": value})
 
     def offset(self, name: str, number: int, topic: str = OFFSETS) -> "Planted":
-        """Where a source has come in its one partition."""
+        """Write the offset of a source with one partition."""
         return self.put(topic, json.dumps([name, {"file": "f"}]), {"position": number})
 
     def abort(self) -> "Planted":

@@ -16,7 +16,7 @@ ODD = '{"properties":{"name":"a","rows":01}}'
 
 
 def told(log: Planted, start: str, goal: str, mode: RolloutMode | None = None) -> ClusterAssessment:
-    """What becomes of a planted log."""
+    """Assessment of a planted log."""
     return assess(log.entries, roll(Profile.of(start), Profile.of(goal), mode))
 
 
@@ -43,7 +43,7 @@ def test_nothing_is_the_matter() -> None:
 
 
 def test_an_empty_log() -> None:
-    """Nobody is there."""
+    """An empty log has no connectors and is compatible."""
     assessment = told(Planted(), "3.4", "3.9", RolloutMode.ROLLING)
     assert (assessment.assessed, assessment.verdict) == ((), ReleaseVerdict.COMPATIBLE)
 
@@ -140,7 +140,7 @@ def test_what_both_releases_do_is_no_finding(releases: tuple[str, str]) -> None:
 
 
 def test_what_is_only_done_afterwards_is_no_preparation() -> None:
-    """It is told, and the plan has it: when all workers are changed."""
+    """Steps after the change are in the plan, but do not make the change need preparation."""
     log = stopped().target("a", {"state": "PAUSED"})
     assessment = told(log, "3.4", "3.9")
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
@@ -162,7 +162,7 @@ def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
 
 
 def test_a_difference_in_reports_heals() -> None:
-    """Whoever lost a task does not speak over who runs it, from 3.6 on: it is reported anew."""
+    """From 3.6 on, the worker that lost a task cannot overwrite the new owner's report."""
     log = running().status("task-a-0", "RUNNING", generation=2)
     log.status("task-a-0", "UNASSIGNED", worker_id="w2")
     assessment = told(log, "3.4", "3.9")
@@ -221,7 +221,7 @@ def test_reads_that_fail() -> None:
 
 
 def test_what_is_written_next_is_told_while_both_live() -> None:
-    """Of connectors that the two take for different things."""
+    """Future writes are foretold only for connectors that the two releases read differently."""
     log = stopped().config("b").tasks("b", 1)
     assessment = told(log, "3.9", "3.4", RolloutMode.ROLLING)
     a, b = assessment.assessed

@@ -1,4 +1,4 @@
-"""What holds of every log, whatever lies in it, and of every change of release."""
+"""Laws of assessments: they hold for any log and any change of release."""
 
 import json
 
@@ -24,7 +24,7 @@ ANY = st.sampled_from(PROFILES)
 def test_no_bytes_end_an_assessment(
     log: list[Entry], start: Profile, goal: Profile, *, rolling: bool, exactly_once: bool
 ) -> None:
-    """It can be written for machines, and shows records that are there."""
+    """Any assessment is serialised, and its evidence exists in the log."""
     change = roll(start, goal, RolloutMode.ROLLING if rolling else None)
     found = assess(log, change, exactly_once=exactly_once)
     there = {entry.position for entry in log}

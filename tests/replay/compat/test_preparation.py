@@ -164,7 +164,7 @@ def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
 
 
 def committed(cluster: Cluster, change: ReleaseChange) -> ClusterState:
-    """What is so for members that see nothing of what was aborted."""
+    """State of members that see no aborted records."""
     support = change.newer.exactly_once_support
     return fold(cluster.log, change.newer, exactly_once=support)
 
@@ -196,7 +196,7 @@ HISTORIES = (
 
 @pytest.mark.parametrize(("name", "goal"), HISTORIES)
 def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
-    """Everybody is as he was, and as members with and without exactly-once support agree on."""
+    """The plan restores all states, for members with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
     cluster = Cluster(log, tmp_path / "lab.log.jsonl")
@@ -233,7 +233,7 @@ def test_who_cannot_be_kept_quiet_is_kept_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
 def test_what_only_people_can_do(case: Case, why: str, tmp_path: Path) -> None:
-    """It changes nothing in the log."""
+    """A step for people changes nothing in the log."""
     cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
     plan = assess(case.log.entries, case.roll).plan
     told = cluster.carry_out(plan, case.roll)
@@ -253,7 +253,7 @@ def test_who_is_quiet_is_left_alone(value: dict[str, Any]) -> None:
 
 
 def test_offsets_of_others_are_not_copied(tmp_path: Path) -> None:
-    """Whoever was in the same topic once, and has gone on elsewhere, is not put back."""
+    """An offset of a connector that has moved to another topic is not copied back."""
     log = own_topic("own").config("b").tasks("b", 1).offset("b", 1, "own").offset("b", 2)
     change = Case(14, log).roll
     cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
@@ -277,7 +277,7 @@ def test_whose_offsets_pass_is_told_to_the_letter(name: str) -> None:
 
 
 def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
-    """What another situation gives back, the fourteenth does not take away again."""
+    """The steps of situation 14 keep the targets that another situation restores."""
     for log, target in (
         (with_own_topic(quiet()).target("a", None), Target.PAUSED),
         (with_own_topic(stopped()).target("a", None), Target.STOPPED),
@@ -309,7 +309,7 @@ def envelope(text: str) -> str:
 
 
 def test_records_lose_their_envelopes(tmp_path: Path) -> None:
-    """Nothing else is lost: states, tasks, offsets to the last digit, what only looks wrapped."""
+    """States, tasks, exact offsets, and values that only look wrapped, stay as they are."""
     plain = running(tasks=2).target("a", V2_PAUSED).config("b").gone("b").status("task-a-0", None)
     plain.put(
         OFFSETS, '["a",{"f":1}]', '{"at":1700000000000000001,"payload":{"schema":"}"}}', raw=True
@@ -371,7 +371,7 @@ def test_commands_are_safe_whatever_a_connector_is_called() -> None:
 
 @pytest.mark.parametrize("name", ["a\tb", "a\nrm -rf $HOME", "a\0"])
 def test_names_that_no_line_can_hold(name: str) -> None:
-    """What would end the key, or the record, is told and not done."""
+    """A key that would end the line becomes a comment, not a command."""
     for value, words in (('{"tasks":0}', '{"tasks":0}'), ("", "a tombstone")):
         line = written(CONFIG, 0, f"commit-{name}", value)
         assert line.startswith(f"# write {words} to {CONFIG}-0 under commit-a\\")

@@ -24,13 +24,13 @@ def test_the_direction_is_seen() -> None:
     [("3.4", "3.9", RolloutMode.DOWNGRADE), ("3.9", "3.4", RolloutMode.UPGRADE)],
 )
 def test_the_wrong_direction_is_refused(start: str, goal: str, mode: RolloutMode) -> None:
-    """Whoever says upgrade and means a downgrade has mixed up something."""
+    """A mode that contradicts the two releases is refused."""
     with pytest.raises(BadReleaseChange, match=f"no {mode.value}: say --mode"):
         change(start, goal, mode)
 
 
 def test_older_and_newer_do_not_depend_on_the_direction() -> None:
-    """Which behaviours are gained on the way is a matter of the two releases."""
+    """The two releases alone decide which behaviours are gained."""
     there, back = change("3.4", "3.9"), change("3.9", "3.4")
     assert (there.older, there.newer) == (back.older, back.newer)
     assert there.gains("stops")

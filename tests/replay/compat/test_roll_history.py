@@ -51,7 +51,7 @@ CHANGES = (
 
 @pytest.fixture(scope="module")
 def story(histories: Path) -> dict[int, StoryStep]:
-    """What was asked and answered, by number."""
+    """Steps of the story, by number."""
     steps = read_story(histories / "roll-3.4-3.9-3.4.story.jsonl")
     return {step.n: step for step in steps}
 
@@ -63,7 +63,7 @@ def log(histories: Path) -> list[Entry]:
 
 
 def foretold(log: list[Entry], story: dict[int, StoryStep], change: Change) -> ClusterAssessment:
-    """What is told from the log as it was before a change."""
+    """Assessment of the log as it was before a change."""
     known = list(before(log, story[change.step - 1].positions))
     assert known
     change_of = roll(Profile.of(change.start), Profile.of(change.goal), RolloutMode.ROLLING)
@@ -76,7 +76,7 @@ def view_of(one: ConnectorAssessment, release: str) -> ReleaseView:
 
 
 def answer(step: StoryStep, path: str) -> Any:
-    """What a worker answered; None where it answered that there is nothing."""
+    """Recorded answer of a worker; None for any status but 200."""
     given = step.answers[path]
     return given.answer if given.status == 200 else None
 
@@ -104,9 +104,9 @@ def test_connectors_and_tasks_are_foretold(
 def test_statuses_are_foretold(
     log: list[Entry], story: dict[int, StoryStep], change: Change
 ) -> None:
-    """When all are changed each reports what was foretold; until then, one of what is possible.
+    """After the change every worker reports the foretold state; before, one of the possible states.
 
-    A worker shows what it could read before the change, until whoever gets the connector reports.
+    A worker shows the state before the change until the new owner of the connector reports.
     """
     told = foretold(log, story, change)
     for number in change.observed:
@@ -126,7 +126,7 @@ def test_statuses_are_foretold(
 
 
 def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """What workers wrote while they were changed: UNASSIGNED, then what each was to report."""
+    """During the change workers write UNASSIGNED, and then the foretold reports."""
     seen: set[str] = set()
     for change in CHANGES:
         ends = (story[number].positions for number in (change.step - 1, change.observed[0]))

@@ -33,7 +33,7 @@ def test_offsets_of_aborted_transactions() -> None:
 def told_of_own_topic(
     log: Planted, start: str, goal: str, mode: RolloutMode | None = None
 ) -> ObservedSituation:
-    """What is said of a connector with an offsets topic of its own."""
+    """Sighting of a connector with an own offsets topic."""
     (one,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
     return one
 
@@ -51,7 +51,7 @@ def test_offsets_that_the_newer_release_does_not_find() -> None:
 
 
 def test_offsets_that_the_older_release_does_not_find() -> None:
-    """Whoever goes back, or has both releases for a while, needs a copy that is no older."""
+    """A downgrade, or both releases at once, needs a copy of the offsets that is up to date."""
     log = own_topic("own")
     for start, goal, word in (
         ("3.9", "3.2", "stop"),
@@ -176,7 +176,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 
 
 def test_a_stop_that_older_releases_take_for_running() -> None:
-    """Somebody wrote a nearest state of his own: to stop it once more mends it."""
+    """A foreign nearest state is mended by a second stop."""
     pair = PAIRS[1]
     (one,) = seen(pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1)
     assert one.sighting.severity is DANGER
@@ -255,7 +255,7 @@ def test_a_restart_of_what_failed_means_only_that() -> None:
 
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
-    """Nothing else differs: the aborted record says what was so before."""
+    """The aborted record equals the state before it: members still disagree."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (one,) = seen(pair, log, 15)

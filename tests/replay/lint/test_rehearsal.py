@@ -32,12 +32,12 @@ def log(histories: Path) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def story(histories: Path) -> dict[int, StoryStep]:
-    """What was answered before and after."""
+    """Steps of the story, by number."""
     return {one.n: one for one in read_story(histories / "compacted-3.9.story.jsonl")}
 
 
 def said(found: list[Finding]) -> set[tuple[str | None, str]]:
-    """Of whom what is said, without what is merely worth knowing."""
+    """Connector and kind of each finding above INFO."""
     return {(one.connector, one.kind) for one in found if one.severity is not Severity.INFO}
 
 
@@ -99,7 +99,7 @@ def test_what_is_left_is_what_kafka_left(log: list[Entry], histories: Path) -> N
 
 
 def _end(log: list[Entry], entry: Entry) -> int:
-    """Where the partition of an entry ended in a log."""
+    """End of an entry's partition in a log."""
     place = entry.topic, entry.partition
     return max((one.offset + 1 for one in log if (one.topic, one.partition) == place), default=0)
 
@@ -138,7 +138,7 @@ KINDS: dict[str, tuple[str, Planted, Planted]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_finding(kind: str) -> None:
-    """It is found once, with records to show."""
+    """Each kind is found once, with existing records as evidence."""
     release, planted, _ = KINDS[kind]
     (one,) = (found for found in lint(planted.entries, Profile.of(release)) if found.kind == kind)
     assert one.connector in ("a", None)
@@ -163,7 +163,7 @@ def test_reports_of_the_deleted_come_back() -> None:
 
 
 def test_who_makes_tasks_anew() -> None:
-    """Whoever runs it, at once or once it runs; of the deleted nobody."""
+    """A running connector makes its tasks anew; a paused one when it runs; a deleted one never."""
     profile = Profile.of("3.9")
     (one,) = lint(running().config("a", rows="2").entries, profile)
     assert one.sentence.endswith("whoever runs it makes them anew")
@@ -173,13 +173,13 @@ def test_who_makes_tasks_anew() -> None:
 
 
 def test_a_running_connector_heals() -> None:
-    """Whoever runs it makes its tasks anew: nothing has to be done."""
+    """A running connector makes its tasks anew: no advice is needed."""
     (one,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
     assert (one.kind, one.severity, one.advice) == (LOSES, Severity.WARNING, "")
 
 
 def test_advice_is_a_line_for_a_shell() -> None:
-    """Who is paused runs for as long as it takes; who is to have no tasks is left alone."""
+    """A paused connector is resumed for its tasks; a stopped one needs none."""
     profile, again = Profile.of("3.9"), "controlplane resume --wait a; controlplane pause a"
     paused = half_a_set().target("a", PAUSED)
     for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
@@ -190,7 +190,7 @@ def test_advice_is_a_line_for_a_shell() -> None:
 
 
 def test_what_is_read_otherwise_has_a_name(histories: Path) -> None:
-    """Which setting, of which partition the offset."""
+    """The sentence names the setting, or the partition of the offset."""
     entries = read_dump(histories / "aborted-3.9.log.jsonl").entries
     told = [one.sentence for one in lint(entries, Profile.of("3.4"))]
     assert any("config tasks.max: 1 → ∅" in one for one in told)
@@ -209,7 +209,7 @@ def test_secrets_are_not_told() -> None:
 
 @given(log=logs(), tombstones=st.booleans())
 def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> None:
-    """What may go is gone, and nothing else is touched."""
+    """A second cleaning removes nothing."""
     once = cleaned(log, Topics(), tombstones=tombstones)
     assert cleaned(once, Topics(), tombstones=tombstones) == once
     assert {one.position for one in once} <= {one.position for one in log}

@@ -25,7 +25,7 @@ DESK, PHONE = 1280, 375
 """Widths of windows (CSS pixels)."""
 
 PAPER_WIDTH, PAPER_HEIGHT = 703, 1017
-"""What is printed on a page of A4 within the margins of the style (CSS pixels: 96 to an inch)."""
+"""Printable area of A4 within the margins of the style (CSS pixels: 96 to an inch)."""
 
 
 class Browser:
@@ -52,7 +52,7 @@ class Browser:
         )
 
     def ask(self, question: str) -> Any:
-        """What an expression is, which may use the functions of `checks.js`."""
+        """Evaluate an expression, which may use the functions of `checks.js`."""
         return self._driver.execute_script(f"{CHECKS}\nreturn {question}")
 
     def as_printed(self) -> None:
@@ -61,7 +61,7 @@ class Browser:
         self._tell("Emulation.setEmulatedMedia", media="print")
 
     def pages(self) -> int:
-        """How many pages of A4 are printed."""
+        """Number of printed A4 pages."""
         inches = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}
         answer = self._tell("Page.printToPDF", **inches, printBackground=True)
         content = base64.b64decode(answer["data"])
@@ -73,13 +73,13 @@ class Browser:
         ActionChains(self._driver).send_keys(*keys).perform()
 
     def asked_for(self) -> list[str]:
-        """What was asked for over the network or read from disk, since this was asked last."""
+        """URLs requested over the network or from disk since the last call."""
         events = (json.loads(one["message"])["message"] for one in self._log("performance"))
         sent = (one for one in events if one["method"] == "Network.requestWillBeSent")
         return [one["params"]["request"]["url"] for one in sent]
 
     def complaints(self) -> list[str]:
-        """What was written to the console, since this was asked last."""
+        """Messages on the console since the last call."""
         return [one["message"] for one in self._log("browser")]
 
     def _log(self, name: str) -> list[dict[str, Any]]:

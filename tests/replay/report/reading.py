@@ -119,7 +119,7 @@ def _names_a_command(element: Element) -> bool:
 
 
 def _check(page: Element) -> None:
-    """It asks nobody, runs nothing, and every link in it leads somewhere."""
+    """Check that a page loads nothing and runs nothing, and that every link has a target."""
     every = list(page.every())
     assert not {one.name for one in every} & {"script", "iframe", "img", "link", "object", "form"}
     assert not [key for one in every for key in one.attributes if key.startswith("on")]

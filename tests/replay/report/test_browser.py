@@ -36,7 +36,7 @@ TOLD_APART = 1.4
 
 
 class State(NamedTuple):
-    """How a state is drawn."""
+    """Drawing of a state."""
 
     name: str
     height: str
@@ -45,7 +45,7 @@ class State(NamedTuple):
     is_hollow: bool
 
     def contrast(self, other: "State") -> float:
-        """As WCAG 2.2 has it."""
+        """Contrast of two colours by WCAG 2.2."""
         dark, light = sorted((self.light, other.light))
         return (light + 0.05) / (dark + 0.05)
 
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
 def test_a_page_asks_nobody_and_every_link_leads_somewhere(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """It is one file, and a browser has nothing to complain about."""
+    """The page is one file, and the browser's console stays empty."""
     file: Path = request.getfixturevalue(name)
     browser.open(file)
     assert browser.asked_for() == [file.as_uri()]
@@ -157,7 +157,7 @@ def test_everything_can_be_read(
 def test_nothing_is_missing_on_paper(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """What is folded up or scrolled to on a screen is printed, too, and as wide as the paper."""
+    """Folded and scrolled parts are printed, within the width of the paper."""
     browser.open(request.getfixturevalue(name))
     assert browser.ask("hidden()") != []
     browser.as_printed()
@@ -170,7 +170,7 @@ def test_nothing_is_missing_on_paper(
 
 
 def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: Path) -> None:
-    """Whatever clusters, connectors, settings, workers and errors are called."""
+    """Markup in names of clusters, connectors, settings, workers and errors is shown as text."""
     plain = [looked(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
     browser.open(written(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
     elements = set(browser.ask(ELEMENTS))
@@ -184,7 +184,7 @@ def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: 
 def test_states_are_told_apart_without_their_colours(
     browser: Browser, life: Path, scheme: str
 ) -> None:
-    """Those that are equally high differ in lightness, or one of them is hollow."""
+    """States of equal height differ in lightness, or one is hollow."""
     browser.open(life, scheme=scheme)
     states = [State(*one) for one in browser.ask("drawnStates()")]
     assert len(states) == 8
@@ -212,7 +212,7 @@ def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
 
 
 def test_where_the_keyboard_is_can_be_seen(browser: Browser, life: Path) -> None:
-    """Whatever it is on has a line around it."""
+    """The focused element has an outline."""
     browser.open(life)
     seen = set()
     for _ in range(40):

@@ -36,7 +36,7 @@ def rows(table: Element) -> list[list[str]]:
 
 
 def led_to(shown: Element, link: Element) -> Element:
-    """Where a link leads."""
+    """Target of a link."""
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
 
 
@@ -77,7 +77,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
     ],
 )
 def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
-    """Of which the page has some, too."""
+    """The check of the page finds a count without a link."""
     assert (list(unled(parsed([text]))) == []) is is_led
 
 
@@ -210,7 +210,7 @@ def test_a_fleet() -> None:
 
 @pytest.mark.parametrize("name", NASTY)
 def test_names_are_texts(name: str) -> None:
-    """Whatever a connector, a topic, a setting or a worker is called, it is shown and not run."""
+    """Markup in names of connectors, topics, settings and workers is shown as text."""
     cluster = looked(of(called(name)), f"lab {name}")
     shown = read(page([cluster, looked([], "other")], {f"c{name}": name}))
     assert not any(one.name in {"b", "img"} and "x" in one.attributes for one in shown.every())
@@ -238,7 +238,7 @@ def test_no_secret_is_in_a_page() -> None:
 @settings(max_examples=200 if PROVE else 25)
 @given(log=logs(), exactly_once=st.booleans())
 def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
-    """Whatever lies in a log."""
+    """A page can be made of any log."""
     read(page([looked(log, goals=("3.2", "4.3"), exactly_once=exactly_once)]))
 
 
@@ -285,7 +285,7 @@ def test_what_is_left_out_is_counted() -> None:
 
 
 def test_every_sentence_that_counts_leads_on() -> None:
-    """To what it counts; of what is left out, to the command that has it."""
+    """A count links to its evidence; omitted parts name the command that prints them."""
     log = Log().running("c").running("d").running("b").config("b", password="s3cret").running("a")
     for number in range(12):
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
@@ -313,7 +313,7 @@ COUNTING = (
     r"… and \d+ findings? more: replay audit tells all\.",
     r"… and 2 reasons more: replay compat --from 3\.4\.1 --to 4\.3\.0 tells all\.",
 )
-"""What a page counts in sentences."""
+"""Sentences of a page that count something."""
 
 
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:

@@ -26,7 +26,7 @@ def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:
 
 
 async def capture(source: KafkaFrames, target: CaptureTarget) -> CaptureResult:
-    """What a capture by Spark came to."""
+    """Capture with Spark."""
     async with reading(source.bootstrap) as reader:
         return await SparkCapture(reader, target, source).run()
 

@@ -19,7 +19,7 @@ def store() -> Iterator[Bucket]:
 
 
 def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path) -> None:
-    """What they find there is what is found in a folder; nobody tells the secret."""
+    """Tasks read the object store as they read a folder; no output contains the secret."""
     where = archived(store, "archive", tmp_path)
     conf = store.conf()
     for words in (

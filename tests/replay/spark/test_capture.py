@@ -36,14 +36,14 @@ class Both:
         self.topics = Topics()
 
     async def capture(self) -> tuple[ArchivedCluster, ArchivedCluster]:
-        """What both have archived; they must have added as much."""
+        """Capture with and without Spark; both must add the same number of records."""
         one = await LogCapture(self.reader, self.target("plain"), goes_on=True).run()
         other = await self.by_spark()
         assert (one.read, one.added, one.left_out) == (other.read, other.added, other.left_out)
         return one.cluster, other.cluster
 
     async def by_spark(self, secrets: SecretPolicy | None = None) -> CaptureResult:
-        """What Spark alone has archived."""
+        """Capture with Spark only."""
         target = self.target("spark", secrets)
         return await SparkCapture(self.reader, target, self.source).run()
 

@@ -49,7 +49,7 @@ def archives(tmp_path: Path) -> Iterator[list[list[str]]]:
 
 @pytest.fixture
 def expected(archives: list[list[str]]) -> list[Said]:
-    """What this process says of it."""
+    """Outputs of the commands in this process."""
     return [call(*words, *archives[0]) for words in COMMANDS]
 
 
@@ -59,7 +59,7 @@ async def test_tasks_of_workers_say_the_same(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What has to be seen record by record as well as what kernels find."""
+    """Spark workers give the outputs of this process, with kernels and record by record."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     async with standalone(tmp_path, workers=2) as master:

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def question(folder: Path, profiles: Sequence[Profile] = KIP) -> StateQuery:
-    """What is known at the end of it, with every hash compared."""
+    """Question about the end of the archive; every hash is checked."""
     cluster = open_cluster(FolderStore(str(folder)), NAME)
     files = [one for manifest in cluster.chain.manifests for one in manifest.files]
     local = LocalEngine(
@@ -54,7 +54,7 @@ def question(folder: Path, profiles: Sequence[Profile] = KIP) -> StateQuery:
 
 
 def shuffles(spark: SparkSession, asked: StateQuery, limits: TaskLimits) -> int:
-    """How many there are in Spark's own plan."""
+    """Number of shuffles in Spark's physical plan."""
     engine = SparkEngine(spark, limits)
     cut = [slices(asked.local.cluster, part, limits) for part in asked.plan.busy]
     works = engine.works([asked])
@@ -73,7 +73,7 @@ def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> 
 
 @pytest.mark.parametrize("task_rows", [1, 50, 300, 10**9])
 def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows: int) -> None:
-    """There are as many as slots, or a multiple of it, unless there is less to do."""
+    """The number of tasks is a multiple of the slots, unless there is less work."""
     works = SparkEngine(spark).works([question(folder)] * 3)
     numbered = [NumberedWork(number, 0, work) for number, work in enumerate(works)]
     tasks = bundles(numbered, 2, TaskLimits(task_rows=task_rows))
@@ -96,7 +96,7 @@ def test_what_is_too_much_for_one_job_is_several(spark: SparkSession, folder: Pa
 
 
 def test_slices_end_where_segments_do(folder: Path) -> None:
-    """Where every record counts there are none; each knows what time it was before it."""
+    """Slices end where segments do; each knows the time before its first record."""
     asked = question(folder)
     cluster = asked.local.cluster
     for part in asked.plan.busy:
@@ -144,7 +144,7 @@ def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
 
 
 class Impatient(NoProgress):
-    """Somebody who interrupts as soon as there is something to see."""
+    """Progress listener that interrupts the job at its first call."""
 
     def begin(self, what: str, total: int) -> None:
         """Ctrl-C, before the first task."""
@@ -165,7 +165,7 @@ def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder: Path) -> None:
-    """It is cancelled, and the session can be asked again."""
+    """The interrupted job is cancelled, and the session can be used again."""
     with pytest.raises(KeyboardInterrupt):
         jobs.run(spark.range(1).mapInArrow(asleep, "id long"), Impatient())
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
@@ -180,7 +180,7 @@ def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
 
 
 def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
-    """Whoever works it out."""
+    """`--engine local` and `--engine spark` print the same."""
     said = [call("state", folder, "--engine", one, "-o", "json") for one in ("local", "spark")]
     assert said[0] == said[1]
     assert (said[0].code, said[0].err) == (0, "")

@@ -29,7 +29,7 @@ pytestmark = [
 CAPTURING = "tests.replay.spark.capturing"
 
 MOMENTS = (before_manifest(1), behind_manifest(0)) if PROVE else (before_manifest(1),)
-"""When a capture that makes several parts count is killed; each costs the start of a JVM."""
+"""Points at which a capture of several parts is killed; each costs the start of a JVM."""
 
 
 async def test_killed_it_neither_loses_nor_doubles(

@@ -1,4 +1,4 @@
-"""What tasks hand to each other: whatever way pieces come, they are what was sent."""
+"""Parcels between tasks: any grouping of the pieces gives the sent value."""
 
 import pyarrow as pa
 import pytest
@@ -46,6 +46,6 @@ def test_rows_are_rows_again() -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    """Whatever letters a name has."""
+    """An error sentence with unpaired surrogates reaches the driver."""
     with pytest.raises(ArchiveCorrupt, match=r"^file \\ud800 is damaged$"):
         rows_of(wrong_content("file \ud800 is damaged"))

@@ -28,7 +28,7 @@ def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
 
 
 def test_a_fold_that_forgets_is_found_out(spark: SparkSession) -> None:
-    """As the design shows it: Spark still has it right, and says so."""
+    """The report shows that Spark's fold is right and the service's is not."""
     scenario = parse(STORY, "x.scenario")
     (played,) = play_all([scenario], Folds(forgetful, {}, {"spark": SparkFold(spark)}))
     assert (

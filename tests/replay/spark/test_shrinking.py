@@ -1,4 +1,4 @@
-"""What is printed of a disagreement is the smallest log that shows it."""
+"""A reported disagreement is the smallest log that shows it."""
 
 from collections.abc import Sequence
 

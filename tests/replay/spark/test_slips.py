@@ -52,12 +52,12 @@ LOG = (
 
 
 class Slip(NamedTuple):
-    """What is wrong with one of them, and what then is printed."""
+    """Planted error in one of the folds, and the report that it causes."""
 
     who: str
-    """Of whom it is said that he says something that not all say."""
+    """Folds that the report names as disagreeing."""
     records: int
-    """How many it takes to show it."""
+    """Number of records that it takes to show the error."""
     sql: tuple[str, str] = ("", "")
     """A text in the scripts, and what stands in its place."""
     kernel: Callable[..., Iterator[pa.RecordBatch]] = reduced
@@ -67,7 +67,7 @@ class Slip(NamedTuple):
 
 
 def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """What Spark's tasks do, by a kernel of which the answer is spoiled before it is given."""
+    """Spark task whose kernel's answer is changed."""
     kernel = PartitionReader.reduced
 
     def carried_out(*given: Any) -> Iterator[pa.RecordBatch]:
@@ -79,7 +79,7 @@ def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.
 
 
 def without_tombstones(rows: pa.Table) -> pa.Table:
-    """What is null does not count."""
+    """Drop the rows without a value."""
     return rows.filter(pc.is_valid(rows.column("value")))
 
 
@@ -109,7 +109,7 @@ SLIPS = {
     "aborted records are seen": Slip("service", 1, service=seeing_aborted),
     "state.v2 is forgotten": Slip("service, Spark", 1, core={"target_state_v2": False}),
 }
-"""What goes wrong, and where; each is a plausible one."""
+"""Plausible errors, by name."""
 
 
 @pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)

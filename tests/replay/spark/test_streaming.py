@@ -44,7 +44,7 @@ TRIED_AGAIN = "tried again\n"
 
 
 def words(past: Past, jars: Path, folder: Path) -> tuple[str, ...]:
-    """What `replay` is told to follow a broker."""
+    """Arguments of `replay` that follow a broker."""
     config, offsets, status, _ = msgspec.structs.astuple(past.topics)
     return (
         *("capture", f"real=kafka://{past.broker.bootstrap}", str(folder / "archive")),
@@ -101,7 +101,7 @@ async def test_killed_it_goes_on(
 async def test_a_cluster_that_is_away_stops_no_other(
     past: Past, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """It is tried again; Ctrl-C ends both."""
+    """The unreachable cluster is retried; Ctrl-C ends both."""
     name, *rest = words(past, kafka_jars, tmp_path)
     with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
         assert capture.stderr is not None

@@ -1,4 +1,4 @@
-"""What is no kernel in Spark's tasks: each command tells what it tells without Spark."""
+"""Commands that run without kernels in Spark's tasks print the same as without Spark."""
 
 import os
 import pickle
@@ -53,7 +53,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_tells_the_same(
     spark: SparkSession, fleet: Path, words: tuple[str, ...]
 ) -> None:
-    """To the byte, with the same exit code, and for people as well."""
+    """JSON, tables and exit codes are equal to the byte."""
     assert spark
     command, *rest = words
     for output in ("json", "table"):
@@ -100,7 +100,7 @@ def test_damage_is_told_as_without_spark(
 
 
 def test_logs_are_read_by_this_process() -> None:
-    """What Spark's tasks cannot reach they are not asked for; processes are not Spark's."""
+    """`--engine spark` reads no logs, and takes no `--jobs`."""
     log = HISTORIES / "life-3.9.log.jsonl"
     said = call("audit", log, "--engine", "spark")
     assert (said.code, "make one with `replay capture`" in said.err) == (2, True)
@@ -127,7 +127,7 @@ def numbers(thing: int) -> Iterator[int]:
 
 
 def depth(found: Any) -> int:
-    """How many brackets there are."""
+    """Nesting depth of a list."""
     count = 0
     while found:
         (found,) = found
@@ -136,7 +136,7 @@ def depth(found: Any) -> int:
 
 
 def tasks_of(session: SparkSession) -> SparkExecutor:
-    """Whoever carries it out."""
+    """Executor of a Spark session without progress."""
     return SparkExecutor(session, NoProgress())
 
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_thing_is_told_in_its_place(spark: SparkSession) ->
 
 
 def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
-    """What cannot be handed over is found by the process that asked."""
+    """A result that is nested too deeply to be sent is computed by the driver."""
     depths = [1, 50_000]
     for executor in (tasks_of(spark), ProcessExecutor(2)):
         found = [depth(one) for some in executor.run(nested, depths) for one in some]

@@ -1,4 +1,4 @@
-"""What tasks do with rows of Spark's Kafka source, without Spark."""
+"""Capture tasks on rows of Spark's Kafka source, without Spark."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -110,7 +110,7 @@ def job(folder: Path) -> CaptureTask:
 
 
 def answer(folder: Path, *entries: Entry) -> PartitionResult:
-    """What a task says of these records."""
+    """Result of a task for these records."""
     (told,) = [one for some in archived(iter([rows(*entries)]), job(folder)) for one in some[0]]
     return msgspec.msgpack.decode(told.as_py(), type=PartitionResult)
 
@@ -145,7 +145,7 @@ def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> N
 
 
 def test_vectors_are_those_of_spark() -> None:
-    """There and back."""
+    """Vectors are written and read as Spark does."""
     found = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
     assert vector(found) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
     assert places(vector(found)) == found
@@ -153,7 +153,7 @@ def test_vectors_are_those_of_spark() -> None:
 
 
 def test_a_batch_is_a_batch(tmp_path: Path) -> None:
-    """What a task writes is what this process would have written of the same records."""
+    """A task writes the segment that this process would write of the same records."""
     (segment,) = answer(tmp_path / "spark", config(0), config(1)).segments
     plain = Appender(FolderStore(str(tmp_path / "plain")), NAME, Topics())
     plain.add(batch_of([config(0), config(1)]))

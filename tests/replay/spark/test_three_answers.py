@@ -34,7 +34,7 @@ pytestmark = pytest.mark.java
 
 LOGS = 1_500 if PROVE else 60
 DRAWN = LOGS * 3 // 2
-"""Of these some are found twice, or have nothing in them that SQL can follow."""
+"""Number of drawn logs. Some are duplicates, or have nothing that SQL can follow."""
 
 TOLD_BY_SQL = [Profile.of(release) for release in RELEASES]
 
@@ -53,7 +53,7 @@ def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Ent
 
 
 def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
-    """What each release of SQL's knows, with exactly-once support where that makes a difference."""
+    """One task per log and release; with exactly-once support if the log has aborted records."""
     return [
         FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
@@ -101,7 +101,7 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
 
 
 def asked_of(name: str, log: Sequence[Entry]) -> Iterator[Question]:
-    """What is asked of a history; with exactly-once support where that makes a difference."""
+    """Questions about a history; with exactly-once support if the log has aborted records."""
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     seen = observed(steps)
     points = {vector(one): one.positions for one in steps if one.positions}

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.java
 
 LOGS = 1_500 if PROVE else 100
 DRAWN = LOGS * 3 // 2
-"""Of these some are found twice."""
+"""Number of drawn logs; some are duplicates."""
 CUT_UP = 200 if PROVE else 6
 """Logs of which every prefix is asked for: each is some dozens of questions."""
 
@@ -50,7 +50,7 @@ def random_asks(count: int) -> list[FoldTask]:
 
 
 def by_the_service(ask: FoldTask) -> ClusterState:
-    """What the service makes of a log."""
+    """State that the service has of a log."""
     log = log_of(list(ask.entries))
     return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
 

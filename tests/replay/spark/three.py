@@ -37,7 +37,7 @@ CUTS_AT_ONCE = 2_000
 
 
 class Question(NamedTuple):
-    """What workers of some releases know at a moment; of which cluster, the cut says."""
+    """Question about a moment of a cluster, for some releases."""
 
     cut: Cut
     profiles: Sequence[Profile]
@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What is known at a moment: of each profile twice, of each release of SQL's in lines."""
+    """Answers about a moment: two states per profile, and SQL's lines per release."""
 
     question: Question
     service: list[ClusterState]
@@ -111,13 +111,13 @@ def some(log: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def jobs_done(spark: SparkSession) -> int:
-    """How many jobs a session has been given so far, as Spark itself counts them."""
+    """Number of jobs of a session so far, as Spark counts them."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 
 
 class Three:
-    """Who is asked."""
+    """Service, Spark and SQL, asked about the same logs."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Three:
     def answers(
         self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[Question]
     ) -> Iterator[Answers]:
-        """What all say; a record that nobody reads is no moment."""
+        """Answers to each question; cuts that contain no record are left out."""
         held = {name: log_of(log) for name, log in logs.items()}
         with TemporaryDirectory() as name:
             folder = Path(name)

@@ -28,19 +28,19 @@ RELEASES = ("2.3", "3.4", "3.9")
 HERE = Path(__file__).parent
 
 MEMORY = "3GB"
-"""What SQL may hold of a large archive; the rest goes to disk."""
+"""Memory limit of DuckDB for a large archive; the rest spills to disk."""
 
 TOPICS = Topics()
 
 Line = tuple[str, str, str, str]
-"""Which table, whose row, which of several, and its value."""
+"""Table, row, element of the row, and value."""
 
 Unfollowed = dict[Position, str]
 """Records of which SQL cannot tell what Java makes of them, and why."""
 
 
 class Cut(NamedTuple):
-    """What is in: by topic, the end of each partition; or all up to a record, in the one order."""
+    """Part of a log: by topic the end of each partition, or all up to a record in the one order."""
 
     ends: Mapping[str, Sequence[int]] | None = None
     record: tuple[str, int, int] | None = None
@@ -49,7 +49,7 @@ class Cut(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What SQL says of some cuts."""
+    """SQL's answer to some cuts."""
 
     lines: dict[tuple[int, str], set[Line]]
     """By number of the cut and release."""

@@ -1,4 +1,4 @@
-"""Which records SQL leaves out, by reason: counted, so that they do not become more in silence."""
+"""Records that SQL leaves out, counted by reason, so that the number cannot grow unnoticed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def recorded() -> Mapping[str, Log]:
 
 
 def counted(logs: Mapping[str, Log], odd: Mapping[str, Unfollowed]) -> Counter[str]:
-    """How many different records are left out, by reason."""
+    """Number of distinct records left out, by reason."""
     reasons = {_content(one): odd[name].get(one.position) for name, one in _every(logs)}
     return Counter(why for why in reasons.values() if why is not None)
 

@@ -1,4 +1,4 @@
-"""What SQL can follow and what not; and that none of its rules is there in vain."""
+"""Limits of SQL, by example. Each of its rules is needed."""
 
 import pytest
 
@@ -71,7 +71,7 @@ OFFSET_KEYS = {
 
 
 def about(one: bytes) -> str:
-    """What a test is called."""
+    """Name of a test."""
     return repr(one[:40])
 
 
@@ -97,7 +97,7 @@ def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: O
 
 
 def test_nobody_sees_aborted_records_of_a_topic_of_its_own(oracle: Oracle) -> None:
-    """Those of the workers' own topic are seen without exactly-once support."""
+    """Without exactly-once support, aborted records count in the workers' topic only."""
     log = [
         Entry(topic, 0, at, at, b'["a",{"p":1}]', b'{"o":%d}' % at, (), at == 1)
         for topic in (TOPICS.offsets, "own")
@@ -134,7 +134,7 @@ FOLLOWED = {
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
 def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: Oracle) -> None:
-    """It says what Java says."""
+    """SQL answers as Java does."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(
         (b"connector-b", CONFIG), (b"connector-a", CONFIG), *((key, value) for key in keys)

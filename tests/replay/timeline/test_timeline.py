@@ -82,7 +82,7 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
 def test_random_logs_behind_every_record(
     log: list[Entry], asked: list[Profile], exactly_once: bool
 ) -> None:
-    """As several releases see it, in one pass."""
+    """Several releases are followed in one pass."""
     if exactly_once:
         asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
     with TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def test_random_logs_behind_every_record(
 def test_recorded_clusters_at_their_end_as_every_release_sees_them(
     name: str, tmp_path: Path
 ) -> None:
-    """What holds at the end is what a fold of everything knows."""
+    """The last intervals equal a fold of the whole log."""
     log = recorded_entries(name)
     seen = told(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
@@ -129,7 +129,7 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
 
 
 def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
-    """What ends later holds at its end; connectors that nobody asked for are left out."""
+    """An interval that ends later holds at the end of the prefix; other connectors are left out."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     question = TimelineQuery([Profile.of("3.9")], ["pages"])
     (wanted,) = (

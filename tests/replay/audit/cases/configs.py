@@ -1,4 +1,4 @@
-"""What is found in config topics: changes, half-done commands, restarts, secrets."""
+"""Logs with findings in config topics: changes, half-done commands, restarts, secrets."""
 
 from replay.findings import Severity
 from tests.replay.audit.planted import (
@@ -57,7 +57,7 @@ def written_again() -> Log:
 
 @holds("target-changed", INFO, "a", "config@1")
 def paused() -> Log:
-    """Somebody paused it."""
+    """The connector is paused."""
     return Log().config("a").target("a", PAUSED)
 
 
@@ -92,7 +92,7 @@ def failed_without_tasks() -> Log:
 
 @resembles("stop-half-done")
 def reconfigured_to_nothing() -> Log:
-    """It had tasks, until its config took them from it."""
+    """The connector had tasks until a new config ended them."""
     log = Log().running("a").config("a", tables="none").tasks("a", 0)
     return log.wait(HOUR).config("other")
 
@@ -132,7 +132,7 @@ def stop_without_task_set() -> Log:
 
 @resembles("stop-half-done")
 def paused_with_tasks() -> Log:
-    """Who is PAUSED keeps the tasks."""
+    """A PAUSED connector keeps its tasks."""
     return Log().running("a").target("a", PAUSED).wait(HOUR).config("other")
 
 
@@ -193,7 +193,7 @@ def command_died() -> Log:
 
 @resembles("command-unfinished")
 def command_ended() -> Log:
-    """It began, and ended, while another was under way."""
+    """The command begins and ends while another one is under way."""
     log = Log().config("a").accepted("17", command="stop", connector="a")
     log.accepted("18", command="pause", connector="a").finished("17").finished("18")
     return log.wait(HOUR).config("other")
@@ -213,7 +213,7 @@ def restarted_every_minute() -> Log:
 
 @resembles("restart-storm")
 def restarted_every_hour() -> Log:
-    """As many, an hour apart."""
+    """Five restarts, one per hour."""
     log = Log().config("a")
     for _ in range(5):
         log.wait(HOUR).restart("a")

@@ -1,4 +1,4 @@
-"""What is found in offsets topics: regressions, resets, stalls, leftovers, split keys."""
+"""Logs with findings in offsets topics: regressions, resets, stalls, leftovers, split keys."""
 
 from replay.findings import Severity
 from tests.replay.audit.planted import (
@@ -105,7 +105,7 @@ def stands_still() -> Log:
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
 def says_the_same() -> Log:
-    """It writes the same offset over and over: that is no move."""
+    """The connector repeats one offset: no progress."""
     log = Log().running("a").moving("a", MINUTE)
     for _ in range(5):
         log.wait(5 * HOUR).offset("a", {"position": 5})
@@ -120,13 +120,13 @@ def stood_still() -> Log:
 
 @resembles("source-stalled")
 def slow() -> Log:
-    """It moves once a day, and the day is not over."""
+    """The connector moves once a day, and the day is not over."""
     return Log().running("a").moving("a", DAY).wait(DAY // 2).config("other")
 
 
 @resembles("source-stalled")
 def paused() -> Log:
-    """Somebody paused it."""
+    """The connector is paused."""
     log = Log().running("a").moving("a", MINUTE).target("a", PAUSED)
     return log.wait(DAY).config("other")
 
@@ -161,7 +161,7 @@ def set_by_hand() -> Log:
 
 @resembles("source-stalled")
 def deleted() -> Log:
-    """It is gone."""
+    """The connector is deleted."""
     return Log().running("a").moving("a", MINUTE).deleted("a").wait(DAY).config("other")
 
 
@@ -210,7 +210,7 @@ def brings_its_own() -> Log:
 
 @resembles("offsets-inherited")
 def config_written_again() -> Log:
-    """It has offsets and gets another config: it is the same connector."""
+    """A connector with offsets gets a new config: it stays the same connector."""
     return Log().running("a").offset("a", {"n": 9}).config("a", rows="2")
 
 

@@ -1,4 +1,4 @@
-"""What is found in status topics: flapping, zombies; and what shows between clusters."""
+"""Logs with findings in status topics (flapping, zombies) and between clusters."""
 
 from replay.findings import Severity
 from tests.replay.audit.planted import HOUR, MINUTE, Log, holds, resembles
@@ -21,7 +21,7 @@ def fails_again_and_again() -> Log:
 
 @resembles("status-flapping")
 def fails_now_and_then() -> Log:
-    """As many failures, hours apart."""
+    """Three failures, hours apart."""
     log = Log().running("a")
     for _ in range(3):
         log.wait(HOUR).status("task-a-0", "FAILED").wait(MINUTE).status("task-a-0", "RUNNING")
@@ -30,7 +30,7 @@ def fails_now_and_then() -> Log:
 
 @resembles("status-flapping")
 def says_it_again() -> Log:
-    """It failed once, and each worker that starts reports it anew."""
+    """One failure, reported again by each worker that starts."""
     log = Log().running("a")
     for generation in range(1, 5):
         log.status("task-a-0", "FAILED", generation=generation)
@@ -124,7 +124,7 @@ def group_began_anew() -> Log:
 
 @resembles("two-owners")
 def group_began_anew_and_counts_on() -> Log:
-    """It began anew and is at 5 by now: a worker that was never in the old generation 5."""
+    """The generation restarted and is at 5 again: this worker was not in the old generation 5."""
     log = Log().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
     log.status("connector-b", "RUNNING", "w2", 5)
     return log.status("task-a-0", "RUNNING", "w2", 5)
@@ -206,7 +206,7 @@ def one_topic_from_two() -> list[Log]:
 
 @resembles("two-clusters-one-topic")
 def moved() -> list[Log]:
-    """It was moved and deleted where it was; what it wrote there is remembered still."""
+    """The connector moved to another cluster; its topic is remembered in both."""
     return [_source("a", "orders").deleted("a"), _source("a", "orders")]
 
 

@@ -86,7 +86,7 @@ def test_a_release_that_is_not_known_ends_as_for_state(
 
 
 def test_the_same_release_is_no_change(dump: Any) -> None:
-    """Nobody upgrades then, and the verdict says so."""
+    """The verdict says that the release stays the same."""
     result = run("compat", dump(stopped()), "--from", "3.9", "--to", "3.9.2", "--cluster", "lab")
     assert result.exit_code == 0
     assert result.stdout.startswith("lab: 3.9.2 to 3.9.2, no change of release: compatible\n")
@@ -198,7 +198,7 @@ def test_strangers_names_are_made_safe(dump: Any) -> None:
 
 
 def test_secrets_are_hidden(dump: Any) -> None:
-    """What differs may be a secret."""
+    """Secrets in differing values are hidden in every output."""
     planted = running().put(CONFIG, "connector-a", {"properties": {"password": "s3cret"}})
     planted.put(CONFIG, "connector-b", '{"properties":{"password":"s3cret","n":01}}', raw=True)
     path = dump(planted)
@@ -246,7 +246,7 @@ def test_topics_may_have_other_names(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: str) -> None:
-    """What is wrong, and what to say instead; exit code 2."""
+    """The sentence names the mistake and the remedy; exit code 2."""
     result = run("compat", dump(stopped()), *words)
     assert result.exit_code == 2
     assert sentence in result.stderr

@@ -107,7 +107,7 @@ def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, flee
 
 
 def test_one_cluster_of_an_archive(fleet: Path) -> None:
-    """It is told as a log is."""
+    """The output for one cluster of an archive is that of a log."""
     said = call(*COMPAT, fleet, "--cluster", "west")
     assert (said.code, "north" in said.out, "CLUSTER" in said.out) == (0, False, False)
     assert "no cluster south is archived there (found: east, north, west)" in refusal(
@@ -153,7 +153,7 @@ def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
 
 
 def test_up_to_a_moment(tmp_path: Path) -> None:
-    """Of an archive and of a log: what comes later is not looked at."""
+    """`--as-of` hides later records, in an archive as in a log."""
     call("capture", f"roll={ROLL}", tmp_path / "fleet", "--once")
     for words in (AUDIT, LINT, COMPAT):
         now, then, log = (
@@ -185,7 +185,7 @@ def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -
 
 
 def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
-    """It is told of by itself; alone it is refused. The exit code says that something is wrong."""
+    """A damaged cluster is reported beside the others, exit code 2; alone it is refused."""
     manifest = fleet / "cluster=east" / "_manifest" / "0000000001.json"
     manifest.write_text("{}")
     said = call(*LINT, fleet, "-o", "json")
@@ -202,7 +202,7 @@ def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
 def test_what_the_system_does_not_let_us_read(
     fleet: Path, words: tuple[str, ...], place: str, tmp_path: Path
 ) -> None:
-    """It is told with its place, and hides no other where clusters are told of one by one."""
+    """An unreadable folder is named; commands that report per cluster still report the others."""
     folder = fleet / "cluster=east" / place
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(folder)  # a loop: not even root can look into it
@@ -242,7 +242,7 @@ ASKED = [
 def test_a_cluster_without_its_manifests_is_named(
     fleet: Path, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not taken for one that never was: the exit code is 2, and others are answered for."""
+    """A cluster without manifests is not taken as absent: exit code 2, the others are answered."""
     monkeypatch.chdir(tmp_path)
     for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
         manifest.unlink()
@@ -277,7 +277,7 @@ def forged(folder: Path, cluster: str, sentence: str) -> None:
 
 
 def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
-    """As long as archive, release and moment are the same."""
+    """A kept answer is used while archive, release and moment are the same."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
     assert call(*words) == first
@@ -339,7 +339,7 @@ class Ends(msgspec.Struct, frozen=True):
 def test_ctrl_c_leaves_what_is_finished(
     *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says how far it has come, and how to go on."""
+    """The message after Ctrl-C says how far the command came and how to resume."""
     asked = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
     job: ClusterJob[Any] = ClusterJob("looking", Ends(), Topics)
     with pytest.raises(SystemExit) as ended:
@@ -374,7 +374,7 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
 
 
 def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
-    """Who has not installed it is told so when there is an archive, and not before."""
+    """A missing pyarrow is reported only for archives."""
     lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
     codes, sentences = [], []
     archive, empty = tmp_path / "archive", tmp_path / "empty"

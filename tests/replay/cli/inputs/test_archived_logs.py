@@ -79,7 +79,7 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
 
 
 def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
-    """What was written since is added, whoever else has it open."""
+    """A second capture adds the records since, also with the log open elsewhere."""
     found = []
     for key in (b"connector-a", b"connector-b"):
         asyncio.run(write(tmp_path / "cluster.db", key))
@@ -93,7 +93,7 @@ def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None:
-    """What comes later is archived, too; Ctrl-C leaves an archive that is whole."""
+    """Later records are archived as well; Ctrl-C leaves a sound archive."""
     asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
     words = (
         "capture",
@@ -143,7 +143,7 @@ def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
 
 
 def test_state_is_what_the_service_says(archive: Path) -> None:
-    """Of every release, by digest."""
+    """`state` prints the service's digest for every release."""
     said = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
     expected = served(log_of(recorded_entries("life-3.9")), None, PROFILES)
     assert [one["digest"] for one in said.json[0]["states"]] == [*map(digest, expected)]
@@ -166,7 +166,7 @@ def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
 
 
 def test_one_connector_at_a_moment(archive: Path) -> None:
-    """As of a record, in all clusters that had it then."""
+    """`--as-of` a record selects the clusters that had the connector then."""
     said = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
     connectors = [one["states"][0]["connectors"] for one in said.json]
     assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
@@ -216,7 +216,7 @@ def test_questions_without_an_answer(archive: Path, words: list[str], sentence: 
 
 
 def rows(files: str) -> int:
-    """How many DuckDB finds."""
+    """Number of rows that DuckDB reads."""
     return len(duckdb.connect().execute(f"select 1 from '{files}'").fetchall())
 
 
@@ -244,7 +244,7 @@ def test_the_past_of_two_connectors(archive: Path) -> None:
 
 @pytest.mark.parametrize("command", ["verify", "state"])
 def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
-    """What to do is said, and nothing is made."""
+    """The error tells how to make an archive; no folder is made."""
     assert "make one with `replay capture`" in refusal(call(command, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
@@ -258,7 +258,7 @@ def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedP
 
 
 BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
-"""As pyproject.toml has them: it works from a clone, from a wheel, and where both are gone."""
+"""Requirements as in pyproject.toml: they work from a clone, from a wheel, and without both."""
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
@@ -271,7 +271,7 @@ def test_what_is_not_installed_is_named(missing: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_needs_nothing_that_is_not_installed(command: str) -> None:
-    """It is the same, option by option."""
+    """Help is the same with and without the extras."""
     done = without(tuple(EXTRAS), command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     words = [sys.executable, "-m", "replay", command, "--help"]
@@ -291,7 +291,7 @@ def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """Here because a file is where the archive was to be."""
+    """An archive path that is a file is refused; the file stays."""
     (tmp_path / "file").write_text("not ours")
     sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
     assert "file cannot be written (Not a directory)" in sentence

@@ -1,4 +1,4 @@
-"""What had been removed before it was archived: whoever asks about a time after it is told."""
+"""Gaps: records removed before they were archived. Questions about a later time report them."""
 
 from pathlib import Path
 
@@ -64,13 +64,13 @@ def vector(end: int) -> str:
     ],
 )
 def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_told: bool) -> None:
-    """Of a time, also what is missing right before it: when that was, nobody knows."""
+    """A time reports the gap right before it as well: its records have no known time."""
     found = missing(cluster_in(archive), moment)
     assert found == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
 
 
 def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Path) -> None:
-    """What is missing of statuses may have been before a config, unless a status is behind it."""
+    """A gap in statuses may be earlier than any config, until a later status bounds it."""
     configs = [Entry(CONFIG, 0, number, 10 * number, b"k", b"v") for number in range(4)]
     statuses = [Entry("connect-status", 0, number, 10 * number, b"k", b"v") for number in (0, 3)]
     capture(tmp_path, log_of([*configs, statuses[0]]))
@@ -83,7 +83,7 @@ def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Pat
 # --- who is told --------------------------------------------------------------------------------
 
 CLUSTERS, LISTS = {NAME: [SENTENCE]}, [SENTENCE]
-"""How gaps stand in JSON: of many clusters by name, or where there is a document for each."""
+"""Gaps in JSON: by cluster, or as a list where each cluster has a document."""
 
 COMMANDS = [
     (("state",), LISTS),
@@ -114,7 +114,7 @@ def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gap
 
 
 def test_nobody_is_told_of_a_cluster_that_has_all(archive: Path) -> None:
-    """Whoever asks about several hears of those in which something is missing."""
+    """Only clusters with gaps are reported."""
     for words in (("state",), ("lint", "--release", "3.9", "--jobs", "2")):
         command, *rest = words
         assert call(command, archive, *rest).err.splitlines() == [f"{NAME}: {SENTENCE}"]

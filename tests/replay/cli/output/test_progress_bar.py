@@ -51,7 +51,7 @@ def _usual(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_drawn_to_the_end(seen: Seen) -> None:
-    """There was a bar, and what it counted last was the whole."""
+    """Check that a bar was drawn, and that its last count was the total."""
     *_, (done, total) = re.findall(r"━ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*\w", "", seen.terminal))
     assert int(done) == int(total) > 0
 
@@ -79,7 +79,7 @@ def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
 
 
 def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
-    """It looks at one cluster after the other."""
+    """The bar of a report counts clusters."""
     words = ("report", archive, "--to", tmp_path / "page.html", "--towards", "3.4")
     quiet, seen = call(*words), at_a_terminal(*words)
     assert "looking" in seen.terminal
