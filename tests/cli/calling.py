@@ -23,7 +23,7 @@ NOBODY = 65_534
 
 
 class Said(NamedTuple):
-    """What a command printed, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str

@@ -41,7 +41,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def entries_in(path: Path) -> list[Entry]:
-    """Everything in an embedded log."""
+    """Entries of an embedded log."""
 
     async def read() -> list[Entry]:
         log = await SqliteLog.open(path, create=False)
@@ -54,7 +54,7 @@ def entries_in(path: Path) -> list[Entry]:
 
 
 def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
-    """What was copied is told; the copy is a log like the other."""
+    """The copy is a usable log, and the output describes it."""
     target = tmp_path / "copy.db"
     said = call("backup", log, target)
     assert (said.code, said.err) == (0, "")
@@ -76,7 +76,7 @@ def test_for_machines(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
-    """Whatever it is: another file, the log itself, an earlier copy."""
+    """The target may not exist: neither another file, the log itself, nor an earlier copy."""
     other = tmp_path / "other.db"
     other.write_text("precious")
     before = log.read_bytes()
@@ -125,7 +125,7 @@ def test_a_damaged_log_is_not_copied(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_full_disk(log: Path, tmp_path: Path) -> None:
-    """It is told of the copy, not of the log; nothing half-made stays."""
+    """The error concerns the copy, and no partial file remains."""
     command = f"ulimit -f 100; {sys.executable} -m controlplane backup {log} {tmp_path / 'copy.db'}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env={**os.environ}, capture_output=True, check=False
@@ -184,7 +184,7 @@ async def test_while_others_append(log: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_copy_that_reaches_elsewhere(copied: dict[str, list[int]]) -> None:
-    """It is of no instant between the beginning and the end of the copying."""
+    """A copy outside of the time between begin and end is corrupt."""
     before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
     for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
         check(Path("copy.db"), before, sound, after)

@@ -234,7 +234,7 @@ def test_a_question_that_cannot_be_answered(life: Path, options: list[str], sent
     ],
 )
 def test_names_that_name_no_log(where: str, sentence: str) -> None:
-    """What a log can be called is said."""
+    """The error lists the forms of a log's name."""
     assert sentence in refusal(call("inspect", where))
 
 

@@ -28,7 +28,7 @@ def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_cluster_may_be_named_before_the_verb(
     log: str, before: tuple[str, ...], words: str
 ) -> None:
-    """As the help promises, with the same answer as behind the verb."""
+    """`-c` may precede the verb, with the same result."""
     said = call(*(one.format(log) for one in before), *words.split())
     assert said == call(*words.split(), "-c", log)
     assert said.code == 0
@@ -42,7 +42,7 @@ def test_every_verb_takes_it(name: str) -> None:
 
 
 def test_the_cluster_behind_the_verb_counts(log: str) -> None:
-    """As the last one of any option does."""
+    """The last `-c` counts."""
     assert call("-c", "nope.db", "get", "-c", log).code == 0
 
 
@@ -98,7 +98,7 @@ def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
     ],
 )
 def test_a_misspelt_command_is_guessed(log: str, words: str, meant: str, code: int) -> None:
-    """As misspelt options are; a resource too, though it could be a connector's name."""
+    """A misspelt command or resource gets a suggestion, also where a connector's name may stand."""
     said = call(*words.split(), environment={"CONTROLPLANE_CLUSTER": log})
     assert said.code == code
     assert said.err.rstrip().endswith(f" Did you mean {meant}?")

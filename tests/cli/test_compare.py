@@ -47,7 +47,7 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
 
 
 def test_releases_that_agree(histories: Path) -> None:
-    """It is said, and no row is marked."""
+    """One sentence says so, and no row is marked."""
     said = call("inspect", histories / "mirror-3.9.log.jsonl", "--compare", "3.9.0,3.9.1")
     assert "3.9.0 and 3.9.1 agree in everything" in said.out
     assert "≠" not in said.out

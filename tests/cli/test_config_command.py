@@ -66,7 +66,7 @@ def test_values_and_where_they_come_from(worker: Path, monkeypatch: pytest.Monke
 
 
 def test_a_flag_of_its_own_beats_a_general_one() -> None:
-    """Whatever their order."""
+    """`--config-topic` beats `--override` in any order."""
     flags = ["--config-topic", "one", "--override", "config.storage.topic=other"]
     assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
 
@@ -133,7 +133,7 @@ def test_for_machines(worker: Path) -> None:
 
 @pytest.mark.parametrize("how", [[], ["--all"], ["-o", "json"]])
 def test_secrets_are_hidden(worker: Path, how: list[str]) -> None:
-    """Those that count, and those that do not; a reference to one may be seen."""
+    """Values of secrets are hidden, used or not; a reference to a secret is shown."""
     with worker.open("a", encoding="ascii") as file:
         file.write("ssl.key.password=hunter4\nfnord.password=hunter5\n")
         file.write("config.providers=env\nssl.keystore.key=${env:HUNTER}\n")
@@ -215,7 +215,7 @@ def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
 
 @pytest.mark.parametrize("told", ["group.id", "=fleet", ""])
 def test_an_override_that_is_none(told: str) -> None:
-    """It has a key and a value."""
+    """An override needs a key and a value."""
     assert "write it like group.id=fleet" in refusal(call("config", "--override", told))
 
 
@@ -254,7 +254,7 @@ def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories:
 
 
 def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
-    """As those that the file names: a log of another cluster is not silently shown as empty."""
+    """A topic from the environment must exist: the log may be of another cluster."""
     log = histories / "life-3.9.log.jsonl"
     said = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
     assert "there is no topic elsewhere" in refusal(said)
@@ -281,7 +281,7 @@ def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
 
 
 def test_an_empty_value_is_said(tmp_path: Path) -> None:
-    """It may be empty to Kafka, and counts as not set: a warning beside the answer."""
+    """An empty value counts as unset, with a warning."""
     file = tmp_path / "worker.properties"
     file.write_text("rest.host.name=\nssl.keystore.location=\nplugin.path=\n", "ascii")
     warnings = [

@@ -35,14 +35,14 @@ def test_a_password_is_asked_for_twice() -> None:
 
 
 def test_a_program_writes_a_password_once() -> None:
-    """As a line; nobody is asked, and nothing but the line is printed."""
+    """A password on standard input is read once, without a prompt, and only the line is printed."""
     said = call(*PASSWORD, typed=" s3 cret \n")
     assert (said.code, said.err) == (0, "")
     _fits(said.out, " s3 cret ")
 
 
 def test_a_program_that_writes_no_password() -> None:
-    """It is told so, and no line is made."""
+    """An empty password is refused."""
     said = call(*PASSWORD, typed="\n")
     assert (said.code, said.out) == (2, "")
     assert "there is no password on standard input" in said.err

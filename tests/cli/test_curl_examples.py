@@ -1,4 +1,4 @@
-"""What `serve` offers to try: taken from the log, and true."""
+"""Examples of `serve`: taken from the log, and they work."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_lines_of_an_empty_log() -> None:
-    """Where there are no connectors, what there always is."""
+    """An empty log gives the examples without connectors."""
     assert lines(URL, ClusterState(KIP), None) == [
         f"curl -s -w '\\n' '{URL}/'",
         f"curl -s -w '\\n' '{URL}/connectors'",

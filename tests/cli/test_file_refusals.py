@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Pat
 
 @pytest.mark.parametrize("line", ["inspect {}", "get -c {}", "stop orders -c {}", "import {} x.db"])
 def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
-    """It exists, though it leads nowhere."""
+    """A loop of links exists, but cannot be read."""
     words = [word.format(folder / "loop") for word in line.split()]
     assert refusal(call(*words)) == f"{folder / 'loop'} cannot be read {FAILURES['loop']}"
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_text_or_empty(
 
 
 def test_standard_input_that_is_no_text() -> None:
-    """It is called so, and not by a file that is missing."""
+    """The error names standard input."""
     said = call("apply", "-f", "-", typed="\0\1\2")
     assert refusal(said).startswith("standard input is no text in UTF-8: give connectors")
 

@@ -84,7 +84,7 @@ def test_hazards_of_one_connector(poisoned: Path) -> None:
 
 
 def test_a_log_without_hazards(histories: Path) -> None:
-    """Nothing to fear is said in one line."""
+    """A log without hazards gives one line."""
     said = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
     assert said.out.splitlines()[0].startswith("a worker of 2.8.2 would meet no hazards in ")
 

@@ -80,7 +80,7 @@ def test_words_that_may_be_files_are_completed_as_files() -> None:
     ],
 )
 def test_replay_completes_commands_options_and_files(line: str, found: list[str]) -> None:
-    """As bash asks for them."""
+    """The completion protocol is that of bash."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
         [sys.executable, "-m", "replay"],

@@ -44,7 +44,7 @@ def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
 
 
 def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> None:
-    """What a foreign hand wrote wrongly is shown with the reason, and how it is taken."""
+    """A bad foreign record is shown with its fate and the reason."""
     log = histories / "odd-records-3.9.log.jsonl"
     said = call("inspect", log, "--history", "other", "--profile", "3.9", columns=200)
     (row,) = [line for line in said.out.splitlines() if "SLEEPING" in line]

@@ -54,7 +54,7 @@ def test_a_history_is_taken_over_as_it_is(histories: Path, tmp_path: Path) -> No
 
 
 def test_the_summary(histories: Path, tmp_path: Path) -> None:
-    """What was read from where, what is in it, what became of it."""
+    """The summary has the sources, the content and the result."""
     file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
     said = call("import", file, log, columns=200)
     shown = said.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")
@@ -98,7 +98,7 @@ async def made(path: Path, topics: dict[str, int]) -> None:
 
 
 def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path: Path) -> None:
-    """What was there before compaction, and after it, make one log either way."""
+    """Dumps from before and after compaction make the same log in one import or two."""
     files = [histories / f"compacted-3.9{part}.log.jsonl" for part in (".before", "")]
     call("import", *files, tmp_path / "once.db")
     for file in files:
@@ -179,7 +179,7 @@ def test_the_rest_is_taken_on_demand(histories: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Path) -> None:
-    """Whoever forgets LOG names a dump as LOG: it stays as it was."""
+    """A dump in the place of LOG is refused and stays as it was."""
     dump = tmp_path / "life.jsonl"
     dump.write_bytes((histories / "life-3.9.log.jsonl").read_bytes())
     before = digest(dump)

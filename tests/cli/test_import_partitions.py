@@ -1,4 +1,4 @@
-"""What an import makes of topics: as many partitions as their source has."""
+"""Imported topics have as many partitions as their source."""
 
 import asyncio
 from collections.abc import Mapping

@@ -222,7 +222,7 @@ def test_aborted_records_are_seen_without_exactly_once_support(histories: Path) 
 
 
 def test_worker_properties_name_topics_and_support(histories: Path, tmp_path: Path) -> None:
-    """What a worker is started with is how its log is read; flags beat the file."""
+    """The worker's file decides how the log is read; flags beat the file."""
     properties = tmp_path / "worker.properties"
     properties.write_text(
         "config.storage.topic=elsewhere\nexactly.once.source.support=enabled\n", "utf-8"
@@ -273,7 +273,7 @@ def test_different_views_exclude_each_other(histories: Path) -> None:
 
 
 def test_a_pipe_has_no_colour_and_may_be_closed(histories: Path) -> None:
-    """As a process of its own: no escape sequences, whole lines, every character."""
+    """A pipe gets no escape sequences, whole lines and all characters."""
     said = shell("inspect", histories / "life-3.9.log.jsonl", LC_ALL="C", PYTHONUTF8="0")
     assert said.code == 0
     assert "\x1b" not in said.out

@@ -1,4 +1,4 @@
-"""Whatever a log holds, every view of it is printed."""
+"""Every view prints any log."""
 
 import base64
 import json
@@ -47,7 +47,7 @@ def line(entry: Entry) -> str:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where each log is written, in turn."""
+    """Path of the log under test."""
     return tmp_path_factory.mktemp("laws") / "log.jsonl"
 
 

@@ -42,7 +42,7 @@ def test_every_command_has_help(name: str) -> None:
     ("name", "everyday"), [("inspect", "--as-of"), ("verify", "--exactly-once"), ("import", "-o")]
 )
 def test_everyday_options_come_first(name: str, everyday: str) -> None:
-    """What only few need (names of topics, forms of dumps) stands at the end of the help."""
+    """Rare options (topic names, formats of dumps) come last in the help."""
     told = call(name, "--help").out
     assert 0 < told.find(f"  {everyday}") < told.find("  --config-topic")
 

@@ -63,20 +63,20 @@ def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
 
 
 def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
-    """Nothing has happened since."""
+    """A time behind the last record gives the newest state."""
     now = call("inspect", histories / "life-3.9.log.jsonl")
     assert as_of(histories, datetime.now(UTC).isoformat()).out == now.out
 
 
 def test_a_time_in_the_future_is_refused(histories: Path) -> None:
-    """As a record beyond the end is: something may still be written before it."""
+    """A future time is refused: records may still be written before it."""
     assert "'2999-01-01' is in the future: the log reaches to now, " in refusal(
         as_of(histories, "2999-01-01")
     )
 
 
 def test_the_time_of_the_first_record_is_its_moment(histories: Path) -> None:
-    """As the refusal prints it, to the millisecond."""
+    """The time of the first record, as the error prints it, is a valid moment."""
     told = refusal(as_of(histories, "2020-01-01"))
     first = told.partition("(")[2].rstrip(")")
     found = as_of(histories, first, "-o", "json").json
@@ -125,7 +125,7 @@ def test_what_a_vector_leaves_open_is_said(
 
 
 def test_the_documented_vector_fits(histories: Path) -> None:
-    """What people are shown is no odd case."""
+    """The example of the documentation is a valid vector."""
     text = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
     vector = text.partition("`'{")[2].partition("}'`")[0]
     said = as_of(histories, "{" + vector + "}", "-o", "json")

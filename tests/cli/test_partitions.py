@@ -96,7 +96,7 @@ def topics(path: Path) -> Mapping[str, int]:
 
 
 def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(history: Path) -> None:
-    """Nothing is assumed of partitions: the story tells how many there are."""
+    """A history has its partition counts; nothing is assumed."""
     document = planned(history)
     assert partition(document) == 2
     assert not [one for one in document["assumed"] if "partition" in one]
@@ -159,7 +159,7 @@ def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
 async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_assumed(
     dump: Path, tmp_path: Path
 ) -> None:
-    """As `plan` does: whoever may write to the copy is told before."""
+    """The dry run reports the assumption, as `plan` does."""
     copy = tmp_path / "copy.db"
     await asyncio.to_thread(call, "import", dump, copy)
     (told,) = [one for one in await assumed_by_dry_run(copy) if "partition" in one]
@@ -211,7 +211,7 @@ def test_numbers_that_cannot_be_are_refused(dump: Path, told: str, sentence: str
 
 
 def test_a_log_that_knows_its_partitions_is_not_told_them(history: Path, tmp_path: Path) -> None:
-    """What would be ignored is most likely meant for another file."""
+    """`--partitions` for a log that knows its partitions is refused."""
     call("import", history, tmp_path / "copy.db")
     told = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))
     assert "is no dump: leave out --partitions" in told

@@ -76,7 +76,7 @@ BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/b
 def test_controlplane_words_it_alike(
     folder: Path, words: tuple[str, ...], named: str, done: str
 ) -> None:
-    """What is read, and what is written."""
+    """The error says whether reading or writing failed."""
     said = refused(call, folder, words)
     assert said.code == 2
     assert said.err.strip().splitlines()[-1] == f"Error: {folder / named} cannot be {done} {ADVICE}"

@@ -97,7 +97,7 @@ def test_a_release_without_the_endpoint() -> None:
 
 
 def test_refused() -> None:
-    """What a worker would answer; as JSON, too."""
+    """The output is the worker's refusal, also as JSON."""
     body = '{"name":"pages","config":{"connector.class":"lab.PagesSourceConnector","topics":"t"}}'
     said = plan("--profile", "3.9", "POST", "/connectors", body)
     assert (said.code, said.err) == (1, "")
@@ -108,7 +108,7 @@ def test_refused() -> None:
 
 
 def test_a_body_that_cannot_be_read() -> None:
-    """What a release says of it is one line here."""
+    """The release's error is printed on one line."""
     said = plan("--profile", "3.9", "PUT", "/connectors/pages/config", "{bad")
     assert said.code == 1
     assert ": 500 Unexpected character ('b' (code 98)): was expecting double-quote" in said.out
@@ -163,7 +163,7 @@ def test_connectors_of_installed_packages_are_known(
 def test_hooks_in_python_are_asked_or_believed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What a hook does elsewhere is done, unless it is believed."""
+    """A Python hook is called, unless `--believe-hooks` is given."""
     done = tmp_path / "done"
     (tmp_path / "acting.py").write_text(
         "from pathlib import Path\n"
@@ -187,7 +187,7 @@ def test_hooks_in_python_are_asked_or_believed(
 
 
 def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is named in one sentence."""
+    """A plugin that cannot be loaded is named in one sentence."""
     declare(monkeypatch, tmp_path, b="declared:B")
     told = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
     assert "declared:B cannot be loaded: AttributeError" in told
@@ -275,7 +275,7 @@ def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
 
 
 def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
-    """As by the flag for the file."""
+    """The setting for the catalogue works as its flag does."""
     file = tmp_path / "catalogue.json"
     file.write_text('[{"class": "no.Such", "type": "source"}]', "ascii")
     asked = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')

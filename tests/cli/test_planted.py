@@ -1,4 +1,4 @@
-"""What is planted in every place of a log: secrets stay hidden, deep values are printed."""
+"""Secrets and deep values in every place of a log: hidden, and printed."""
 
 import json
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def test_answers_for_people_have_no_secrets(planted: Path) -> None:
 
 
 def test_a_trace_is_shown_without_its_secret(planted: Path) -> None:
-    """What failed is told, with all that is no secret."""
+    """The trace is shown without its secret."""
     found = call("inspect", planted, "--connector", "c", "-o", "json").json
     shown = "java.lang.Exception: login failed password=[hidden]\n\tat x"
     assert found["connector_status"]["trace"] == shown

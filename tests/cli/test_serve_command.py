@@ -41,7 +41,7 @@ class Service(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where it serves, as it says."""
+        """URL that the service prints."""
         return self.lines[0].rpartition(" on ")[2]
 
     async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
@@ -238,7 +238,7 @@ async def test_exactly_once_support() -> None:
 
 
 async def test_follows_an_embedded_log(tmp_path: Path) -> None:
-    """What another process (this one) appends is answered a moment later."""
+    """Records of another process (this one) are served a moment later."""
     path = tmp_path / "connect.db"
     log = await SqliteLog.open(path)
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
@@ -330,7 +330,7 @@ def test_port_in_use() -> None:
     ],
 )
 async def test_bad_input(arguments: Sequence[str], says: str) -> None:
-    """What cannot be served is told in one sentence, with exit code 2."""
+    """Bad input is one sentence, exit code 2."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
         cwd=ROOT,

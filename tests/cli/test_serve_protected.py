@@ -24,7 +24,7 @@ def tokens(tmp_path: Path) -> Path:
 
 
 async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
-    """As told; the commands of who is let in have his name, log lines have no token."""
+    """Authentication works; commands have the user's name, log lines no token."""
     told = ("--override", f"auth.token.file={tokens}")
     headers = {"authorization": "Bearer t0ken"}
     async with (
@@ -58,7 +58,7 @@ async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) 
 
 
 async def test_metrics_are_there() -> None:
-    """What the log holds, and what has been asked for."""
+    """Metrics describe the log and the requests."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors")
         text = (await client.get(f"{service.url}/metrics")).text
@@ -81,7 +81,7 @@ async def test_encrypted(tmp_path: Path) -> None:
 
 
 async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
-    """Where more than this machine can reach what changes something."""
+    """A service open to other machines without authentication warns."""
     everywhere = (f"sqlite:///{tmp_path}/state.db", "--host", "0.0.0.0")
     asked = ("--override", f"auth.token.file={tokens}")
     for told, warnings in (((), 1), (asked, 0)):
@@ -92,7 +92,7 @@ async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
 
 
 async def test_who_asks_nobody_is_warned_though_nothing_can_be_changed(tokens: Path) -> None:
-    """What can be read is secret, too; and of an address for administrators alone."""
+    """Readable configs have secrets, so reading warns, too; and so does an open admin address."""
     apart = ("--override", "admin.listeners=http://0.0.0.0:0")
     asked = ("--override", f"auth.token.file={tokens}")
     reading = "Warning: whoever reaches 0.0.0.0 may read everything, configs with their secrets: "

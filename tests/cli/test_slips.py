@@ -34,7 +34,7 @@ def embedded(console: Path, tmp_path: Path) -> Path:
     ],
 )
 def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: str) -> None:
-    """It would be ignored, for an embedded log as for a cluster."""
+    """Dump options are refused for embedded logs and clusters: they would be ignored."""
     for where in (embedded, "kafka://127.0.0.1:1"):
         said = refusal(call("inspect", where, *option))
         assert f"{where} is no dump: leave out --{what}" in said
@@ -53,7 +53,7 @@ def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, comm
 def test_files_of_several_formats_in_one_import(
     histories: Path, console: Path, tmp_path: Path
 ) -> None:
-    """What is told concerns the one that does not tell it."""
+    """Options of the format concern only the files that do not define it."""
     history = histories / "life-3.9.log.jsonl"
     said = call("import", history, console, tmp_path / "log.db", "--topic", "elsewhere")
     assert said.code == 0, said.err
@@ -132,7 +132,7 @@ def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[
 def test_an_empty_variable_of_a_script_is_refused(
     embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    """It is no name, no moment, and not the current directory; nothing is asked or written."""
+    """An empty value is no name, no moment and not the current directory: nothing is done."""
     monkeypatch.chdir(tmp_path)
     said = call(*words, "-c", embedded)
     assert (said.code, said.out) == (2, ""), said
@@ -141,7 +141,7 @@ def test_an_empty_variable_of_a_script_is_refused(
 
 @pytest.mark.parametrize("option", ["--compare", "--connector", "--history"])
 def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> None:
-    """It does not show everything in its place."""
+    """An empty value does not select everything."""
     said = call("inspect", embedded, option, "")
     assert (said.code, said.out) == (2, ""), said
     assert f"'{option}': it is empty" in said.err

@@ -17,7 +17,7 @@ from tests.cli.calling import ROOT, call, shell
 
 
 class Seen(NamedTuple):
-    """What a command wrote to the terminal and elsewhere."""
+    """Output of a command on the terminal and elsewhere."""
 
     terminal: str
     elsewhere: str
@@ -74,7 +74,7 @@ def test_a_bar_while_much_is_read(large: Path) -> None:
 
 
 def test_no_bar_in_a_pipe(large: Path) -> None:
-    """Nothing but the answer."""
+    """A pipe gets the answer only."""
     assert shell("inspect", large).err == ""
 
 

@@ -23,7 +23,7 @@ def log_of(path: Path, *offsets: Entry) -> Path:
 
 
 def offset(at: int, partition: bytes, value: bytes | None, *, aborted: bool = False) -> Entry:
-    """What connector `b`, which has no config, has written."""
+    """Offset record of connector `b`, which has no config."""
     return Entry(OFFSETS, 2, at, at, b'["b",{"p":%b}]' % partition, value, aborted=aborted)
 
 

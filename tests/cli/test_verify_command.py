@@ -88,7 +88,7 @@ def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: P
 
 @pytest.mark.parametrize("name", ["life-4.3", "mirror-3.9", "life-2.8"])
 def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) -> None:
-    """That is said in one line; all else still is, and a sink's offsets are seen to be such."""
+    """One line says so; all else is compared, and a sink's offsets are recognised."""
     log, story = (histories / f"{name}.{kind}.jsonl" for kind in ("log", "story"))
     said = call("verify", log, story)
     assert (said.code, said.err) == (0, "no --plugins: the types of connectors are not compared\n")
@@ -106,7 +106,7 @@ def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path:
 
 
 def test_without_a_catalogue_all_else_is_compared(histories: Path, tmp_path: Path) -> None:
-    """As a process of its own: exit code 1, because a config differs."""
+    """A differing config gives exit code 1, in a process of its own."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     other = tmp_path / "log.jsonl"
     other.write_text(log.read_text("utf-8").replace('\\"name\\":', '\\"nome\\":'), "utf-8")
@@ -170,7 +170,7 @@ def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
 
 
 def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: Path) -> None:
-    """It is refused: nothing was compared, and that is no success. So for machines."""
+    """A story without observations is refused: it compares nothing."""
     log, story = histories / "mirror-3.9.log.jsonl", tmp_path / "story.jsonl"
     lines = (histories / "mirror-3.9.story.jsonl").read_text("utf-8").splitlines()
     for kinds, reason in (
@@ -187,7 +187,7 @@ def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: 
 
 
 def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:
-    """Whoever reads only the numbers sees what they leave out."""
+    """The JSON output counts the answers that are not compared."""
     found = verify(histories, histories / "mirror-3.9.log.jsonl", "mirror-3.9", "-o", "json").json
     assert found["requests_not_compared"] == 23
 
@@ -218,7 +218,7 @@ def test_the_end_of_a_transaction_is_no_missing_record(
 
 
 def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
-    """It is read as the newest that is known, and once said to be."""
+    """An unknown release is read as the newest known one, with one warning."""
     story = tmp_path / "story.jsonl"
     told = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
     story.write_text(told.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
@@ -228,7 +228,7 @@ def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
 
 
 def test_support_that_a_release_never_had(histories: Path) -> None:
-    """Nobody can have run so."""
+    """Exactly-once support is refused for a release without it."""
     log = histories / "life-2.8.log.jsonl"
     said = refusal(verify(histories, log, "life-2.8", "--exactly-once"))
     assert said.startswith("2.8.2 has no exactly-once support, which came with KIP-618")

@@ -73,7 +73,7 @@ class Worker:
         self._server = server
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Who it is, at `/`; and otherwise the next of its answers, the last one for ever."""
+        """Answer `/` with a root document, everything else with the next prepared answer."""
         if request.url.path == "/":
             about = {"version": "3.9.1", "commit": "x", "kafka_cluster_id": "k"}
             return httpx.Response(200, json=about, headers={"server": self._server})
@@ -81,7 +81,7 @@ class Worker:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
     async def api(self, **more: Any) -> Api:
-        """It, met."""
+        """Client of this worker, connected."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
         api = Api(client, "http://worker", **more)
         await api.meet()

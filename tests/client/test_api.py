@@ -1,4 +1,4 @@
-"""What answers mean: refusals, failures, and what a worker of Kafka's has not got."""
+"""Meaning of answers: refusals, failures, and endpoints that a worker of Kafka lacks."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def error(status: int, message: str | None) -> httpx.Response:
     ],
 )
 async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
-    """Whose turn it is follows from the status; the sentence is the server's."""
+    """The status decides the exception; the text is the server's."""
     api = await Worker(answer).api()
     with pytest.raises(kind) as refused:
         await api.send("PUT", "/x")
@@ -93,7 +93,7 @@ async def test_what_is_not_there_is_no_failure() -> None:
     ],
 )
 async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
-    """It ends by itself; whoever asks again in the meantime does what the user would."""
+    """A rebalance ends by itself, so the client asks again with the same key."""
     worker = Worker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
     assert [one.method for one in worker.asked] == ["PUT", "PUT"]
@@ -117,7 +117,7 @@ async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, st
 
 
 async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
-    """Nothing is sent: a worker of Kafka's would overlook the parameter, and delete."""
+    """Nothing is sent: a worker of Kafka would ignore the parameter and delete."""
     worker = Worker(httpx.Response(204))
     with pytest.raises(Unsupported, match="which has no dry run"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
@@ -126,7 +126,7 @@ async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
 
 @pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
 async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
-    """It says who it is in each answer, behind the name of the server that it is mounted in."""
+    """The Server header identifies our service, also behind another server's name."""
     worker = Worker(httpx.Response(200, json={"steps": []}), server=server)
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
     assert worker.asked[0].url.query == b"dry_run=true"
@@ -142,7 +142,7 @@ async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) ->
 
 
 async def test_a_method_that_only_we_would_lack() -> None:
-    """Where no /compat/ is in the URL, leaving it out is no advice."""
+    """Without /compat/ in the URL, the error does not advise to remove it."""
     worker = Worker(error(404, "HTTP 404 Not Found"), server="controlplane")
     with pytest.raises(Unsupported, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):
         await (await worker.api()).send("PUT", "/x")
@@ -189,7 +189,7 @@ async def test_who_goes_silent(method: str, says: str) -> None:
     ],
 )
 async def test_names_reach_the_server_whole(name: str, path: str) -> None:
-    """Whatever is in a name, its path has one segment for it."""
+    """A name is one segment of the path, whatever its characters."""
     worker = Worker(httpx.Response(204))
     await (await worker.api()).send("PUT", connector(name, "stop"))
     assert worker.asked[0].url.raw_path.decode() == path

@@ -20,7 +20,7 @@ def test_created_updated_unchanged(cluster: Cluster) -> None:
 
 
 def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
-    """As kcctl takes it."""
+    """`apply -f - -n NAME` reads standard input, as kcctl does."""
     said = cluster.done("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
     assert said == "orders: created\n"
 
@@ -30,7 +30,7 @@ def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
 def test_what_is_printed_can_be_applied(
     cluster: Cluster, words: tuple[str, ...], form: str
 ) -> None:
-    """To the very value: nothing is changed by it."""
+    """Applying printed connectors changes nothing."""
     cluster.create(config={**SOURCE, "tasks.max": "1", "b": "true", "f": "1.50", "e": ""})
     names = [word for word in words if word != "--all"]
     printed = cluster.file(f"printed.{form}", cluster.done(*names, "-o", form))
@@ -38,7 +38,7 @@ def test_what_is_printed_can_be_applied(
 
 
 def test_a_dry_run_tells_what_would_be_written(cluster: Cluster) -> None:
-    """Of one that is new and of one that changes."""
+    """The dry run shows the records of new and of changed connectors."""
     cluster.create()
     new = cluster.file("new.json", {"name": "new", "config": SOURCE})
     old = cluster.file("old.json", {"name": "orders", "config": {**SOURCE, "topic": "x"}})
@@ -63,7 +63,7 @@ def test_all_files_are_read_before_anything_is_sent(cluster: Cluster) -> None:
 
 
 def test_an_initial_state(cluster: Cluster) -> None:
-    """It is for a connector that is new."""
+    """A new connector gets its initial state."""
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]
     assert [one["after"] for one in events if one["what"] == "target state"] == ["STOPPED"]

@@ -78,7 +78,7 @@ def test_a_dry_run(cluster: Cluster, other: Cluster) -> None:
 
 
 def test_a_file_is_private(cluster: Cluster) -> None:
-    """There may be secrets in it."""
+    """A bundle may have secrets: mode 600."""
     cluster.create()
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 

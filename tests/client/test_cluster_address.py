@@ -1,4 +1,4 @@
-"""Whom to ask, and as whom: what is told is sent, and never printed."""
+"""Address and credentials of a cluster: sent, and never printed."""
 
 import base64
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_a_password_is_asked_for() -> None:
 
 @pytest.mark.parametrize("form", ["{}", "@{}/token"])
 def test_a_token(tmp_path: Path, form: str) -> None:
-    """As such, or in a file, where others do not see it."""
+    """A token is given directly or in a file, where others do not see it."""
     (tmp_path / "token").write_text("abc.def\n", "ascii")
     token = form.format(tmp_path) if "@" in form else "abc.def"
     assert ClusterAddress(token=token).credentials() == {"authorization": "Bearer abc.def"}
@@ -95,7 +95,7 @@ def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:
 
 
 def test_no_log_is_made_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever forgets the scheme gets no file of that name; one that is there is a log."""
+    """An address without a scheme creates no file; an existing file of that name is a log."""
     monkeypatch.chdir(tmp_path)
     said = call("pause", "orders", "-c", "localhost:8083")
     assert (said.code, list(tmp_path.iterdir())) == (2, [])

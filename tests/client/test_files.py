@@ -53,7 +53,7 @@ def test_forms(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> None:
-    """As Connect reads them: numbers with the letters that they are written with."""
+    """Values become text as in Connect; numbers keep their spelling."""
     (found,) = read_wanted([written(tmp_path, "a.json", text)], "orders")
     assert found.config == {**config, "name": "orders"}
 
@@ -102,7 +102,7 @@ def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> None:
-    """As editors and grep write places."""
+    """The place has the form of editors and grep."""
     path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
     with pytest.raises(InputRefused) as refused:
         read_wanted([path])
@@ -120,7 +120,7 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
 
 
 def test_one_connector_twice(tmp_path: Path) -> None:
-    """Which of them is meant nobody can say."""
+    """A connector in two files is refused."""
     paths = [written(tmp_path, name, "name=orders") for name in ("a", "b")]
     with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: which one is meant\?"):
         read_wanted(paths)

@@ -106,7 +106,7 @@ def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cl
 
 
 def test_undo(changed: Cluster) -> None:
-    """It shows the plan, and does it after a yes."""
+    """Undo shows the plan and asks before writing."""
     said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
     assert said.code == 1
     assert "orders would be put back to config@0: " in said.out
@@ -118,7 +118,7 @@ def test_undo(changed: Cluster) -> None:
 
 
 def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None:
-    """It says so, and writes nothing; the same for machines, and with --yes."""
+    """An empty undo says so and writes nothing, also for machines and with --yes."""
     changed.done("undo", "orders", "--to", "config@0", "--yes")
     before = changed.json("history", "orders")
     said = changed.ask("undo", "orders", "--to", "config@0", typed="")
@@ -133,14 +133,14 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None
 
 
 def test_no_offsets_are_taken_away_without_asking(cluster: Cluster) -> None:
-    """Nothing is lost where there is nothing."""
+    """A reset without offsets does not ask."""
     cluster.create(initial_state="STOPPED")
     said = cluster.ask("offsets", "reset", "orders", typed="")
     assert (said.code, "take away" in said.out + said.err) == (0, False)
 
 
 def test_an_undo_to_the_future_is_refused(changed: Cluster) -> None:
-    """As a record beyond the end is; nothing is asked, nothing written."""
+    """A future moment is refused, as a record behind the end is."""
     for moment in ("2999-01-01", "4102444800000"):
         refused = changed.refused("undo", "orders", "--to", moment, "--yes")
         assert f"'{moment}' is in the future: the log reaches to now, " in refused

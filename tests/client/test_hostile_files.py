@@ -47,7 +47,7 @@ def test_hostile_yaml_is_refused_in_a_sentence(
 
 
 def test_aliases_that_repeat_a_little_are_taken(cluster: Cluster) -> None:
-    """As people use them: what several connectors have in common is written once."""
+    """Common settings may be written once, as YAML users do."""
     text = """
     - name: one
       config: &usual {connector.class: FileStreamSource, topic: lines}

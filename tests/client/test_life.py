@@ -23,7 +23,7 @@ def test_from_beginning_to_end(cluster: Cluster) -> None:
 
 
 def test_resources_may_be_spelled_out(cluster: Cluster) -> None:
-    """As in kcctl; a connector that is called as a resource is reached so."""
+    """Resources may be named as in kcctl; a connector may have the name of a resource."""
     cluster.create("connector")
     assert cluster.done("stop", "connector", "connector") == "connector: stopped\n"
     assert cluster.done("delete", "connector", "connector") == "connector: deleted\n"
@@ -48,7 +48,7 @@ def test_several_at_once(cluster: Cluster, words: tuple[str, ...], names: list[s
 
 
 def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: Cluster) -> None:
-    """It is told of, and the exit code is its."""
+    """One refusal does not stop the others; the exit code reports it."""
     cluster.create()
     said = cluster.ask("pause", "nix", "orders")
     assert (said.code, said.out) == (3, "orders: paused\n")
@@ -95,7 +95,7 @@ def test_refusals(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
     ],
 )
 def test_slips(cluster: Cluster, words: tuple[str, ...]) -> None:
-    """Nothing is asked; exit code 2, as click has it."""
+    """Usage errors send nothing, exit code 2."""
     cluster.create()
     said = cluster.ask(*words)
     assert (said.code, said.out) == (2, "")
@@ -122,7 +122,7 @@ def test_settings_are_patched(cluster: Cluster) -> None:
 
 
 def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
-    """It shows the records, and the log is as long as it was."""
+    """The dry run shows the records and writes nothing."""
     cluster.create()
     before = cluster.json("history", "orders")
     (told,) = cluster.json("stop", "orders", "--dry-run")
@@ -153,7 +153,7 @@ def test_a_key_without_a_value(cluster: Cluster) -> None:
 
 
 def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:
-    """Nobody runs connectors here: it is done all the same, and said so with exit code 5."""
+    """The command is done; exit code 5 says that no worker has reported the state."""
     cluster.create()
     said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
     assert said.code == 5
@@ -180,7 +180,7 @@ def test_whoever_changes_something_is_named(
     ("verb", "wanted"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
 )
 def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, wanted: str) -> None:
-    """It is shown, and that it is no more than a wish; to machines nothing is told as reported."""
+    """An unreported state is marked as wanted; JSON does not report it."""
     cluster.create()
     cluster.create("more")
     cluster.done(verb, "orders")
@@ -191,7 +191,7 @@ def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, w
 
 
 def test_a_log_has_a_name(cluster: Cluster) -> None:
-    """As a Kafka cluster: the same each time, and where it is served."""
+    """A log keeps its cluster id."""
     cluster.create()
     about = cluster.json("get", "info")
     assert len(about["kafka_cluster_id"]) == 22
@@ -209,7 +209,7 @@ def test_a_state_that_does_not_exist_is_refused(cluster: Cluster) -> None:
 
 
 def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
-    """Nothing has failed: that is an answer, and nothing is to be done. Names must still exist."""
+    """An empty result is no error; names must still exist."""
     cluster.create()
     heads, _ = cluster.done("get", "connectors", "--state", "FAILED").splitlines()
     assert heads.split() == ["NAME", "TYPE", "STATE", "TASKS", "WORKER"]

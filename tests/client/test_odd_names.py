@@ -44,7 +44,7 @@ def test_in_a_log(cluster: Cluster) -> None:
 
 
 async def test_over_the_network(tmp_path: Path) -> None:
-    """Where names go through a socket, encoded."""
+    """Odd names pass through a socket, encoded."""
     async with running(f"sqlite:///{tmp_path}/state.db", "--quiet") as service:
         await asyncio.to_thread(lived, Cluster(service.url, tmp_path))
 

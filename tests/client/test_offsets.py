@@ -17,13 +17,13 @@ def stopped(cluster: Cluster) -> Cluster:
 
 
 def position(cluster: Cluster) -> int | None:
-    """Where the connector is; None: nowhere."""
+    """Offset of the connector; None without one."""
     offsets = cluster.json("offsets", "orders")["offsets"]
     return offsets[0]["offset"]["position"] if offsets else None
 
 
 def test_edited(stopped: Cluster) -> None:
-    """What becomes of each is shown, and done after a yes."""
+    """Each change is shown, and done after a yes."""
     editor = stopped.editor('"position": 5', '"position": 2')
     said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
     assert said.code == 0, said
@@ -50,7 +50,7 @@ def test_taken_away_in_the_editor(stopped: Cluster) -> None:
 
 
 def test_nothing_edited(stopped: Cluster) -> None:
-    """Nothing is asked, nothing is done."""
+    """An unchanged file sends nothing."""
     assert stopped.done("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_understood_is_asked_again(stopped: Cluster) -> None:
 
 
 def test_an_editor_is_not_opened_in_vain(stopped: Cluster) -> None:
-    """Whose connector is not stopped is told so before."""
+    """A connector that is not stopped is refused before the editor opens."""
     stopped.done("resume", "orders")
     said = stopped.ask("offsets", "edit", "orders", editor="false")
     assert said.code == 3
@@ -79,7 +79,7 @@ SAY_STOP = (
 
 @pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
 def test_what_is_not_stopped(stopped: Cluster, more: tuple[str, ...]) -> None:
-    """Whoever may not touch its offsets is told how from here, and not by which endpoint."""
+    """The error names the command to stop the connector."""
     stopped.done("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", *more)
     assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
@@ -124,7 +124,7 @@ def test_stopped_for_it(stopped: Cluster) -> None:
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
 def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> None:
-    """As it was told to be, though no worker has ever reported that it is so."""
+    """The connector returns to its target state, even if no worker has reported it."""
     stopped.done(verb, "orders")
     stopped.done("offsets", "reset", "orders", "--stop", "--yes")
     targets = [
@@ -137,7 +137,7 @@ def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> 
 
 
 def test_one_offset_in_the_words_of_kcctl(stopped: Cluster) -> None:
-    """Of a source as JSON."""
+    """Single offsets of a source are given as JSON, as in kcctl."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')
     stopped.done("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')
     assert position(stopped) == 9

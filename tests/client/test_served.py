@@ -47,7 +47,7 @@ async def test_who_asks_counts(service: Service, tmp_path: Path) -> None:
 
 
 async def test_beneath_compat(service: Service, tmp_path: Path) -> None:
-    """There it is that release, which has no history; a dry run it has all the same."""
+    """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
     code, said = await asked(service, tmp_path, "history", "orders", **beneath)
     assert (code, "without /compat/ in its URL it speaks for itself" in said) == (3, True)
@@ -56,7 +56,7 @@ async def test_beneath_compat(service: Service, tmp_path: Path) -> None:
 
 
 async def test_changes_are_told_as_they_happen(service: Service, tmp_path: Path) -> None:
-    """Somebody watches while somebody else stops a connector."""
+    """`watch` prints a change while another client makes it."""
     watching = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "watch", "--since", "{}", "-o", "json"),
         *("-c", service.url),

@@ -1,4 +1,4 @@
-"""What is said of connectors: reported, or wanted where somebody can tell that."""
+"""States of connectors: reported, or wanted where the server knows that."""
 
 from typing import Any
 
@@ -20,21 +20,21 @@ WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
 
 
 async def test_a_worker_of_kafkas_tells_nobody() -> None:
-    """It is not even asked, and nothing is made up."""
+    """A worker of Kafka is not asked for target states."""
     worker = Worker(WANTED)
     (one,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
     assert (one.state_in_words, worker.asked) == ("-", [])
 
 
 async def test_beneath_compat_nobody_tells_either() -> None:
-    """There ours has no more than that release."""
+    """/compat/ has no target states."""
     api = await Worker(NO_ENDPOINT, server="controlplane").api()
     (one,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
     assert one.state_in_words == "-"
 
 
 async def test_what_is_reported_is_shown_as_it_is() -> None:
-    """Whatever is wanted; only of the others that is asked for."""
+    """A reported state needs no target state; only the others are asked for."""
     worker = Worker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
     (one,) = await with_wanted(await worker.api(), [reported])

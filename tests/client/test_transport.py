@@ -64,7 +64,7 @@ async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
 
 
 async def test_a_defect_is_raised() -> None:
-    """Nobody waits for an answer that never comes."""
+    """An exception of the application reaches the caller, instead of an endless wait."""
     async with httpx.AsyncClient(transport=AppTransport(_fail, "ada")) as asking:
         with pytest.raises(RuntimeError, match="a defect"):
             await asking.get("http://x/")

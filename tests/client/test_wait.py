@@ -41,7 +41,7 @@ MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})
     ],
 )
 async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
-    """It is sure with the second look in a row."""
+    """Two equal looks in a row end the wait."""
     worker = Worker(*looks, *looks, httpx.Response(500))
     await wait_for(await worker.api(), "x", goal, 60)
     assert len(worker.asked) == 4

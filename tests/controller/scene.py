@@ -77,7 +77,7 @@ def connector(name: str, **config: str) -> CreateConnector:
 
 
 def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
-    """What a foreign hand writes."""
+    """Record of a foreign writer."""
     return Record(topic, partition, NOW_MS, key.encode(), None if value is None else value.encode())
 
 

@@ -1,4 +1,4 @@
-"""What nobody should ask for, what no log should do: exact answers, and nothing half-done."""
+"""Bad requests and bad logs: exact errors, and nothing half done."""
 
 import asyncio
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def unfinished(plane: ControlPlane) -> list[str]:
 
 
 async def refused(plane: ControlPlane, log: ReadableLog, command: AnyCommand) -> str:
-    """What is said; Connect's topics stay as they are, and the command topic keeps the refusal."""
+    """Error of a refused command, which writes to the command topic only."""
     before = await written(log, *CONNECTS_TOPICS)
     kept = len(await written(log, COMMANDS))
     with pytest.raises(Refusal) as caught:
@@ -157,7 +157,7 @@ async def test_ten_thousand_connectors() -> None:
 
 
 async def test_config_of_a_mebibyte(tmp_path: Path) -> None:
-    """It is taken, patched, and known to the next process, to the letter."""
+    """A large config survives a patch and a restart unchanged."""
     long = "é" * (1 << 19)
     where = str(tmp_path / "state.db")
     async with plane_on(where, plugins=PLUGINS) as plane:
@@ -232,7 +232,7 @@ class Disk:
         self._connection.execute(f"PRAGMA max_page_count = {pages}")
 
     def free(self) -> None:
-        """It can again."""
+        """Let the database grow again."""
         self._connection.execute("PRAGMA max_page_count = 1000000")
 
 
@@ -257,7 +257,7 @@ async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
 
 
 async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
-    """Who was told of a failure finds nothing half-done when there is room again (KIP-995)."""
+    """A failed creation is taken back once there is room again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
     async def stepped(asked: CommandRequest, _step: Step) -> None:

@@ -54,7 +54,7 @@ COMMANDS: list[AnyCommand] = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 async def test_a_hook_is_believed(command: AnyCommand) -> None:
-    """It is not called, the plan is what it would be if the hook agreed, and says so once."""
+    """The hook is not called; the plan assumes its consent and says so once."""
     Outside.asked = 0
     async with plane_on(MemoryLog(), plugins=plugins()) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, Target.STOPPED))

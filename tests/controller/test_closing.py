@@ -21,7 +21,7 @@ from tests.controller.scene import connector, plane_on
 
 CONNECTORS = 20
 RECORDS = 3 * CONNECTORS
-"""Of their creation: a config, that it was accepted, that it has finished."""
+"""Records of their creation: config, accepted, finished."""
 
 ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
 """Not enough for a snapshot while the log is open."""
@@ -58,7 +58,7 @@ class Counting(SqliteLog):
 
 
 class Heard:
-    """What a plane told of itself."""
+    """Logger that records the events of a plane."""
 
     def __init__(self) -> None:
         self.reasons: list[Any] = []
@@ -81,7 +81,7 @@ async def log(tmp_path: Path) -> AsyncIterator[Counting]:
 
 
 def settings(**upkeep: Any) -> Settings:
-    """How the plane looks after its log."""
+    """Settings of the upkeep of the log."""
     return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
 
 
@@ -93,7 +93,7 @@ async def lived(log: Counting, settings: Settings, **given: Any) -> None:
 
 
 async def read_at_start(log: Counting) -> int:
-    """How many records the next plane reads, which knows all that there is to know."""
+    """Number of records that the next plane reads; its state must be complete."""
     log.read_so_far.clear()
     ids = count(CONNECTORS)
     async with plane_on(log, settings(), new_id=lambda: f"later-{next(ids)}") as plane:
@@ -109,7 +109,7 @@ async def test_nothing_is_left_to_be_read(log: Counting) -> None:
 
 
 async def test_also_when_it_is_cancelled(log: Counting) -> None:
-    """As a service that is ended by a signal: its plane closes on the way out."""
+    """A cancelled plane makes its snapshots on the way out, as on a signal."""
     ready = asyncio.Event()
 
     async def serves() -> None:
@@ -145,7 +145,7 @@ async def test_turned_off(log: Counting) -> None:
 
 
 async def test_they_cannot_be_written(log: Counting) -> None:
-    """That is told, and nothing else happens."""
+    """A failed snapshot is reported, and closing succeeds."""
 
     async def full() -> None:
         raise LogUnavailable("the disk is full")
@@ -158,7 +158,7 @@ async def test_they_cannot_be_written(log: Counting) -> None:
 
 
 async def test_they_take_too_long(log: Counting) -> None:
-    """What is not done in time is left."""
+    """Snapshots that are not done in time are left out."""
 
     async def never() -> None:
         await asyncio.Event().wait()
@@ -173,7 +173,7 @@ async def test_they_take_too_long(log: Counting) -> None:
 
 
 async def full_speed() -> None:
-    """Nothing is in the way."""
+    """Do nothing."""
 
 
 async def test_who_cannot_wait(log: Counting) -> None:

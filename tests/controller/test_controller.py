@@ -69,7 +69,7 @@ async def log() -> MemoryLog:
 
 
 async def test_answered_when_read_back(log: MemoryLog) -> None:
-    """When a command has been answered, the state has all that it wrote."""
+    """The state has all records of a command that has been answered."""
     async with plane_on(log) as plane:
         await plane.execute(STOP)
         assert views.target(plane.state, "orders") is Target.STOPPED
@@ -86,7 +86,7 @@ async def test_records_say_who_and_why(log: MemoryLog) -> None:
 
 
 async def test_command_topic(log: MemoryLog) -> None:
-    """It says that the command was accepted before the first record, finished with the last."""
+    """*accepted* is written before the first record, *finished* with the last one."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, principal="ada")
         trace = plane.state.commands["command-1"]
@@ -136,7 +136,7 @@ class Lines:
 
 
 async def test_one_line_per_command(log: MemoryLog) -> None:
-    """Who, what, connector, outcome, records, duration: in one line, refused or not."""
+    """One log line has user, command, connector, outcome, records and duration, refused or not."""
     lines = Lines()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(STOP, principal="ada")
@@ -150,7 +150,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
 
 
 async def test_the_line_of_a_logger(log: MemoryLog) -> None:
-    """It has no connector: whose level becomes what is told, beside the level of the line."""
+    """The line has the logger's namespace and level, beside the line's own level."""
     lines = Lines()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))
@@ -199,7 +199,7 @@ async def test_key_of_another_command(log: MemoryLog) -> None:
 
 
 async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
-    """What was refused was not performed: once it is possible, the same key performs it."""
+    """A refused key is free: once the command is possible, the same key performs it."""
     async with plane_on(log) as plane:
         with pytest.raises(Refusal):
             await plane.execute(StopConnector("late"), key="k")
@@ -243,7 +243,7 @@ async def test_connectors_do_not_wait_for_each_other(log: MemoryLog) -> None:
 
 
 async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
-    """What has begun is run to its end, though nobody waits for it any more."""
+    """A started command runs to its end without its caller."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
         caller = asyncio.create_task(plane.execute(STOP))
@@ -256,7 +256,7 @@ async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
 
 
 async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
-    """What has not begun never does."""
+    """A command that has not started is dropped with its caller."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
         first = asyncio.create_task(plane.execute(STOP))
@@ -298,7 +298,7 @@ async def test_too_many(log: MemoryLog) -> None:
 
 
 async def test_two_planes_in_one_process(log: MemoryLog) -> None:
-    """There is no global state: each has its own log, and they do not meet."""
+    """Two planes share no state."""
     other = MemoryLog()
     async with plane_on(log) as one, plane_on(other) as two:
         await one.execute(STOP)
@@ -306,7 +306,7 @@ async def test_two_planes_in_one_process(log: MemoryLog) -> None:
 
 
 async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
-    """Whoever opens the log last is the writer; the other is told, and writes nothing."""
+    """The last one to open the log is the writer; the other is fenced and writes nothing."""
     async with plane_on(log) as first, plane_on(log) as second:
         with pytest.raises(Fenced):
             await first.execute(STOP)
@@ -378,7 +378,7 @@ async def test_no_update_is_lost(log: MemoryLog) -> None:
 
 
 async def test_history(log: MemoryLog) -> None:
-    """Everything that happened to a connector, in order, and to no other."""
+    """The history has all records of one connector, in order."""
     async with plane_on(log) as plane:
         await plane.execute(STOP)
         await plane.execute(StopConnector("users"))
@@ -389,7 +389,7 @@ async def test_history(log: MemoryLog) -> None:
 
 
 async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
-    """Somebody else locks the file between two steps: the step is tried again until it is done."""
+    """A locked file delays the step until the lock is released."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=20))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -410,7 +410,7 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("next_command", [True, False], ids=["next command", "nobody asks"])
 async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -> None:
-    """Nothing is acknowledged; once the log is back, what was half-done is ended."""
+    """Nothing is acknowledged; the half-done command is completed once the log is back."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -74,7 +74,7 @@ async def log() -> Fragile:
 
 
 async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
-    """It reports once that it has stepped down, follows the log, and still plans and answers."""
+    """The fenced plane reports that once, follows the log, plans and answers."""
     lines = Lines()
     async with plane_on(log, notices=lines) as first, plane_on(log) as second:
         with pytest.raises(Fenced, match="another writer"):
@@ -197,7 +197,7 @@ async def test_a_claim_waits_for_commands_under_way(log: Fragile) -> None:
 
 
 async def test_a_claim_while_the_log_is_away(log: Fragile) -> None:
-    """It fails; the plane goes on refusing commands, until a later claim."""
+    """A failed claim leaves the plane fenced until a later one succeeds."""
     async with plane_on(log) as plane:
         await log.claim()
         with pytest.raises(Fenced):
@@ -213,7 +213,7 @@ async def test_a_claim_while_the_log_is_away(log: Fragile) -> None:
 
 
 async def test_the_writer_need_not_claim(log: Fragile) -> None:
-    """Nothing happens: nobody is fenced by it."""
+    """A claim of the current writer changes nothing."""
     async with plane_on(log) as plane:
         log.away = True
         await plane.claim()

@@ -80,7 +80,7 @@ async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
 
 
 async def test_who_is_refused_cannot_fill_the_log() -> None:
-    """Of a large command an excerpt is kept, whatever makes it large."""
+    """The command topic keeps an excerpt of a large refused command."""
     log, most = MemoryLog(), 1_000
     large: list[Mapping[str, str | None]] = [
         {"first": "1", "x": "y" * 100_000, "last": "2"},

@@ -1,4 +1,4 @@
-"""What a program may give a control plane, and what it is told of the rest: in a sentence."""
+"""Arguments of a control plane: accepted values, and one sentence for each error."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -67,7 +67,7 @@ async def test_settings(settings: Settings, told: str) -> None:
 
 
 async def test_the_least() -> None:
-    """What may be nothing is nothing, what may be none is none."""
+    """The smallest allowed values are accepted."""
     least = Settings(
         worker=DecisionSettings(override_policy=None, config_providers=()),
         follower=FollowerLimits(gather_ms=0),

@@ -34,7 +34,7 @@ CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (OffsetChange({"page"
 
 
 async def test_known_to_a_later_process() -> None:
-    """Of commands that hold lists, too: the log tells them in JSON, which has no tuples."""
+    """A later process knows the keys, also of commands with tuples, which JSON has as lists."""
     log = MemoryLog()
     commands: dict[str, AnyCommand] = {
         "one": CREATE,
@@ -51,7 +51,7 @@ async def test_known_to_a_later_process() -> None:
 
 
 async def test_in_doubt(tmp_path: Path) -> None:
-    """Who got no answer because the log was away asks again, and it is not done a second time."""
+    """A retry after a failed write does not perform the command a second time."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -1,4 +1,4 @@
-"""What an asker is told where it takes too long, or cannot be written: Connect's sentences."""
+"""Connect's sentences for timeouts and failed writes."""
 
 import pytest
 
@@ -46,7 +46,7 @@ STAGES: list[tuple[AnyCommand, str]] = [
 
 @pytest.mark.parametrize(("command", "stage"), STAGES, ids=lambda one: type(one).__name__)
 def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
-    """What the worker does that lasts so long, and since when; or that it waits for others."""
+    """The timeout names the stage of the worker and its begin, or the wait for other requests."""
     sentence = (
         "Request timed out. The worker is currently {}, which began at 2023-11-14T22:13:20.000Z."
     )

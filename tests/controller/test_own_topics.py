@@ -35,7 +35,7 @@ async def test_created_with_offsets_where_others_lie() -> None:
 
 
 async def test_created_with_offsets_where_no_topic_is() -> None:
-    """It is made, and followed from then on."""
+    """The topic is created, and followed from then on."""
     wanted = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))

@@ -25,7 +25,7 @@ from tests.laws.commands.world import Clock, Extent, Kafka, Trouble
 SOURCE = {"connector.class": "lab.Source"}
 CREATE = CreateConnector("orders", SOURCE, None, (OffsetChange({"page": 1}, {"row": 1}),))
 LEFT_OVER = raw(OFFSETS, '["orders",{"page":9}]', '{"row":9}')
-"""Of an earlier connector of that name."""
+"""Offset of an earlier connector of the same name."""
 
 THEIRS = raw(CONFIG, "connector-orders", '{"properties":{"connector.class":"lab.Other"}}')
 
@@ -85,7 +85,7 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
 
 
 async def test_trouble_while_it_is_completed() -> None:
-    """What was set before the crash is taken back, though the process after it never set it."""
+    """The next process takes back the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
     known = parse_catalogue(msgspec.json.encode(kinds))
     kafka = Kafka(Clock())
@@ -105,7 +105,7 @@ async def test_trouble_while_it_is_completed() -> None:
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_by_an_older_release(step: str) -> None:
-    """It has no such creations, and completes what was accepted all the same."""
+    """An older release without such creations still completes an accepted one."""
     log = await died(step)
     async with plane_on(log, Settings(profile="3.9"), plugins=KNOWN) as plane:
         assert views.connectors(plane.state) == ["orders"]
@@ -116,7 +116,7 @@ async def test_by_an_older_release(step: str) -> None:
 
 
 async def test_somebody_writes_an_offset_meanwhile() -> None:
-    """It is wiped with the others, under its own key: the connector begins where it shall."""
+    """A foreign offset is wiped under its own key; the connector starts at its initial offsets."""
     log = await died("write")
     spelled = '["orders", {"page":1}]'
     await log.append([raw(OFFSETS, spelled, '{"row":7}'), raw(OFFSETS, '["orders",{}]', "{}")])
@@ -127,7 +127,7 @@ async def test_somebody_writes_an_offset_meanwhile() -> None:
 
 
 async def test_given_up() -> None:
-    """Where somebody else has made one of that name, its tasks may have the offsets: they stay."""
+    """Offsets stay if another connector of that name exists: its tasks may have them."""
     log = await died("write")
     await log.append([THEIRS])
     async with plane_on(log, plugins=GONE) as plane:

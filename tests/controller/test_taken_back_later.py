@@ -23,7 +23,7 @@ CREATE = CreateConnector("orders", SINK, None, (CHANGE,))
 GROUP, SET = "connect-orders", (("t", 0, 5),)
 SOON = Settings(limits=CommandLimits(retry_first_ms=5, retry_last_ms=10))
 LATER = Settings(limits=CommandLimits(retry_last_ms=60_000))
-"""When it is tried again by itself."""
+"""Settings that delay the next attempt for a minute."""
 
 
 class Away(Kafka):
@@ -57,7 +57,7 @@ async def fails(plane: ControlPlane) -> None:
 
 
 async def test_as_soon_as_it_is_there_again() -> None:
-    """Nobody has to ask; and whoever asks under the same key is told what was told before."""
+    """The retry runs by itself; the same key gets the first error."""
     kafka = Away()
     async with plane_on(MemoryLog(), SOON, **around(kafka)) as plane:
         await fails(plane)
@@ -86,7 +86,7 @@ async def test_before_anything_else() -> None:
 
 
 async def test_by_the_next_process() -> None:
-    """It opens all the same, and takes it back when it can."""
+    """The next process opens without the group and completes the undo later."""
     kafka, log = Away(), MemoryLog()
     async with plane_on(log, LATER, **around(kafka)) as plane:
         await fails(plane)

@@ -1,4 +1,4 @@
-"""What reviewers broke: failures of every sort between two steps, askers that share and leave."""
+"""Regressions that reviewers found: failures between two steps, callers that share or leave."""
 
 import asyncio
 import re
@@ -59,7 +59,7 @@ class Broken(Alone):
 
 
 async def test_the_world_fails_in_its_own_way() -> None:
-    """Whatever an action raises, the command has failed and says so; it does not come back."""
+    """Any exception of an action fails the command for good."""
     log, world = MemoryLog(), Broken()
     alter = AlterOffsets(
         "sink", (OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
@@ -114,7 +114,7 @@ async def test_askers_who_share_a_key(log: MemoryLog) -> None:
 
 
 async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
-    """Who waits for his turn is told, who asks afterwards, too; who watches comes to an end."""
+    """`close` ends waiting callers, later callers and watchers."""
     go_on = asyncio.Event()
 
     async def stepped(*_: object) -> None:
@@ -205,7 +205,7 @@ class Away(MemoryLog):
 
 @pytest.mark.parametrize("patched", [False, True], ids=["writes", "reads-first"])
 async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -> None:
-    """As it waits for one that cannot be written: what a command reads comes before its writes."""
+    """A command waits for reads as for writes."""
     log = Away()
     command = PatchConfig("orders", {"topic": "t"}) if patched else STOP
     for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
@@ -219,7 +219,7 @@ async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
 async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
-    """Nothing is acknowledged into a file that nobody will find again."""
+    """Writes into a deleted or replaced file are not acknowledged."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)
     async with plane_on(log, Settings(limits=CommandLimits(write_patience_ms=50))) as plane:

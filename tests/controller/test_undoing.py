@@ -67,7 +67,7 @@ MOMENTS: Mapping[str, Shape] = {
 
 
 async def undo(plane: ControlPlane, moment: str) -> RestoreConnector:
-    """What puts `orders` back as it was at a moment."""
+    """Command that restores `orders` to a moment."""
     return restoration(await plane.state_at(moment), "orders")
 
 
@@ -96,7 +96,7 @@ async def test_there_and_back_again(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("now", "then"), [("config@2", "config@0"), ("config@0", "config@2")])
 async def test_a_crash_anywhere(log: MemoryLog, now: str, then: str) -> None:
-    """Whoever opens the log next ends it."""
+    """The next process completes the undo."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, now))
         plan = await plane.plan(await undo(plane, then))
@@ -122,7 +122,7 @@ FILE: Mapping[str, Any] = {
 
 
 def at_position(position: int) -> AlterOffsets:
-    """Where the connector is to go on in its file."""
+    """Command that sets the position in the connector's file."""
     return AlterOffsets("orders", (OffsetChange({"filename": "f"}, {"position": position}),))
 
 
@@ -135,7 +135,7 @@ def offsets_shape(state: ClusterState) -> tuple[Shape, list[Mapping[str, Any] | 
 
 @pytest.mark.parametrize("now", [Target.STARTED, Target.PAUSED, Target.STOPPED])
 async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
-    """It is stopped for them, started again, and whoever opens the log next ends it."""
+    """The connector is stopped, altered and started; the next process completes it."""
     log = MemoryLog()
     async with opened(log) as plane:
         await plane.execute(CreateConnector("orders", FILE, Target.STOPPED))
@@ -162,7 +162,7 @@ async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
 
 
 async def test_refused(log: MemoryLog) -> None:
-    """Where offsets cannot be put back, all the rest is left alone, too."""
+    """If the offsets cannot be restored, nothing is."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, "config@0"))
         command = RestoreConnector(

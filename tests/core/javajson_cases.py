@@ -65,7 +65,7 @@ EMPTY = (
         {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None},
     ),
 )
-"""Nothing, and white space alone."""
+"""Empty values, and white space alone."""
 
 FOLLOWERS = (
     Case(b"{} x", {}),

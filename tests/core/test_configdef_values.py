@@ -124,7 +124,7 @@ def test_classes_are_looked_for() -> None:
 
 
 def test_null_is_no_value() -> None:
-    """Of any type."""
+    """Null is valid for any type."""
     assert parse(ConfigKey(name="k", type="INT"), None, no_class) is None
     assert shown(None) is None
     assert text_of(None) == "null"

@@ -40,7 +40,7 @@ def same(table: Any, plain: dict[Any, Any]) -> bool:
 def test_a_table_is_a_dict_and_what_was_published_stays(
     begin: dict[int, int], steps: list[tuple[str, int]]
 ) -> None:
-    """Whatever is written in whatever order between whichever publications."""
+    """Any writes between any publications behave as on a dict, and published states stay."""
     table: CopyOnWrite[int, int] = CopyOnWrite()
     table.take(dict(begin))
     plain = dict(begin)
@@ -76,7 +76,7 @@ def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_key_that_is_not_there_cannot_be_taken_away() -> None:
-    """As for a dict."""
+    """A missing key is absent or raises, as in a dict."""
     table: CopyOnWrite[str, int] = CopyOnWrite()
     table.take({"a": 1})
     table.publish()

@@ -31,7 +31,7 @@ create = CreateConnector("a", PROPERTIES)
 
 
 def test_the_name_stands_where_it_was_put_or_at_the_end() -> None:
-    """As in the config that Connect stores; a null name is one that is not there."""
+    """The name keeps its place in the config, or is added at the end if missing or null."""
     named = {"name": "a", **PROPERTIES}
     (written,) = steps([], CreateConnector("a", named))["config"]
     assert written.startswith('connector-a {"properties":{"name":"a",')

@@ -144,7 +144,7 @@ def test_the_connectors_group_comes_before_the_workers(
 
 
 def test_the_hook_is_shown_numbers() -> None:
-    """Whatever they were written as; further members are dropped, other topics become text."""
+    """The hook gets integers and text in any spelling; further members are dropped."""
     command = alter(
         ({"kafka_topic": 7, "kafka_partition": "+1", "more": []}, {"kafka_offset": "5", "x": 1}),
         (at("t", 0), None),

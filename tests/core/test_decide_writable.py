@@ -98,7 +98,7 @@ def test_names_are_text(command: AnyCommand) -> None:
     ids=["value", "pairs", "key"],
 )
 def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str) -> None:
-    """What is done would be undone at once: a reader takes the whole record for none."""
+    """A config that no reader could read back is refused."""
     for command in commands_with({**PROPERTIES, **more}):
         rejected = refused([A], command, release)
         assert rejected.reason is Reason.INVALID

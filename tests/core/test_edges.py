@@ -67,7 +67,7 @@ def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
 @pytest.mark.parametrize("key", ["commit-a", "tasks-fencing-a"])
 @pytest.mark.parametrize("value", ["{}", '{"tasks":2.0,"task-count":2.0}', '{"tasks":"2"}'])
 def test_edge_03_a_bad_integer_loses_the_rest_of_the_batch(key: str, value: str) -> None:
-    """It is no mere skip: the records behind it in the same poll are lost, which hazards tell."""
+    """The records behind it in the same poll are lost, and hazards report it."""
     log = config(connector("a"), (key, value))
     assert outcomes(log)[1].kind is FateKind.LOSES_BATCH
     dangers = [hazard.danger for hazard in hazards(log, Profile.of("3.9"))]
@@ -282,7 +282,7 @@ def test_edge_16_the_config_offset_skips_what_cannot_be_decoded() -> None:
     ],
 )
 def test_edge_17_events_are_never_replayed(pair: tuple[str, str]) -> None:
-    """What lies in the log at start restarts nobody; news does."""
+    """Events in the log at start-up restart nothing; later ones do."""
     assert outcomes(config(pair))[0].calls == ()
     assert len(outcomes(config(pair), live=True)[0].calls) == 1
 
@@ -301,7 +301,7 @@ def test_edge_19_property_values_are_not_type_checked() -> None:
 
 
 def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() -> None:
-    """What is left depends on which partition is read first: one order here, a hazard told."""
+    """The result depends on the order of the partitions: one order here, and a hazard."""
     task = status(("status-task-a-0", report("RUNNING")), partition=1)
     gone = status(("status-connector-a", None), partition=0, start=5)
     assert read([*task, *gone]).status.tasks == {}
@@ -411,7 +411,7 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> N
 @pytest.mark.java
 @pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
 def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
-    """Nothing of ours writes so: Kafka's own `CacheEntry` is asked (more in `test_writing`)."""
+    """Kafka's own `CacheEntry` answers; nothing of ours writes so (more in `test_writing`)."""
     assert written(release)["safely"]["nothing"] == does
 
 

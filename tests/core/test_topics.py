@@ -31,5 +31,5 @@ def test_names_of_topics(name: str) -> None:
 
 
 def test_each_has_its_own() -> None:
-    """As they are by default."""
+    """The default topic names are distinct."""
     check_topics(Topics())

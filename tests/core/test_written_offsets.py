@@ -77,7 +77,7 @@ def pages(found: list[str]) -> list[int]:
 
 
 def test_releases_write_in_the_order_of_javas_maps() -> None:
-    """Of keys that are byte buffers: one made for six, one that grew. We write as it was asked.
+    """Releases write in the order of a Java map of byte buffers; we keep the order of the request.
 
     The orders are those of Kafka's own classes.
     """

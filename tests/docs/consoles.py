@@ -1,19 +1,18 @@
-"""What the documents show of a shell and of Python, as something that can be run.
+"""Console and Python blocks of the documents, in a form that can be run.
 
-A block marked `console` is run, line for line, in one shell for each document, in an empty folder
-in which lie the folders of this repository that documents speak of:
+Each document has one shell, in an empty folder with links to the folders that documents name. A
+block marked `console` is run line for line:
 
-- `$ ` begins a command; it goes on where a line ends in a backslash, or a quote is open.
-- What stands below is what it prints. `…` stands for anything, a line of its own for any lines.
-  Where nothing stands below, only its exit code is looked at.
-- The exit code is 0, or the one with which a comment behind the command ends: `# exit code 1`.
-- `controlplane serve …` and `make run` run until the next one, or to the end of the document, on a
-  free port that the document calls 8083.
+- `$ ` begins a command. A backslash at the end of a line, or an open quote, continues it.
+- The lines below are its output. `…` stands for any text, on a line of its own for any lines.
+  Without lines below, only the exit code is checked.
+- The exit code is 0, or the one at the end of a comment behind the command: `# exit code 1`.
+- `controlplane serve …` and `make run` run until the next such command or the end of the document.
+  The document calls their free port 8083.
 
-A block marked `python` is a command, too; it may wait at its top level. A block marked `text` right
-behind it is what it prints.
-
-What needs a cluster, or a machine that nobody has, is marked `sh` and is not run.
+A block marked `python` is a command, too; it may use `await` at its top level. A block marked
+`text` right behind it is its output. A block marked `sh` needs a cluster or a special machine, and
+is not run.
 """
 
 import os
@@ -36,7 +35,7 @@ SNIPPET = Path(__file__).with_name("snippet.py")
 BESIDE = ("examples", "scenarios", "tests")
 PORT_SHOWN = "8083"
 CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
-"""What lies in a clone besides."""
+"""Further files of a clone."""
 
 SERVE, RUN = "controlplane serve ", "make run"
 MARK = "--- ended with"
@@ -50,12 +49,12 @@ class Step(NamedTuple):
 
     @property
     def code(self) -> int:
-        """How it ends."""
+        """Expected exit code."""
         said = re.search(r"#.*\bexit code (\d+)$", self.command)
         return int(said[1]) if said else 0
 
     def prints(self, output: str) -> bool:
-        """Whether that is what the document shows."""
+        """True if the document shows this output."""
         return not self.printed or pattern(self.printed).fullmatch(output) is not None
 
 
@@ -89,12 +88,12 @@ def _commands(block: str) -> Iterator[Step]:
 
 
 def is_open(command: str) -> bool:
-    """Whether a command goes on in the next line."""
+    """True if a command continues in the next line."""
     return command.endswith("\\") or command.count("'") % 2 == 1
 
 
 def pattern(shown: str) -> re.Pattern[str]:
-    """What a document shows, with `…` for anything."""
+    """Pattern of a shown output; `…` stands for any text."""
     lines = [
         "(?:.*\n)*?" if line.strip() == "…" else ".*?".join(map(re.escape, line.split("…"))) + "\n"
         for line in shown.splitlines()
@@ -196,7 +195,7 @@ class Shell:
 
 
 def _environment(*, found: bool) -> dict[str, str]:
-    """That of a person: tables have room, our commands are found or not, nothing else is told."""
+    """Environment of a user: wide tables, our commands on the path or not, no settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CONTROL")}
     ours = str(Path(sys.executable).parent)
     others = [one for one in kept["PATH"].split(os.pathsep) if one != ours]

@@ -1,4 +1,4 @@
-"""What the documents show of a shell and of Python happens."""
+"""Console and Python blocks of the documents print what they show."""
 
 import shutil
 from pathlib import Path

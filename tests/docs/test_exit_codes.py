@@ -51,7 +51,7 @@ SEEN = {
 """Commands in order, each with how it ends. Some need what earlier ones made."""
 
 ENDS = {70, 130}
-"""Of any command: seen below, and in `tests/cli/test_main.py` and `tests/replay/cli`."""
+"""Exit codes of any command: tested below, in `tests/cli/test_main.py` and `tests/replay/cli`."""
 
 
 def listed(column: int) -> set[int]:
@@ -94,7 +94,7 @@ class _Broken(ReplayGroup):
     ],
 )
 def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> None:
-    """It ended with a traceback and exit code 1, as if something had been found."""
+    """A defect once ended with a traceback and exit code 1, which means findings."""
     result = CliRunner().invoke(_Broken(), [how], env={"CONTROLPLANE_DEBUG": ""})
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(says)

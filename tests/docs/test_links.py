@@ -19,14 +19,14 @@ def text_of(document: Path) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """What can be linked to: headings, as GitHub calls them."""
+    """Anchors of a document: its headings as GitHub names them."""
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
-    """To a file that is there, and to a heading that it has."""
+    """Links lead to existing files and headings."""
     document = ROOT / name
     links = re.findall(r"\]\(([^()\s]+)\)", text_of(document))
     lost: list[str] = []

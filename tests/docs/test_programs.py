@@ -1,4 +1,4 @@
-"""What the documents show to programmers is what they get; `test_consoles` runs every snippet."""
+"""Results of the documents' programs; `test_consoles` runs every snippet."""
 
 import ast
 import inspect
@@ -42,7 +42,7 @@ async def run(block: str) -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the files are that the blocks speak of."""
+    """Change to a folder with the files that the blocks name."""
     monkeypatch.chdir(tmp_path)
     Path("catalogue.json").write_text('[{"class":"lab.Source","type":"source"}]')
     Path("connect-distributed.properties").write_text("config.storage.topic=theirs\n")
@@ -58,7 +58,7 @@ async def state_db(folder: None) -> None:
 
 @pytest.mark.usefixtures("state_db")
 async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the fields that are shown, in their order."""
+    """A log line has the shown fields in their order."""
     (block,) = (one for one in blocks("python") if "Surroundings(" in one)
     await run(block)
     (shown,) = (one for one in blocks("text") if one.startswith("timestamp="))
@@ -70,7 +70,7 @@ async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("state_db")
 async def test_the_mounted_application() -> None:
-    """It answers beneath its path while the program around it lives, and says where things are."""
+    """The mounted app serves below its path while the outer app lives, with correct locations."""
     (block,) = (one for one in blocks("python") if "def lifespan" in one)
     app = (await run(block))["app"]
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -89,7 +89,7 @@ async def test_the_mounted_application() -> None:
 
 
 async def test_the_connector_in_python() -> None:
-    """It is one, its hook answers, and its package declares it where we look."""
+    """The connector is valid, its hook answers, and its package declares it."""
     (block,) = (one for one in blocks("python") if "class OrdersSource" in one)
     plugin = described((await run(block))["OrdersSource"])
     assert (plugin.type, plugin.version) == ("source", "1.0")

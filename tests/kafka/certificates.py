@@ -8,7 +8,7 @@ from tests.jars import keytool
 
 DAYS = "2"
 PASSWORD = "store-secret"
-"""Of every store of Java's."""
+"""Password of every Java key store."""
 
 
 class Certificates:

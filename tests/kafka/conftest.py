@@ -58,7 +58,7 @@ async def topic(broker: Broker) -> str:
 
 @pytest_asyncio.fixture
 async def new_topic(broker: Broker) -> NewTopic:
-    """What makes fresh topics of so many partitions, with such settings, and tells the name."""
+    """Factory of fresh topics: takes the number of partitions and configs, returns the name."""
 
     async def make(partitions: int = 1, **configs: object) -> str:
         name = f"topic-{next(_numbers)}"

@@ -26,7 +26,7 @@ def target_in(folder: Path, topics: Topics) -> CaptureTarget:
 
 
 async def capture(bootstrap: str, target: CaptureTarget) -> CaptureResult:
-    """What a capture of a broker came to."""
+    """Capture a broker until one batch is archived."""
     async with reading(bootstrap, limits=ONE_BATCH) as reader:
         return await LogCapture(reader, target, goes_on=True).run()
 

@@ -1,4 +1,4 @@
-"""What must be archived where captures are killed: neither less than the topics hold, nor twice."""
+"""Records that must be archived after killed captures: all of the topics, and none twice."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from tests.replay.test_appending import archived
 
 
 def left_in(target: CaptureTarget, there: Sequence[Entry]) -> ArchivedCluster:
-    """What the dead have left: of each partition all that is `there`, up to some offset."""
+    """Archive left by killed captures: a prefix of each partition of `there`."""
     chain = read_chain(target.store, target.cluster)
     left = ArchivedCluster(target.store, target.cluster, chain, parts_in(chain))
     ends = {place: part.end for place, part in left.parts.items()}
@@ -29,9 +29,9 @@ def check_whole(
     there: Sequence[Entry],
     starts: Mapping[str, Sequence[int]],
 ) -> None:
-    """Whoever went on has added what is `there` now; what the broker had removed by then is told.
+    """Check that the next capture added all of `there`, and reports the records removed by then.
 
-    `starts`: where the topics begin now.
+    `starts` has the present beginning of each partition, by topic.
     """
     assert archived(whole) == in_order({*archived(left), *there})
     assert [*whole.gaps] == [

@@ -27,7 +27,7 @@ TRIES = 60
 """Quiet points at which answers may differ before that counts: see `Beside.agree`."""
 
 BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
-"""What a worker answers while it rebalances; the request can be sent again."""
+"""Statuses of a rebalancing worker; the request can be sent again."""
 
 CATALOGUE = "/connector-plugins?connectorsOnly=false"
 

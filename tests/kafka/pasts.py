@@ -76,7 +76,7 @@ async def decided(
 
 
 async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> set[Position]:
-    """Where records are in partitions, aborted ones too, as somebody else's client finds them."""
+    """Positions of all records of partitions, aborted ones too, as another client finds them."""
     found = set()
     wanted = [TopicPartition(*one) for one in partitions]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
@@ -100,11 +100,11 @@ class Past:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the topics are called."""
+        """Names of the topics."""
         return (self.topics.config, self.topics.offsets, self.topics.status, self.own)
 
     async def there(self) -> list[Entry]:
-        """What of it is in the topics now, by place."""
+        """Written records that are still in the topics, in order."""
         partitions = {(entry.topic, entry.partition) for entry in self._written}
         there = await offsets_there(self.broker, partitions)
         return in_order(entry for entry in self._written if entry.position in there)

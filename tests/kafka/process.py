@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 20
 """A program that has not stopped by then is killed."""
 
 POLL_S = 0.1
-"""How often a starting program is asked whether it is ready: it gives no sign by itself."""
+"""Interval of checks whether a starting program is ready; it gives no signal."""
 
 PRINTED_LINES = 40
 SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -43,7 +43,7 @@ class JavaProgram:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """True while the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -54,7 +54,7 @@ class JavaProgram:
 
     @property
     def log(self) -> Path:
-        """Where all goes that it prints."""
+        """File with all output."""
         return self._directory / f"{self._name}.log"
 
     def start(self) -> None:

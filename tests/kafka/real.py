@@ -48,7 +48,7 @@ BROKER: Settings = {
 """One node that is quick to start, small, and compacts soon."""
 
 SECOND: dict[str, object] = {"process.roles": "broker", "node.id": 2}
-"""What a broker that joins another has of its own."""
+"""Settings of a second broker that joins the first."""
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -57,7 +57,7 @@ SASL = {
     "SASL_PLAINTEXT": ("PLAIN", *SCRAM_MECHANISMS),
     "SASL_SSL": ("PLAIN", "SCRAM-SHA-256"),
 }
-"""What each listener offers: not the same, so that something can be missing."""
+"""Mechanisms per listener. They differ, so that one can be missing."""
 
 
 class _Service(ABC):
@@ -72,7 +72,7 @@ class _Service(ABC):
 
     @property
     def log(self) -> Path:
-        """Where all goes that it prints."""
+        """File with all output."""
         return self._program.log
 
     def launch(self) -> None:
@@ -109,7 +109,7 @@ class _Service(ABC):
 
     @abstractmethod
     async def _answers(self) -> bool:
-        """Whether it is up."""
+        """True once it is up."""
 
 
 class Broker(_Service):
@@ -214,7 +214,7 @@ class Broker(_Service):
 
 
 def _sasl(protocol: str, users: str) -> dict[str, object]:
-    """What a listener offers, and whom it lets in."""
+    """Settings of a listener: its mechanisms and its users."""
     listener = f"listener.name.{protocol.lower()}"
     settings: dict[str, object] = {
         f"{listener}.{mechanism.lower()}.sasl.jaas.config": _SCRAM for mechanism in SASL[protocol]

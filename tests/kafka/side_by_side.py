@@ -16,13 +16,13 @@ from tests.rest.probes.runtime import KEY
 from tests.rest.probes.sending import Address, Response, ask, request_of
 
 HOST = b"127.0.0.1:8083"
-"""What our runtime tells of itself, and so the worker here."""
+"""Address that our runtime reports, and so the worker here."""
 
 REBALANCING = (
     b"Cannot complete request momentarily",
     b"Request cannot be completed because a rebalance is expected",
 )
-"""What a worker says that is busy with itself, and is asked again."""
+"""Texts of a busy worker, which is asked again."""
 
 READS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing: such a request can be repeated until both stand still."""
@@ -94,7 +94,7 @@ async def _asked(row: Row, worker: Address) -> Response:
 
 
 async def _holds(wait: Row, worker: Address) -> bool:
-    """Whether what is waited for comes to be so."""
+    """True once the awaited text is in the answer."""
     assert wait.contains is not None
     looking = msgspec.structs.replace(wait, method="GET")
     for _ in range(TRIES):

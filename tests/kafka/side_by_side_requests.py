@@ -1,6 +1,6 @@
-"""What a worker and we are both asked, in this order; and what is waited for in between.
+"""Requests for a worker and for us, in this order, with waits in between.
 
-A `Row` is a request as the probes have it, or a wait: until the answer to its path holds a text.
+A `Row` is a request as in the probes, or a wait until the answer to its path contains a text.
 """
 
 import json
@@ -58,7 +58,7 @@ PATHS = (
     "/offsets",
     "/tasks/0/status",
 )
-"""What there is to read of a connector."""
+"""Endpoints for reading a connector."""
 
 
 def script(lines: str, release: str) -> list[Row]:

@@ -27,15 +27,15 @@ class Asking:
         self.broker = broker
 
     async def done(self, *words: object, **more: str) -> str:
-        """What a command prints that succeeds."""
+        """Output of a command, which must succeed."""
         return await asyncio.to_thread(lambda: self.cluster.done(*words, **more))
 
     async def refused(self, *words: object) -> str:
-        """Why one is refused."""
+        """Error of a command, which must be refused."""
         return await asyncio.to_thread(lambda: self.cluster.refused(*words))
 
     async def position(self) -> int | None:
-        """How far the source has read."""
+        """Bytes that the source has read."""
         offsets = json.loads(await self.done("offsets", "orders", "-o", "json"))["offsets"]
         return int(offsets[0]["offset"]["position"]) if offsets else None
 
@@ -82,7 +82,7 @@ async def test_a_life(release: str, tmp_path: Path) -> None:
 
 
 async def _offsets(ask: Asking) -> None:
-    """Where the source is, changed in an editor: it reads on from there."""
+    """Edit the source's offset in an editor: it continues from there."""
     assert "orders is RUNNING, and only a stopped" in await ask.refused("offsets", "edit", "orders")
     editor = ask.cluster.editor(f'"position": {len(LINES)}', '"position": 4')
     edited = await ask.done("offsets", "edit", "orders", "--stop", "--yes", editor=editor)
@@ -162,7 +162,7 @@ async def test_odd_names(
 
 
 async def test_an_older_release(tmp_path: Path) -> None:
-    """What it lacks is said; a patch is sent as a whole config, a bundle has no offsets."""
+    """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
     async with up(RELEASES[0], tmp_path) as broker, worker("3.4.1", broker) as ask:
         await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
         refused = await ask.refused("stop", "orders")

@@ -1,4 +1,4 @@
-"""What the console consumer of a release prints is read back to the byte."""
+"""Output of each release's console consumer is read back to the byte."""
 
 import asyncio
 import subprocess

@@ -116,7 +116,7 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
 
 
 async def test_an_old_worker_tells_documentation_where_it_validates(tmp_path: Path) -> None:
-    """What it cannot tell is said, with exit code 1."""
+    """Missing documentation is named, with exit code 1."""
     file = tmp_path / "catalogue.json"
     async with (
         up("3.9.1", tmp_path) as broker,

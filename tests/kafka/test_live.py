@@ -32,7 +32,7 @@ async def beside(broker: Broker) -> AsyncIterator[Beside]:
 
 
 def state(wanted: str, *tasks: str) -> Callable[[Any], bool]:
-    """Whether a status shows a connector and its tasks in these states."""
+    """Condition: a status has the connector and its tasks in these states."""
 
     def shown(status: Any) -> bool:
         if status is None:
@@ -44,14 +44,14 @@ def state(wanted: str, *tasks: str) -> Callable[[Any], bool]:
 
 
 def position(wanted: int) -> Callable[[Any], bool]:
-    """Whether the offsets of a file source show that it has read so many bytes."""
+    """Condition: the offset of a file source is this number of bytes."""
     return lambda told: (
         bool(told and told["offsets"]) and (told["offsets"][0]["offset"]["position"] == wanted)
     )
 
 
 def all_of(lines: Path) -> Callable[[Any], bool]:
-    """Whether the offsets of a file source show that it has read the file to its end."""
+    """Condition: the offset of a file source is the end of its file."""
     return position(lines.stat().st_size)
 
 

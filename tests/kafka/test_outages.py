@@ -1,4 +1,4 @@
-"""What is served while a real broker is gone: what was known before, and that it may be old."""
+"""Outages of a real broker: the last known state is served, and marked as possibly old."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,7 +38,7 @@ AWAY_S = 4
 
 
 async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
-    """Nobody is left who could be asked."""
+    """The cluster has no other broker."""
     async with up(RELEASE, tmp_path) as broker:
         await create_topic_on(broker, CONFIGS, 1)
         await _outage(broker, broker.kill9, broker.start)

@@ -1,4 +1,4 @@
-"""What a plan of `replay compat` says about kcat is done to a real broker, as a shell does it."""
+"""Plans of `replay compat` with kcat, carried out by a shell on a real broker."""
 
 import os
 import shutil
@@ -114,7 +114,7 @@ async def test_offsets_are_copied_where_kafka_puts_them(
 async def test_envelopes_are_taken_off(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Of keys and values, whatever is in them; a tombstone is one, what has none stays."""
+    """Keys and values lose their envelopes; a wrapped null becomes a tombstone, others stay."""
     source, target = await new_topic(1), f"{await new_topic(1)}-plain"
     wrapped = b'{"schema":{"type":"struct","field":"payload"},"payload":%s}'
     payload = b'{"at":1700000000000000001,"payload":{"schema":"}"}}'

@@ -31,7 +31,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
-    """Nothing is found, at once, and the ends are zero."""
+    """No entries, ends and starts 0."""
     assert await found(reader, [topic]) == []
     assert await reader.ends([topic]) == {topic: [0, 0, 0]}
     assert await reader.starts([topic]) == {topic: [0, 0, 0]}
@@ -143,7 +143,7 @@ async def test_an_open_transaction_hides_what_follows(
 
 
 async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
-    """As a worker without exactly-once support: open records are read; known aborts are marked."""
+    """Open records are read, as by a worker without exactly-once; known aborts are marked."""
     async with (
         reading(broker.bootstrap, isolation="read_uncommitted") as reader,
         writer(broker, transactional_id=topic) as out,
@@ -177,7 +177,7 @@ async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic:
 async def test_deleted_records_are_a_gap(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """What lies before the start of the log is passed over, also when it is asked for."""
+    """Reading from a removed offset starts at the beginning of the log."""
     topic = await new_topic(1, cleanup__policy="delete")
     async with writer(broker) as out:
         for number in range(10):
@@ -220,7 +220,7 @@ async def test_header_names_that_are_no_text(
 
 
 async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
-    """It is the one with which the broker's storage was formatted."""
+    """The id is that of the broker's formatted storage."""
     assert reader.cluster_id == CLUSTER_ID
 
 

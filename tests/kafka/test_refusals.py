@@ -39,7 +39,7 @@ async def test_logging_in(broker: Broker, topic: str, protocol: str, mechanism: 
 
 
 async def test_certificates_as_text(broker: Broker, topic: str) -> None:
-    """What Kafka takes inline is taken inline."""
+    """Inline PEM certificates are accepted, as by Kafka."""
     tls = Tls(trusted=broker.certificates.authority.read_text())
     async with reading(broker.address("SSL"), security=KafkaSecurity(tls=tls)) as reader:
         assert await reader.ends([topic]) == {topic: [0, 0, 0]}
@@ -114,12 +114,12 @@ MISMATCHES = {
     "SASL to plain": ("PLAINTEXT", KafkaSecurity(sasl=login())),
     "TLS to SASL": ("SASL_PLAINTEXT", KafkaSecurity(tls=Tls())),
 }
-"""What we speak and what the listener speaks, which are not the same."""
+"""Protocols of client and listener that do not match."""
 
 
 @pytest.mark.parametrize("case", MISMATCHES)
 async def test_another_protocol_than_the_listeners(broker: Broker, case: str) -> None:
-    """Whatever the socket then says, the sentence points to security.protocol."""
+    """The error names security.protocol, however the socket fails."""
     protocol, security = MISMATCHES[case]
     with pytest.raises(LogError, match=r"security\.protocol"):
         await KafkaReader.open(broker.address(protocol), security=security, limits=QUICK)
@@ -157,7 +157,7 @@ async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
 
 
 async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
-    """What a worker would refuse to start with: a missing topic, one that is not just compacted."""
+    """The check finds missing topics and topics that are not compacted only, as a worker does."""
     good, deleted, both = (
         await new_topic(),
         await new_topic(cleanup__policy="delete"),
@@ -171,7 +171,7 @@ async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
 
 
 async def test_check_without_the_right_to_look(broker: Broker, topic: str) -> None:
-    """What this user may not see is passed over, as a worker does."""
+    """Settings that this user may not read are skipped, as by a worker."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
         (problem,) = await reader.check([topic])

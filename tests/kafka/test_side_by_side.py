@@ -60,7 +60,7 @@ async def test_answers_are_equal(
 
 
 def _summary(differing: Sequence[Exchange], excepted: Mapping[str, str]) -> str:
-    """How many answers differ, by reason."""
+    """Number of differing answers by reason."""
     reasons = Counter(excepted.get(one.name, "for no reason") for one in differing)
     return "; ".join(f"{number} differ: {reason}" for reason, number in reasons.most_common())
 

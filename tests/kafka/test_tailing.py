@@ -155,7 +155,7 @@ async def test_a_tail_passes_what_was_deleted(
 
 
 async def test_read_uncommitted_does_not_wait(broker: Broker, topic: str) -> None:
-    """As a worker without exactly-once support: records of open transactions come at once."""
+    """Records of open transactions come at once, as for a worker without exactly-once support."""
     async with (
         reading(broker.bootstrap, isolation="read_uncommitted") as reader,
         writer(broker, transactional_id=topic) as out,

@@ -1,4 +1,4 @@
-"""What real workers say of configs: still what was recorded of them."""
+"""Validation by real workers still gives the recorded answers."""
 
 import pytest
 

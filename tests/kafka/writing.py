@@ -185,7 +185,7 @@ async def found(
     start: Ends | None = None,
     stop: Ends | None = None,
 ) -> list[Entry]:
-    """Everything a reader finds, by place; within a partition it must come in order."""
+    """All entries of a reader in order; within a partition they must come in order."""
     entries: list[Entry] = []
     last: dict[tuple[str, int], int] = {}
     async for batch in reader.read(topics, start, stop):

@@ -11,7 +11,7 @@ from tests.logs.contract import make_topics
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log lies."""
+    """Path of the log."""
     return tmp_path / "control.log"
 
 

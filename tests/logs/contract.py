@@ -93,7 +93,7 @@ class LogContract(ReadingContract):
         assert (ends["offsets"][:2], ends["status"]) == (before["offsets"][:2], before["status"])
 
     async def test_own_records_lie_before_the_ends(self, log: Log) -> None:
-        """As soon as `append` has returned, the ends lie behind it, and a read gets there."""
+        """Once `append` has returned, the ends are behind the record, and a read gets there."""
         await make_topics(log)
         for number in range(20):
             positions = await log.append([record("config", 0, str(number)), record("offsets", 1)])
@@ -163,7 +163,7 @@ class LogContract(ReadingContract):
         assert config >= {str(n).encode() for n in kept}
 
     async def test_close_drains(self, log: Log) -> None:
-        """What was asked for before the log is closed is either there or refused, never lost."""
+        """An append before `close` is either done or refused, never lost."""
         await make_topics(log)
         tasks = [asyncio.ensure_future(log.append([record("config", 0)])) for _ in range(50)]
         await asyncio.sleep(0)

@@ -238,7 +238,7 @@ class EmbeddedContract(LogContract):
     # --- retention -----------------------------------------------------------------------------
 
     async def test_trim_removes_a_prefix(self, filled: EmbeddedLog) -> None:
-        """Everything before an offset goes; the places of what is left and the ends stay."""
+        """Entries before the offset are removed; positions of the others and the ends stay."""
         assert await filled.trim("config", [4]) == 3
         left = [one for one in by_place(SAMPLE) if one.topic != "config" or one.offset >= 4]
         assert await everything(filled) == left

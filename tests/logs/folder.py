@@ -1,4 +1,4 @@
-"""What lies in a folder, for tests that look whether anything has changed in it."""
+"""Content of a folder, for tests that check that nothing has changed in it."""
 
 from pathlib import Path
 
@@ -12,5 +12,5 @@ def everything_below(folder: Path) -> dict[str, bytes | None]:
 
 
 def names(folder: Path) -> list[str]:
-    """What lies in a folder."""
+    """Names in a folder, sorted."""
     return sorted(path.name for path in folder.iterdir())

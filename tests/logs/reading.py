@@ -92,7 +92,7 @@ def of(*topics: str) -> list[Entry]:
 
 
 class ReadingContract:
-    """What can be asked of every log. Wants a fixture `filled`."""
+    """Contract of every readable log. Needs a fixture `filled`."""
 
     async def test_is_a_readable_log(self, filled: ReadableLog) -> None:
         """The log has all methods of the protocol."""

@@ -62,7 +62,7 @@ class Read:
         return read_dump(self.path, **options)  # type: ignore[arg-type]
 
     def refusal(self, content: bytes, **options: str) -> str:
-        """What is said of `content`, which cannot be used."""
+        """Error for content that cannot be used."""
         with pytest.raises(LogNotUsable) as refused:
             self(content, **options)
         return str(refused.value).replace(str(self.path), "FILE")
@@ -79,7 +79,7 @@ def line(offset: int, /, **fields: object) -> bytes:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.name)
 def test_every_history_is_read_whole(path: Path) -> None:
-    """As many records as it promises, each with the very bytes that plain JSON gives."""
+    """All promised records are read, with the bytes of a plain JSON parser."""
     dump = read_dump(path)
     about, *records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert dump.format == "histories"
@@ -185,7 +185,7 @@ def test_gzip_makes_no_difference(read: Read, text: bytes, options: dict[str, st
 
 
 def test_line_ends_of_windows_and_byte_order_marks(read: Read) -> None:
-    """What editors and shells of Windows add is not part of the records."""
+    """Carriage returns and byte order marks are not part of the records."""
     text = b'CreateTime:5\tPartition:0\tOffset:0\tk\t{"a":1}\r\n'
     assert read(text, topic="t").entries == [Entry("t", 0, 0, 5, b"k", b'{"a":1}')]
     assert read(b"\xef\xbb\xbf" + KCAT.replace(b"\n", b"\r\n")).entries == RECORDS
@@ -266,7 +266,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_line_that_cannot_be_read(read: Read, case: str) -> None:
-    """It is named with its number and the reason; all others are read."""
+    """A bad line is reported with its number and the reason; all others are read."""
     wrong, reason = WRONG[case]
     dump = read(line(0) + wrong + (line(2) if wrong.endswith(b"\n") else b""))
     assert [entry.offset for entry in dump.entries] == [0, 2][: 1 + wrong.endswith(b"\n")]
@@ -287,7 +287,7 @@ KCAT_WRONG = {
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
 def test_a_line_of_kcat_that_cannot_be_read(read: Read, case: str) -> None:
-    """What kcat has decoded is no longer the record; a tombstone must not come of an error."""
+    """A value that kcat has decoded is not the record; no error becomes a tombstone."""
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
     assert dump.entries == RECORDS
@@ -338,7 +338,7 @@ def test_a_history_cut_off_between_lines(read: Read) -> None:
 
 
 def test_a_compressed_file_cut_off(read: Read) -> None:
-    """What was unpacked is read; that the rest is missing is said."""
+    """The readable part is read, and the missing rest is reported."""
     packed = gzip.compress(b"".join(map(line, range(20_000))))
     dump = read(packed[: len(packed) // 2])
     *_, last = dump.problems
@@ -378,14 +378,14 @@ def test_a_file_that_cannot_be_used(read: Read, case: str) -> None:
 
 
 def test_a_directory_and_nothing(tmp_path: Path) -> None:
-    """What is no file is refused in a sentence, too."""
+    """A path that is no file is refused with advice."""
     for path, advice in ((tmp_path, "name a file"), (tmp_path / "missing", "check the path")):
         with pytest.raises(LogNotUsable, match=rf"cannot be read \(.*\): {advice}"):
             read_dump(path)
 
 
 def test_a_file_without_line_breaks(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not read into memory as one line."""
+    """A file without line breaks is not loaded into memory as one line."""
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
     assert "line 1 does not end" in read.refusal(b"x" * 2000)
 

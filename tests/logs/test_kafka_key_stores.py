@@ -46,7 +46,7 @@ class Party(NamedTuple):
 
 
 def party(name: str, issuer: Party | None = None, *, authority: bool = True) -> Party:
-    """Somebody for whom the issuer vouches, or who vouches for himself."""
+    """Certificate and key, signed by the issuer or by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signing = issuer.key if issuer else key
@@ -166,7 +166,7 @@ def test_whom_a_store_trusts(tmp_path: Path, case: str) -> None:
 
 
 def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
-    """Those behind the first certificate of a key's chain are not trusted by a JKS store."""
+    """A JKS store does not trust certificates behind the first one of a key's chain."""
     server = serving(store(tmp_path, pkcs12_of(BETWEEN, owner=BROKER)))
     for content in (pkcs12_of(STRANGER), jks_of(key_entry(STRANGER.der, ROOT.der))):
         client = tls_context(Tls(store(tmp_path, content), check_hostname=False))
@@ -251,7 +251,7 @@ def test_files_that_are_missing(tmp_path: Path, missing: str) -> None:
 
 @given(st.data())
 def test_a_damaged_jks_store(data: st.DataObject) -> None:
-    """Whatever is changed in a store is noticed with its password; without it nothing crashes."""
+    """The password detects any change; without it nothing crashes."""
     whole = jks_of(certificate_entry(ROOT.der), key_entry(BROKER.der, BETWEEN.der))
     at = data.draw(st.integers(0, len(whole) - 1))
     broken = bytearray(whole)
@@ -264,7 +264,7 @@ def test_a_damaged_jks_store(data: st.DataObject) -> None:
 
 
 def test_cryptography_is_not_imported_without_need() -> None:
-    """Whoever has no store of Java's does not wait for it."""
+    """The import waits for a Java key store."""
     asked = "import sys, controlplane.logs.kafka.reader; print('cryptography' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert said.stdout == "False\n"

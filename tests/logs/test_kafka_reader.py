@@ -1,4 +1,4 @@
-"""What the reader of a cluster does with bytes and sockets, without a broker."""
+"""The reader of a cluster on bytes and sockets, without a broker."""
 
 import asyncio
 import struct
@@ -69,9 +69,9 @@ def read(
     stop: int | None = None,
     aborted: tuple[tuple[int, int], ...] = (),
 ) -> Batch | None:
-    """What a reader at `start` makes of these bytes; `aborted` as a broker lists it.
+    """Batch that a reader at `start` decodes; `aborted` as a broker lists it.
 
-    It is looked at in both ways, which must agree.
+    Entries and last rows of the batch must agree.
     """
     found = decode(piece(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop)
     if found is None:
@@ -174,7 +174,7 @@ def test_reading_begins_inside_of_an_aborted_transaction() -> None:
 
 
 def test_only_markers() -> None:
-    """There is nothing to hand over, but reading goes on behind them."""
+    """The batch is empty, and reading continues behind the markers."""
     fetched = FetchedPartition(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
     taken = piece(fetched, 3)
     assert taken.next_offset == 5
@@ -192,7 +192,7 @@ def test_emptied_batches() -> None:
 
 
 def test_time_of_the_broker() -> None:
-    """Where the broker stamps a batch, its time is that of every record in it."""
+    """A batch stamped by the broker gives all its records that time."""
     found = read(batch(5, b"a", b"b", attributes=APPEND_TIME))
     assert found is not None
     assert found.timestamps == [6, 6]
@@ -286,13 +286,13 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("bootstrap", ["", " , ", "host:", "host:port", ":9092", "a:0", "a:65536"])
 async def test_no_addresses(bootstrap: str) -> None:
-    """What names no broker is told at once."""
+    """An address list without a broker is refused."""
     with pytest.raises(LogNotUsable, match="give host:port"):
         await KafkaReader.open(bootstrap)
 
 
 def test_every_code_is_a_sentence() -> None:
-    """Whatever a broker answers about a topic, a person can read it."""
+    """Each error code of a topic becomes a sentence."""
     for code in range(1, 130):
         error = topic_error("configs", code)
         assert str(error).startswith("topic configs ")
@@ -319,7 +319,7 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 @asynccontextmanager
 async def listening(behaviour: Behaviour) -> AsyncIterator[str]:
-    """Somebody who is no broker, at an address."""
+    """Listener that is no broker, by its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):  # who called has gone
@@ -368,7 +368,7 @@ STRANGERS: dict[str, Behaviour] = {
 
 @pytest.mark.parametrize("stranger", STRANGERS)
 async def test_no_broker_there(stranger: str) -> None:
-    """Whatever listens there: an error of ours, in time, with the address."""
+    """Every stranger causes a `LogError` with the address, in time."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=address):
             await KafkaReader.open(address, limits=QUICK)
@@ -376,7 +376,7 @@ async def test_no_broker_there(stranger: str) -> None:
 
 @pytest.mark.parametrize("stranger", ["goodbye", "nonsense"])
 async def test_what_to_do_about_a_stranger(stranger: str) -> None:
-    """Nobody can know what listens there: the sentence names what to look at."""
+    """The error names the settings to check."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=r"check the address and security\.protocol"):
             await KafkaReader.open(address, limits=QUICK)

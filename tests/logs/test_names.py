@@ -1,4 +1,4 @@
-"""What a log can be called, and what is said of names that are slips of the pen."""
+"""Names of logs, and errors for misspelt names."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_brokers_without_a_scheme(where: str) -> None:
 
 
 def test_a_slash_too_few_or_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the other reading of the slashes leads to a file, it is told."""
+    """If the other number of slashes leads to a file, the error says so."""
     (tmp_path / "log.db").write_bytes(b"x")
     absolute = str(tmp_path / "log.db")
     with pytest.raises(LogNotUsable, match=f"sqlite:///{absolute} is there"):
@@ -41,7 +41,7 @@ def test_a_slash_too_few_or_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_login_is_not_repeated() -> None:
-    """It is refused, and told where it belongs."""
+    """A login in the name is refused, and the error shows no part of it."""
     assert brokers_of("kafka://a:1,b:2") == "a:1,b:2"
     with pytest.raises(LogNotUsable) as refused:
         brokers_of("kafka://alice:se@cret@a:1")

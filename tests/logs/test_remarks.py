@@ -1,4 +1,4 @@
-"""What tools print among the records: told, and the file is whole."""
+"""Remarks that tools print among the records: reported, and the dump is complete."""
 
 from pathlib import Path
 

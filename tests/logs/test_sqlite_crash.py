@@ -1,7 +1,7 @@
-"""Whatever was acknowledged survives `kill -9`, and nothing is ever half there.
+"""Acknowledged records survive `kill -9`, and no transaction is half done.
 
-Processes of their own append transactions over two topics and are killed in the middle, again and
-again, on one file. (Only the process dies here; what a power failure leaves is SQLite's promise.)
+Child processes append transactions over two topics to one file and are killed in the middle, many
+times. A power failure is not simulated: SQLite promises what survives it.
 """
 
 import signal

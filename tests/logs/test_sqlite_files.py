@@ -31,7 +31,7 @@ async def make_log(path: Path) -> None:
 
 
 async def read_all(path: Path) -> list[Entry]:
-    """Everything in a file, opened for reading."""
+    """Entries of a file, opened read-only."""
     log = await SqliteLog.open(path, read_only=True)
     try:
         return await everything(log)
@@ -83,7 +83,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[LogError], str]] = {
     ),
     "named pipe": (pipe_instead, LogNotUsable, "regular file"),
 }
-"""How a sound log is spoilt, the error, and what its sentence says."""
+"""Damage to a sound log, the error class, and a part of its text."""
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
@@ -166,7 +166,7 @@ async def test_end_that_went_back(tmp_path: Path) -> None:
 
 
 def told_to_a_stranger(path: Path, how: str) -> str:
-    """What is told to somebody with few rights who opens a log."""
+    """Output of a process without rights that opens a log."""
     command = [sys.executable, "-m", "tests.logs.stranger", str(path), how]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -182,7 +182,7 @@ def told_to_a_stranger(path: Path, how: str) -> str:
     ],
 )
 def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
-    """Whoever may not read or write the log is told to check the access rights."""
+    """Missing rights to read or write are named in the error."""
     with TemporaryDirectory() as name:
         folder, path = Path(name), Path(name, "control.log")
         asyncio.run(make_log(path))
@@ -243,10 +243,10 @@ def test_upgrade_from_every_version(version: int) -> None:
 
 
 TABLES = ("VIEW entry", "TABLE log", "TABLE fence", "TABLE partition")
-"""What version 1 has."""
+"""Objects of schema version 1."""
 
 LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster", "TABLE assumed_partitions")
-"""What came since."""
+"""Tables added since version 1."""
 
 UNCHECKED = "ALTER TABLE log DROP COLUMN checksum"
 """Makes records as they were before version 4."""
@@ -269,7 +269,7 @@ async def test_older_schema(tmp_path: Path) -> None:
 
 
 async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
-    """What only was added since, a reader can do without; a writer adds it."""
+    """A reader does without the later tables; a writer adds them."""
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, *(f"DROP {table}" for table in LATER_TABLES), UNCHECKED, "PRAGMA user_version = 1")
@@ -290,14 +290,14 @@ async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
 
 
 async def name_of(path: Path, **how: bool) -> str | None:
-    """What a log is called when it is opened."""
+    """Cluster id of a log after opening."""
     log = await SqliteLog.open(path, **how)  # type: ignore[arg-type]  # flags
     await log.close()
     return log.cluster_id
 
 
 async def test_a_log_is_called_the_same_for_ever(tmp_path: Path) -> None:
-    """As a Kafka cluster is: by whoever reads or writes it, and in its backups."""
+    """The id is the same for readers, writers and backups."""
     path = tmp_path / "control.log"
     name = await name_of(path)
     assert name is not None
@@ -311,7 +311,7 @@ async def test_a_log_is_called_the_same_for_ever(tmp_path: Path) -> None:
 
 
 async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
-    """Who only reads it changes nothing; neither does a name that somebody has taken away."""
+    """Readers leave an unnamed log as it is, even if its name was removed."""
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, *(f"DROP {table}" for table in LATER_TABLES[2:]), UNCHECKED)

@@ -16,7 +16,7 @@ from tests.logs.reading import SAMPLE, T0, TOPICS, by_place, everything
 
 
 async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:
-    """What cannot be stored is told to who asked; what was grouped with it is stored."""
+    """Only the caller of the bad record gets the error; the rest of the group is stored."""
     bad = Record("config", 0, 2**63, None, None)
     batches = [[record("offsets", 0)], [record("offsets", 1), bad], [record("offsets", 2)]]
     results = await asyncio.gather(*map(log.append, batches), return_exceptions=True)
@@ -26,7 +26,7 @@ async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:
 
 
 async def test_full_disk(log: SqliteLog, path: Path) -> None:
-    """When the file cannot grow nothing of a group is there, and the sentence says why."""
+    """A full disk rolls the whole group back, and the error gives the reason."""
     connection = log._writer._ledger.connection if log._writer else None
     assert connection
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -99,7 +99,7 @@ async def test_only_the_writer_checkpoints(log: SqliteLog, path: Path) -> None:
 async def test_notice_of_an_old_sqlite(
     path: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], notices: int
 ) -> None:
-    """Whoever writes with a SQLite that can damage the file is told once, in a sentence."""
+    """A SQLite version that can damage the file causes one notice."""
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     log = await SqliteLog.open(path)
     assert len(log.notices) == notices

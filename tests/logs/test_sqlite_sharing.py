@@ -106,7 +106,7 @@ async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
 
 
 async def test_opened_at_the_same_time(path: Path) -> None:
-    """Whoever comes first makes the file; nobody sees half of it."""
+    """Concurrent opens create one file, and each sees all of it."""
     logs = await asyncio.gather(*(SqliteLog.open(path) for _ in range(8)))
     await asyncio.gather(*(log.create_topic("config", 1) for log in logs))
     await asyncio.gather(*(log.append([record("config", 0)]) for log in logs))

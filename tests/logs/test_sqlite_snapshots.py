@@ -41,7 +41,7 @@ async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[
 
 
 async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
-    """What was added to one."""
+    """Pieces of a snapshot."""
     return [piece async for piece in shelf.pieces(number)]
 
 
@@ -62,7 +62,7 @@ async def test_what_was_kept_comes_back(log: SqliteLog) -> None:
 
 
 async def test_the_newest_few_of_a_topic_stay(log: SqliteLog) -> None:
-    """Whatever their kind, so that those of older releases go; others' topics are left alone."""
+    """All kinds count, so that those of older releases go; other topics are left alone."""
     shelf = log.snapshots
     other = await make(shelf, "offsets", b"o")
     old = await make(shelf, "config", b"a", kind="older")
@@ -114,7 +114,7 @@ async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
 
 
 async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path) -> None:
-    """Who may not write may read them."""
+    """A read-only log offers its snapshots, but takes none."""
     number = await make(log.snapshots, "config", b"c")
     await log.backup(tmp_path / "copy.log")
     copy = await SqliteLog.open(tmp_path / "copy.log", read_only=True)

@@ -17,7 +17,7 @@ HEADERS = (("name", b"value"), ("name", None), ("half \ud800 a pair", b""))
 
 
 async def test_what_this_process_appends_is_not_read_again(log: SqliteLog) -> None:
-    """It comes though it has been removed meanwhile, headers and all."""
+    """The tail has the appended record, headers too, although it was trimmed from the file."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
     assert len(await take(tail, 1)) == 1
@@ -38,7 +38,7 @@ async def test_a_slow_tail_reads_what_it_could_not_be_handed(log: SqliteLog) -> 
 
 
 async def test_an_import_between_appends(log: SqliteLog) -> None:
-    """It may leave a gap, and is not handed over; not even if one transaction does all."""
+    """An import may leave a gap and is not passed on in memory, even within one group."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
     taken = await take(tail, 1)
@@ -65,7 +65,7 @@ async def test_partitions_that_are_added(log: SqliteLog) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
-    """Whoever appends, and however slowly one reads: every record once, in order."""
+    """Both tails get every record once, in order."""
     random = seeded(f"tail/{seed}")
     other = await SqliteLog.open(path)
     tails = [one.tail(["config", "offsets"], {}) for one in (log, other)]

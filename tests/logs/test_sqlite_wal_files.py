@@ -57,7 +57,7 @@ async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> N
 
 
 async def test_a_log_that_turns_out_not_to_be_at_rest(archived: Path) -> None:
-    """Who may not see what is being written says so, and does not answer from half of it."""
+    """A reader without access to the WAL raises, instead of reading half of the log."""
     with unprivileged():
         log = await SqliteLog.open(archived, create=False, read_only=True)
     archived.parent.chmod(0o755)

@@ -23,7 +23,7 @@ with writer_lock(Path(sys.argv[1])):
 
 
 def test_another_process_is_refused(tmp_path: Path) -> None:
-    """It is told who has it; when that one is killed, the log is free."""
+    """The error names the owner; after its death the log is free."""
     path = tmp_path / "state.db"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING, path], stdout=subprocess.PIPE, text=True
@@ -40,7 +40,7 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path) -> None:
-    """It would fence the program; reading is allowed, and writing is when the plane is closed."""
+    """A second writer would fence the program. Reading is allowed, and writing after `close`."""
     where = f"sqlite:///{tmp_path / 'state.db'}"
     config = tmp_path / "orders.json"
     config.write_text('{"name": "orders", "connector.class": "FileStreamSource", "topic": "t"}')
@@ -60,7 +60,7 @@ async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path
 
 
 def test_a_link_in_place_of_the_companion_is_not_followed(tmp_path: Path) -> None:
-    """It could lead to somebody's file, which would be overwritten with a number."""
+    """The link could lead to a foreign file, which the lock would overwrite."""
     (tmp_path / "victim").write_text("victim")
     (tmp_path / "state.db-writer").symlink_to("victim")
     symbolic = pytest.raises(LogNotUsable, match=r"state\.db-writer is a symbolic link")

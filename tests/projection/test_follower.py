@@ -46,12 +46,12 @@ def connector(name: str, /, **config: str) -> Record:
 
 
 async def entries_in(log: ReadableLog) -> list[Entry]:
-    """Everything in a log, in the order in which it is folded."""
+    """Entries of a log in the order of the fold."""
     return in_order(entries_of([batch async for batch in log.read(await log.topics())]))
 
 
 def facts(state: ClusterState) -> tuple[Any, ...]:
-    """What a state tells, leaving out how it was read, and places in which nothing is."""
+    """Content of a state, without empty places and without how it was read."""
     parts = {name: getattr(state.status, name) for name in ("tasks", "active_topics")}
     filled = {part: {key: one for key, one in all_.items() if one} for part, all_ in parts.items()}
     status = msgspec.structs.replace(state.status, **filled)
@@ -79,14 +79,14 @@ async def life() -> AsyncIterator[ReadableLog]:
 
 @pytest.mark.parametrize("profile", [KIP, OLD, NEW, Profile.of("2.8")], ids=lambda one: one.release)
 async def test_loads(life: ReadableLog, profile: Profile) -> None:
-    """What a follower knows at first is the fold of the whole log, for any release."""
+    """The first state is the fold of the whole log, for any release."""
     async with Follower(life) as follower:
         state = await follower.state(profile)
     assert facts(state) == facts(fold(await entries_in(life), profile))
 
 
 async def test_follows(log: MemoryLog) -> None:
-    """What is appended later is known soon, to every release that was asked for."""
+    """Later records reach every requested release."""
     async with Follower(log, limits=QUICK) as follower:
         assert views.connectors(await follower.state(KIP)) == []
         before_it = await follower.state(OLD)
@@ -98,7 +98,7 @@ async def test_follows(log: MemoryLog) -> None:
 
 
 async def test_folds_a_burst_in_order(log: MemoryLog, life: ReadableLog) -> None:
-    """What arrives together is put in order: partitions must not be folded one after another."""
+    """Entries that arrive together are folded in order, not by partition."""
     entries = await entries_in(life)
     async with Follower(log, limits=QUICK) as follower:
         await follower.state(NEW)
@@ -109,7 +109,7 @@ async def test_folds_a_burst_in_order(log: MemoryLog, life: ReadableLog) -> None
 
 
 async def test_states_are_shared(life: ReadableLog) -> None:
-    """As long as nothing happens, the same state is answered."""
+    """An unchanged state is the same object."""
     async with Follower(life) as follower:
         assert await follower.state(KIP) is await follower.state(KIP)
 
@@ -127,7 +127,7 @@ async def test_keeps_few_releases(log: MemoryLog) -> None:
 
 
 async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
-    """Whatever else is asked for; afterwards it does."""
+    """A pinned fold is never evicted; an unpinned one is."""
     async with Follower(log, limits=FollowerLimits(profiles_kept=1, gather_ms=5)) as follower:
         await follower.state(OLD)
         with follower.pinned(OLD):
@@ -362,7 +362,7 @@ async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
 
 
 async def test_the_past_is_kept(life: ReadableLog) -> None:
-    """Whoever asks twice about one moment gets the same state."""
+    """A past state is cached: the second request gets the same object."""
     async with Follower(life) as follower:
         first = await follower.state_at("config@57", KIP)
         assert (await follower.state_at("config@57", KIP)).state is first.state
@@ -380,7 +380,7 @@ async def test_the_past_is_kept(life: ReadableLog) -> None:
     ],
 )
 async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
-    """What is no moment of this log is refused."""
+    """An invalid moment raises `UnknownMoment`."""
     async with Follower(life) as follower:
         with pytest.raises(UnknownMoment):
             await follower.state_at(moment, KIP)
@@ -395,7 +395,7 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
 
 
 async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
-    """What lies in it is known at once, and what comes later too; no config has to name it."""
+    """A followed topic is read at once and later, although no config names it."""
     key = b'["orders",{"page":1}]'
     await log.create_topic("own", 1)
     await log.append([Record("own", 0, 1_000, key, b'{"row":1}')])
@@ -408,7 +408,7 @@ async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
 
 
 async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
-    """There is nothing to wait for; the first record is not missed."""
+    """An empty topic is followed without waiting, and its first record is not missed."""
     await log.create_topic("own", 1)
     async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:
         await follower.follow(["own"])

@@ -21,7 +21,7 @@ def test_putting_again_replaces() -> None:
 
 
 def test_clear_forgets() -> None:
-    """Nothing is left."""
+    """A cleared cache is empty."""
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.clear()

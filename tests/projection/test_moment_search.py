@@ -89,7 +89,7 @@ async def _law(
 
 
 async def told(log: ReadableLog, moment: str, now: Ends) -> Ends | str:
-    """Where a moment lies, or why nowhere."""
+    """Ends at a moment, or the reason why there are none."""
     try:
         cut = await cut_at(log, moment, Topics(), now)
     except UnknownMoment as refused:
@@ -118,7 +118,7 @@ BETWEEN = {CONFIG: 100, OFFSETS: 100, STATUS: 100}
 
 
 async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
-    """How many entries are read to find a moment; it must lie where it does without snapshots."""
+    """Entries read per topic to find a moment, which must be the one found without snapshots."""
     plain = MemoryLog()
     await make_topics(plain)
     await plain.put(
@@ -162,7 +162,7 @@ async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> No
 
 
 async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> None:
-    """Where a record lies is the same for every release."""
+    """Snapshots of any release help: positions do not depend on it."""
     log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
     await make_topics(log)
     await log.put(lived(0, 100))
@@ -173,7 +173,7 @@ async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: str) -> None:
-    """What is told of it is believed only as it was written."""
+    """Damaged snapshots change no result."""
     sql(log, damage)
     for moment in ("150000", "offsets@0:50", "305000"):
         await reads(log, moment)

@@ -1,4 +1,4 @@
-"""What may go after some time, and what stays however old it is."""
+"""Retention: records that are removed after some time, and records that stay however old."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +34,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
 
 
 async def state_of(log: ReadableLog) -> ClusterState:
-    """What is known of it."""
+    """State of a log."""
     return (await load(log, Profile.of("kip"))).snapshot()
 
 
@@ -51,7 +51,7 @@ def run(first: int, command_id: str, day: int, *, finishes: bool = True) -> list
 
 
 async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
-    """Which records of a topic are there."""
+    """Offsets of a topic's records."""
     return [entry.offset async for batch in log.read([topic]) for entry in batch.entries()]
 
 
@@ -78,7 +78,7 @@ async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
 
 
 async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
-    """It may be what a command that has not ended began with."""
+    """Records behind the state stay: they may begin an unfinished command."""
     await log.put(run(0, "a", 1))
     state = await state_of(log)
     await log.put(run(2, "b", 1, finishes=False))

@@ -71,20 +71,20 @@ class Counted:
 
 
 def known(state: ClusterState) -> Any:
-    """What a state knows, and up to where."""
+    """Content and ends of a state, without empty places."""
     offsets = {name: part for name, part in state.offsets.items() if part.values or part.hidden}
     ends = {place: end for place, end in state.ends.items() if end}
     return state.config, state.status, offsets, state.commands, ends
 
 
 async def make_topics(log: SqliteLog | MemoryLog) -> None:
-    """Those of random logs."""
+    """Create the topics of random logs."""
     for topic in TOPICS:
         await log.create_topic(topic, 1 if topic == CONFIG else 3)
 
 
 async def state_of(log: ReadableLog, profile: Profile = KIP, **how: Any) -> ClusterState:
-    """What a worker knows that reads this log."""
+    """State of a worker that reads this log."""
     return (await load(log, profile, **how)).snapshot()
 
 
@@ -177,7 +177,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 
 
 async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
-    """How many entries are read to know the state; which must be that of the whole log."""
+    """Entries read per topic to load the state, which must equal that of the whole log."""
     counted = Counted(log)
     entries = [one async for batch in log.read(await log.topics()) for one in batch.entries()]
     plain = MemoryLog()
@@ -193,7 +193,7 @@ async def keep(log: SqliteLog, keeping: SnapshotSettings = EAGER) -> list[str]:
 
 
 async def test_starting_reads_only_the_tail(log: SqliteLog) -> None:
-    """As many entries as came since the snapshots, however long the log is."""
+    """Loading reads only the entries behind the snapshots."""
     assert await reads(log) == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]
     assert await reads(log) == {}
@@ -232,7 +232,7 @@ async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
 
 
 async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
-    """Whoever opens the file for reading; the command line, beneath its bar."""
+    """Read-only openings use the snapshots, also beneath a progress bar."""
     await keep(log)
     reader = await SqliteLog.open(tmp_path / "log.db", read_only=True)
     assert await reads(reader) == {}
@@ -272,7 +272,7 @@ async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
 
 
 async def test_they_are_no_larger_than_what_is_appended(log: SqliteLog) -> None:
-    """Of a large state there is none after each few records."""
+    """A large state gets no new snapshot for a few records."""
     keys = [b'["c",{"p":%d}]' % n for n in range(500)]
     await log.put([Entry(OFFSETS, 0, 200 + n, 10**6, key, b"{}") for n, key in enumerate(keys)])
     keeping = SnapshotSettings(tail_records=100, lateness_ms=0)
@@ -285,7 +285,7 @@ async def test_they_are_no_larger_than_what_is_appended(log: SqliteLog) -> None:
 
 
 async def numbers_kept(log: SqliteLog) -> int:
-    """How many snapshots there are."""
+    """Number of snapshots in the file."""
     ((count,),) = sql(log, "SELECT count(*) FROM snapshot WHERE about IS NOT NULL")
     return int(count)
 
@@ -318,7 +318,7 @@ async def test_nothing_is_kept_in_memory() -> None:
 
 
 async def test_a_record_that_comes_late(log: SqliteLog) -> None:
-    """It belongs before some that a snapshot stands for: its topic is read whole, and it alone."""
+    """A late record invalidates the snapshot of its topic only."""
     await keep(log)
     late = Entry(STATUS, 1, 200, 0, b"status-connector-c1", None)
     other = Entry(STATUS, 2, 200, 5, b"status-task-c1-0", b'{"state":"RUNNING","generation":1}')
@@ -346,7 +346,7 @@ DAMAGES = [
     "UPDATE snapshot SET kind = replace(kind, 'config', 'status')",
     "DROP TABLE piece",
 ]
-"""What can happen to them in the file, short of damage that SQLite finds itself."""
+"""Damage to snapshots that SQLite does not find itself."""
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -359,7 +359,7 @@ async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) ->
 
 
 async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
-    """Where only the newest is damaged."""
+    """A damaged newest snapshot is replaced by the one before."""
     await keep(log)
     await log.put(lived(100, 50))
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]
@@ -373,7 +373,7 @@ async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
 async def test_another_version_of_the_fold_is_another_kind(
     log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an older one has kept is left aside, and goes when there is no room for it."""
+    """Snapshots of another fold version are ignored, and removed when room is needed."""
     await keep(log)
     monkeypatch.setattr(snapshot_codec, "FOLD_VERSION", snapshot_codec.FOLD_VERSION + 1)
     assert await reads(log) == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
@@ -414,14 +414,14 @@ class Trimming(Counted):
 
 
 async def test_records_that_are_removed_while_a_snapshot_is_made(log: SqliteLog) -> None:
-    """It stands for what is not there any more, so it is none."""
+    """A snapshot of records removed meanwhile is discarded."""
     state = await state_of(log)
     assert await keep_snapshots(Trimming(log), state, EAGER) == [OFFSETS, STATUS]
     assert await reads(log) == {CONFIG: 4}
 
 
 async def test_making_one_may_be_cancelled_anywhere(log: SqliteLog) -> None:
-    """What is not complete is not there; the next attempt begins anew."""
+    """A cancelled snapshot does not exist; the next attempt starts anew."""
     state = await state_of(log)
     cancelled = 0
     for steps in range(400):

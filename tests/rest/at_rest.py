@@ -57,7 +57,7 @@ async def at_rest() -> AsyncIterator[Scene]:
 
 
 FAILURE = "org.apache.kafka.connect.errors.ConnectException: told to fail in connector start"
-"""What a connector reports whose config has `fail` = `connector`."""
+"""Failure that a connector with `fail` = `connector` reports."""
 
 FILE = {"connector.class": SOURCE, "file": "a.txt", "topic": "lines"}
 _CONFIGS: Mapping[str, Mapping[str, str]] = {

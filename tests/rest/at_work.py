@@ -27,10 +27,10 @@ Files = Mapping[str, list[str]]
 
 
 class AtWork(NamedTuple):
-    """Where it listens, and what runs its connectors."""
+    """Address of the service, and the runtime of its connectors."""
 
     url: str
-    """Of `/compat/{release}`."""
+    """URL of `/compat/{release}`."""
     runtime: Runtime
 
     async def settle(self) -> None:

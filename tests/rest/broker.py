@@ -19,9 +19,9 @@ class Broker:
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
-        """How many records a topic holds."""
+        """Number of records per topic."""
         self.starts: Callable[[str], bool] = lambda _: True
-        """Whether a connector of this name starts again."""
+        """True if a connector of this name starts again."""
         self._groups: dict[str, dict[Place, int]] = {}
 
     def consume(self, group: str, topic: str) -> None:
@@ -30,7 +30,7 @@ class Broker:
             self._groups.setdefault(group, {})[topic, 0] = self.ends[topic]
 
     async def group_offsets(self, group: str) -> GroupOffsets:
-        """What a group has committed; nothing of one that is not there."""
+        """Committed offsets of a group; empty for an unknown group."""
         return tuple((*place, offset) for place, offset in sorted(self._group(group).items()))
 
     async def perform(self, action: AnyAction) -> None:

@@ -38,11 +38,11 @@ class Description:
         self._schemas: Mapping[str, Schema] = whole["components"]["schemas"]
 
     def has(self, template: str) -> bool:
-        """Whether the release has such an endpoint for reading."""
+        """True if the release has this endpoint with GET."""
         return "get" in self._paths.get(template, {})
 
     def faults(self, template: str, answer: Any) -> list[str]:
-        """What is wrong with the answer of an endpoint, each with its place."""
+        """Faults of an endpoint's answer, each with its place."""
         content = self._paths[template]["get"]["responses"]["default"]["content"]
         return list(self._faults(answer, content["application/json"].get("schema", {}), "$"))
 

@@ -35,7 +35,7 @@ class Told(NamedTuple):
     recorded: RecordedAnswer
     ours: RecordedAnswer
     location: str | None = None
-    """Where we say that something new is found."""
+    """Location header of our answer."""
     unrecorded: tuple[Entry, ...] = ()
     """Records that our control plane wrote, and the cluster did not."""
 
@@ -60,7 +60,7 @@ class Life:
         """Recorded entries that lie in our log, whoever wrote them."""
         self._broker = Broker()
         self._compacted = False
-        """Whether the log has been compacted since somebody read it."""
+        """True while the log was compacted after its last read."""
 
     async def __aenter__(self) -> Self:
         await self._make_topics()

@@ -89,7 +89,7 @@ async def test_no_such_connector(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "get"])
 async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
-    """It is not allowed; no `Allow` goes with it."""
+    """405 without `Allow`."""
     app = client._transport
     assert isinstance(app, httpx.ASGITransport)
     status, headers, body = await _ask_raw(app.app, method, b"/connectors")
@@ -127,7 +127,7 @@ async def test_path_before_method(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("asked", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
 async def test_a_log_that_is_only_read(client: httpx.AsyncClient, asked: str) -> None:
-    """Who would change something is told why that cannot be; a release of Kafka's has no words."""
+    """A change is refused with the reason; a release's dialect has no text for it."""
     response = await client.put(asked)
     assert response.status_code == 405
     assert response.json()["message"].startswith("This service only reads its log")
@@ -135,7 +135,7 @@ async def test_a_log_that_is_only_read(client: httpx.AsyncClient, asked: str) ->
 
 
 async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:
-    """It is there, but not to be read; where the release has no such command, it is not there."""
+    """GET is 405; 404 where the release has no such command."""
     asked = "/connectors/pages/stop"
     assert (await client.get(asked)).json() == NO_METHOD
     assert (await client.get(asked, params={"profile": "3.4"})).json() == NO_PATH
@@ -171,7 +171,7 @@ async def test_options(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> None:
-    """Who does not take JSON gets a 406, in JSON without a type."""
+    """A client that does not accept JSON gets a 406, in JSON without a content type."""
     response = await client.get("/connectors", headers={"accept": accept})
     assert response.status_code == status
     assert ("content-type" in response.headers) == (status == 200)
@@ -199,7 +199,7 @@ async def test_content_type(
 
 
 async def test_unsupported_before_unacceptable(client: httpx.AsyncClient) -> None:
-    """Of two things wrong, the sent one is told first."""
+    """The content type of the request is checked before Accept."""
     headers = {"content-type": "text/plain", "accept": "text/html"}
     response = await client.get("/connectors", headers=headers)
     assert response.status_code == 415
@@ -231,7 +231,7 @@ async def test_profile_changes_the_endpoints(client: httpx.AsyncClient) -> None:
 async def test_a_release_too_new_is_noticed(
     client: httpx.AsyncClient, release: str, read_as: str | None
 ) -> None:
-    """It is answered as the newest that is known, and a header of ours says so."""
+    """A newer release is read as the newest known one, and a header of ours says so."""
     response = await client.get(f"/?profile={release}")
     notice = read_as and f"release {release} is not known; read as {read_as}"
     assert (response.status_code, response.headers.get("x-controlplane-notice")) == (200, notice)
@@ -241,7 +241,7 @@ async def test_a_release_too_new_is_noticed(
 
 
 async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
-    """What is not found may be so because of the release."""
+    """A 404 may be due to the release: it has the notice, too."""
     for path in ("/connectors/nix?profile=7.0", "/nix?profile=%0d%0a7.0%0d%0a"):
         response = await client.get(path)
         assert response.status_code == 404
@@ -295,7 +295,7 @@ VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
 async def test_what_a_vector_leaves_open_is_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
-    """What it does not name is out, what it names beyond the log is not there: a header says so."""
+    """A header lists topics that a vector omits and offsets beyond the log."""
     for path in ("/connectors", "/connectors/nix"):  # asked twice: a kept answer tells it, too
         response = await client.get(f"{path}?as_of={vector(ends)}")
         told = response.headers.get("x-controlplane-notice", "")
@@ -341,7 +341,7 @@ async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
     ],
 )
 async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -> None:
-    """What cannot be understood is refused with one sentence, in Connect's shape."""
+    """A bad query is refused with one sentence, in Connect's shape."""
     response = await client.get(f"/connectors?{query}")
     assert response.status_code == 400, response.text
     assert says in response.json()["message"]
@@ -370,7 +370,7 @@ async def test_mounted() -> None:
 
 
 async def test_topics_that_are_not_tracked() -> None:
-    """Where the worker's settings say so, nobody is told of active topics (KIP-558)."""
+    """Disabled topic tracking hides active topics (KIP-558)."""
     async with following("life-3.9") as follower:
         app = App(
             Service(
@@ -420,7 +420,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
 
 
 async def test_log_that_fails() -> None:
-    """What was known is still answered; what would need the log is 503 with its sentence."""
+    """The known state is still answered; requests that need the log get 503 with the reason."""
     async with following("life-3.9") as follower:
         app = App(Service(follower, Profile.of("3.9")))
         async with client_of(app) as client:

@@ -43,7 +43,7 @@ def refusal(read: Callable[..., Any], body: bytes | None, profile: Profile) -> t
 
 
 def told(kind: str, body: bytes, profile: Profile) -> str:
-    """What Jackson says of a body: `OK`, or `NO` and why. What comes after Jackson is no matter."""
+    """Jackson's verdict on a body: `OK`, or `NO` and why. Later checks do not count."""
     try:
         READERS[kind](body, profile)
     except RestError as refused:
@@ -54,7 +54,7 @@ def told(kind: str, body: bytes, profile: Profile) -> str:
 
 
 def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]:
-    """What Kafka's own classes and its Jackson say; None: this release has no such request."""
+    """Verdicts of Kafka's classes with their Jackson; None if the release has no such request."""
     lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in asked)
     command = [str(java()), "-Xmx128m", "-cp", release_path(release), str(HARNESS)]
     done = subprocess.run(
@@ -105,7 +105,7 @@ def test_a_release_fails_at_a_bad_body(body: bytes, text: str, column: int) -> N
 
 @pytest.mark.parametrize("body", [None, b"", b" \n", b" null "])
 def test_a_release_fails_at_no_body(body: bytes | None) -> None:
-    """What the JVM says about a null."""
+    """The message is the JVM's about a null."""
     message = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
     assert refusal(bodies.config, body, V39) == (500, message)
 
@@ -129,7 +129,7 @@ def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, fi
 
 
 def test_we_tell_the_asker_what_is_missing() -> None:
-    """Nothing of ours speaks of null pointers."""
+    """Our dialect names the missing field instead of a null pointer."""
     assert refusal(bodies.config, None, OURS) == (400, "The body of the request is missing")
     assert refusal(bodies.create, b"{}", OURS) == (400, "The field config is missing")
 
@@ -233,7 +233,7 @@ def test_a_number_in_an_offset_is_bounded_under_every_release() -> None:
 @given(body=st.binary() | st.text().map(str.encode), kind=st.sampled_from(sorted(READERS)))
 @pytest.mark.parametrize("release", ["2.8.2", "3.9.1", "4.3.0", KIP])
 def test_any_bytes_are_read_or_refused(release: str, body: bytes, kind: str) -> None:
-    """Nothing that somebody sends makes us fail."""
+    """Any bytes are read or raise `RestError`."""
     told(kind, body, Profile.of(release))
 
 

@@ -121,7 +121,7 @@ async def test_unknown_releases_are_told() -> None:
 
 
 async def test_a_dry_run_writes_nothing() -> None:
-    """It answers records in order, or the refusal that would be answered."""
+    """A dry run answers the records in order, or the refusal."""
     async with asked() as (plane, client):
         before = plane.state
         plan = await client.put("/connectors/orders/stop?dry_run=true")
@@ -152,7 +152,7 @@ async def test_an_idempotency_key_is_worth_one_command() -> None:
 
 
 async def test_an_empty_idempotency_key_is_none() -> None:
-    """Everybody who has no key would have this one."""
+    """An empty idempotency key is refused: all clients without a key would share it."""
     async with asked() as (plane, client):
         before = plane.state
         answer = await client.put("/connectors/orders/pause", headers={"idempotency-key": ""})
@@ -172,7 +172,7 @@ async def test_the_past_is_not_changed() -> None:
 
 
 async def test_who_asks_is_written_down() -> None:
-    """Nobody has made sure of anybody here: anonymous."""
+    """The principal is anonymous without authentication."""
     async with asked() as (plane, client):
         await client.put("/connectors/orders/pause")
         (*_, trace) = plane.state.commands.values()
@@ -203,7 +203,7 @@ async def test_mounted_in_another_program() -> None:
     ],
 )
 async def test_methods_are_told(path: str, methods: str) -> None:
-    """What can only be done is there as well, and so is what can be asked by several methods."""
+    """OPTIONS lists the methods of a path, also if it has no GET."""
     async with asked() as (_, client):
         answer = await client.request("OPTIONS", path)
         assert sorted(answer.headers["allow"].split(",")) == sorted(methods.split(","))
@@ -232,7 +232,7 @@ async def test_however_many_releases_are_asked_for() -> None:
     [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
 )
 async def test_what_workers_send_each_other(release: str, path: str, status: int) -> None:
-    """Of any type from 3.5 on; it lacks a signature here."""
+    """Any content type is accepted from 3.5 on; the signature is missing here."""
     async with asked() as (_, client):
         answer = await client.request(
             "PUT" if path == "fence" else "POST",
@@ -244,7 +244,7 @@ async def test_what_workers_send_each_other(release: str, path: str, status: int
 
 
 async def test_another_writer_takes_over() -> None:
-    """It says so in each answer, and not that the request can be retried; nothing was written."""
+    """Each answer has the notice, without Retry-After; nothing is written."""
     async with asked() as (plane, client):
         assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()

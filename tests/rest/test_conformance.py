@@ -64,14 +64,14 @@ async def test_errors_before_a_method_is_found_have_no_type(
     ],
 )
 async def test_booleans(query: str, status: int) -> None:
-    """What is not `true` is false; the first one counts."""
+    """All but `true` is false; the first value counts."""
     async with at_rest() as scene:
         path = f"{BASE}/connectors/orders/restart{query}"
         assert (await scene.client.post(path)).status_code == status
 
 
 async def test_numbers_become_texts() -> None:
-    """As they were spelled."""
+    """Numbers keep their spelling."""
     async with asked() as (_, client):
         body = json.dumps(FILE)[:-1] + ', "tasks.max": 1, "some": 1.50, "flag": true}'
         path = f"{BASE}/connectors/orders/config"
@@ -128,7 +128,7 @@ NAMES = ("a/b", "a%b", "a%2Fb", "a{b}", "a;b=c", "a+b", "größe 😀", 'a"?#&b'
 @pytest.mark.parametrize("dialect", ["", BASE])
 @pytest.mark.parametrize("name", NAMES)
 async def test_names_on_every_route(name: str, dialect: str) -> None:
-    """Whatever it holds, a connector is found by it, and what is done is done to it."""
+    """Every endpoint finds a connector with any name."""
     async with at_rest() as scene:
         client, at = scene.client, f"{dialect}/connectors/{quote(name, safe='')}"
         created = await client.post(
@@ -188,7 +188,7 @@ def _source_offsets(position: int) -> Any:
 
 
 async def test_without_status_a_connector_is_not_expanded() -> None:
-    """It is left out whole, whatever else is asked for."""
+    """A connector without status is left out of every expansion."""
     async with asked() as (_, client):
         path = f"{BASE}/connectors?expand=info"
         assert (await client.get(path)).json().keys() == {"orders"}
@@ -208,7 +208,7 @@ async def test_a_trace_is_told_where_there_is_one() -> None:
 
 
 async def test_a_version_is_told_where_there_is_one() -> None:
-    """Of a status from 4.1 on always, though it be null; of a plugin if it has one."""
+    """From 4.1 on a status has a version, possibly null; a plugin only if it has one."""
     async with at_rest() as scene:
         for release, told in (("3.9", False), ("4.3", True)):
             path = f"/compat/{release}/connectors/orders/status"
@@ -258,7 +258,7 @@ async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
 
 
 async def test_an_unknown_connector_is_not_stopped() -> None:
-    """Whoever is asked says so himself: `forward=false` changes nothing."""
+    """The receiving worker refuses: `forward=false` changes nothing."""
     async with asked() as (_, client):
         answer = await client.put(f"{BASE}/connectors/nix/stop?forward=false")
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
@@ -341,7 +341,7 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
 
 @pytest.mark.parametrize("connector", ["copies", "sink"])
 async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
-    """What is gone is gone: 200 again."""
+    """A second reset is 200 again."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/{connector}/offsets"
         assert len((await scene.client.get(at)).json()["offsets"]) == 1
@@ -352,7 +352,7 @@ async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
 
 
 async def test_topics_of_nobody() -> None:
-    """Nobody looks whether there is such a connector."""
+    """Active topics of an unknown connector are empty."""
     async with asked() as (_, client):
         answer = await client.get(f"{BASE}/connectors/nix/topics")
     assert (answer.status_code, answer.json()) == (200, {"nix": {"topics": []}})
@@ -371,7 +371,7 @@ async def test_topics_of_nobody() -> None:
     ],
 )
 async def test_scopes_of_loggers(query: str, status: int) -> None:
-    """What is not the cluster is this worker; the first one counts."""
+    """Any scope but `cluster` means this worker; the first value counts."""
     async with asked() as (_, client):
         answer = await client.put(f"{BASE}/admin/loggers/lab{query}", json={"level": "DEBUG"})
         assert answer.status_code == status

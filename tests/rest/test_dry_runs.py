@@ -105,7 +105,7 @@ def _done(plan: Any) -> list[str]:
 
 
 def test_no_endpoint_is_left_out() -> None:
-    """What checks a config changes nothing anyway."""
+    """Every changing endpoint but validation has a case."""
     changing = {
         (row.method, "/".join(row.template)) for row in ENDPOINTS if row.method != "GET"
     } - {("PUT", "connector-plugins/{}/config/validate")}
@@ -142,7 +142,7 @@ async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_whoever_only_reads_plans_the_same() -> None:
-    """Of a sink's consumer group, which is in no log, it assumes the least, and says so."""
+    """A read-only service assumes an empty consumer group, and says so."""
     async with at_rest() as scene, only_read(scene) as client:
         before = await scene.seen()
         for case in CASES:
@@ -168,7 +168,7 @@ async def test_whoever_only_reads_plans_the_same() -> None:
 async def test_whoever_only_reads_does_nothing(
     query: dict[str, str], status: int, says: str
 ) -> None:
-    """Whatever stands in the query."""
+    """A read-only service refuses each query."""
     async with at_rest() as scene, only_read(scene) as client:
         answer = await client.put("/connectors/orders/stop", params=query)
         assert (answer.status_code, says in answer.json()["message"]) == (status, True)
@@ -190,7 +190,7 @@ async def test_whoever_only_reads_beneath_compat() -> None:
 
 @pytest.mark.parametrize("said", ["", "yes", "1"])
 async def test_neither_yes_nor_no(said: str) -> None:
-    """Somebody who asks so does not mean it to be done: he is told, and nothing is."""
+    """A dry run that is neither true nor false is refused, and nothing is written."""
     async with at_rest() as scene:
         before = await scene.seen()
         for case in CASES:

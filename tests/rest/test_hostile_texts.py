@@ -49,7 +49,7 @@ READS = {
 
 @pytest.mark.parametrize("code", READS.values(), ids=READS)
 def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
-    """It is read, or refused."""
+    """The text is read or refused."""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 

@@ -130,9 +130,9 @@ async def change_everything(client: httpx.AsyncClient) -> None:
 async def test_a_key_gets_the_first_answer_after_everything_has_changed(
     request_: Keyed, tmp_path: Path
 ) -> None:
-    """Same code, same body: at once, in the same process, and in one that starts anew.
+    """The status and body are repeated: at once, in the same process, and after a restart.
 
-    The last one reads snapshots, of a log whose history has been compacted away.
+    The restarted process reads snapshots of a log whose history has been compacted.
     """
     path = tmp_path / "state.db"
     async with opened(path) as (log, plane, client):
@@ -153,7 +153,7 @@ async def test_a_key_gets_the_first_answer_after_everything_has_changed(
 
 
 async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path: Path) -> None:
-    """Whatever dialect the repetition is in: 3.9 tells of a reset, the KIP does not."""
+    """The repetition has the dialect of the first answer: 3.9 names a reset, KIP does not."""
     async with opened(tmp_path / "state.db") as (log, plane, client):
         await prepare(log, plane, client)
         await client.put("/connectors/orders/stop")

@@ -55,7 +55,7 @@ def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
 
 
 async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() -> None:
-    """As a worker does it."""
+    """A short body is parsed before its signature is checked; a long one is not."""
     async with asked() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
         long = await client.post(INTERNAL, content=b"{" * (WORKERS_ORDER_BYTES + 1), headers=JSON)
@@ -120,7 +120,7 @@ async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None
 
 
 async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
-    """As many as a large connector has."""
+    """5,000 partitions, as a large connector has, take one request."""
     offsets = [
         {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}} for at in range(5_000)
     ]
@@ -134,7 +134,7 @@ async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
 
 
 async def test_a_body_of_too_many_values_is_refused() -> None:
-    """Whatever its bytes are; the limit is a setting."""
+    """The limit counts values, not bytes, and is a setting."""
     told: list[dict[str, Any]] = []
     error: RestError | None = None
 
@@ -205,7 +205,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 @given(documents(), st.sampled_from(RELEASES))
 def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
-    """Whatever the fast way reads, reading token by token gives the same."""
+    """The fast reader gives what reading token by token gives."""
     profile = Profile.of(release)
     readers = (bodies.create, bodies.config, bodies.patch, bodies.alteration, bodies.task_configs)
     for read in readers:

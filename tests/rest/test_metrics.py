@@ -1,4 +1,4 @@
-"""What Prometheus is told, read as Prometheus reads it."""
+"""Metrics as Prometheus reads them."""
 
 import asyncio
 import platform
@@ -42,7 +42,7 @@ class Scraped(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Scraped":
-        """What Prometheus makes of a text; a series that comes twice is a mistake."""
+        """Parse an exposition; a series that occurs twice is an error."""
         samples: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
     client: httpx.AsyncClient
 
     async def scraped(self) -> Scraped:
-        """What it tells now."""
+        """Current metrics of the service."""
         return Scraped.of((await self.client.get("/metrics")).text)
 
 
@@ -87,7 +87,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
 
 @pytest.fixture
 async def history() -> AsyncIterator[Scraped]:
-    """What is told of a recorded cluster."""
+    """Metrics of a recorded cluster."""
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), catalogue())
         app = Metrics().exposing(App(service), service)
@@ -171,7 +171,7 @@ async def test_commands_are_counted_with_their_outcome() -> None:
 
 
 async def test_requests_are_counted_by_endpoint() -> None:
-    """Whatever a stranger makes up makes no series of its own."""
+    """Unknown paths share one series."""
     async with measured() as it:
         for name in ("a", "b", "c%2Fd"):
             await it.client.get(f"/connectors/{name}")
@@ -190,7 +190,7 @@ async def test_requests_are_counted_by_endpoint() -> None:
 
 
 async def test_two_planes_do_not_mix() -> None:
-    """Nothing is kept where both could see it."""
+    """Each plane counts its own requests."""
     async with measured() as one, measured() as other:
         await one.client.get("/connectors")
         found = (await other.scraped()).of_family("controlplane_http_requests_total")
@@ -198,7 +198,7 @@ async def test_two_planes_do_not_mix() -> None:
 
 
 async def test_two_listeners_of_one_service_tell_the_same() -> None:
-    """As with `admin.listeners`: nothing is told twice."""
+    """With `admin.listeners` both listeners expose the same metrics, each series once."""
     async with following("life-3.9") as follower:
         front = Front(Protection(), KIP, silent())
         service = Service(follower, KIP, catalogue())
@@ -226,7 +226,7 @@ async def test_formats() -> None:
 
 
 async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None:
-    """Who may view may scrape; others may if they are told to be open."""
+    """Scraping takes VIEW, unless the metrics are open."""
     async with measured(Protection(known(tmp_path))) as it:
         assert (await it.client.get("/metrics")).status_code == 401
         headers = {"authorization": f"Bearer {TOKENS['vera']}"}
@@ -262,7 +262,7 @@ class Heard(Told):
 
 
 async def test_a_log_that_is_away() -> None:
-    """What was known is told still, and that it may be old; nothing is made up of what is not."""
+    """The known state is still exposed, marked as old; nothing unknown is exposed."""
     metrics, told, log = Metrics(), Heard(), MemoryLog()
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
         await log.create_topic(topic, 1)

@@ -22,7 +22,7 @@ ENDLESS = "watch"
 
 
 def _paths(release: str) -> Iterator[str]:
-    """Everything that a release can be asked."""
+    """Paths that a release answers to GET."""
     for row in ENDPOINTS:
         if row.method == "GET" and row.known(Profile.of(release)):
             filled = [
@@ -42,7 +42,7 @@ async def _get(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Resp
 
 
 async def test_every_endpoint_has_its_moments() -> None:
-    """What has a past is told as of then; what has none says so."""
+    """An endpoint with a past answers it; the others refuse `as_of`."""
     async with at_rest() as scene:
         assert len((await _get(scene.client, "connectors")).json()) == 3
         assert (await _get(scene.client, "connectors", as_of="config@1")).json() == ["orders"]
@@ -64,7 +64,7 @@ async def test_every_endpoint_refuses_nonsense(question: dict[str, str]) -> None
 
 
 async def test_every_endpoint_is_that_of_a_release() -> None:
-    """What a release has not got is not there when it is asked for as that release."""
+    """An endpoint that a release lacks is missing under that `profile`."""
     async with at_rest() as scene:
         for release in ("2.3", "3.4", "3.9", "4.3"):
             there = {*_paths(release)}

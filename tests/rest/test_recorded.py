@@ -1,4 +1,4 @@
-"""What real workers answered, asked of our own service over HTTP."""
+"""Recorded answers of real workers, asked of our service over HTTP."""
 
 from typing import NamedTuple
 

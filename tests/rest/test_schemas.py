@@ -70,7 +70,7 @@ AMENDED: tuple[tuple[Amend, str], ...] = (
     ),
     (_of_any_type("ConnectorOffset", "offset"), "as of the partition"),
 )
-"""Where Kafka's description is not kept to, and why; but for the first, by no worker either."""
+"""Deviations from Kafka's description, with reasons; workers share all but the first."""
 
 
 def described(file: Path) -> schemathesis.BaseSchema:

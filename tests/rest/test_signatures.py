@@ -19,7 +19,7 @@ SIGNED = b64encode(hmac.digest(KEY.key, BODY, "sha256")).decode()
 
 
 def headers(algorithm: str = "HmacSHA256", signed: str = SIGNED) -> Mapping[str, str]:
-    """What a worker sends along."""
+    """Signature headers of a worker."""
     return {
         "x-connect-authorization": signed,
         "x-connect-request-signature-algorithm": algorithm,
@@ -27,7 +27,7 @@ def headers(algorithm: str = "HmacSHA256", signed: str = SIGNED) -> Mapping[str,
 
 
 def refusal(told: Mapping[str, str], key: SessionKey | None = KEY) -> RestError:
-    """Why a request that is signed so is not believed."""
+    """Error for a request with these headers."""
     found = signature(told, key)
     assert found is not None
     with pytest.raises(RestError) as refused:
@@ -53,7 +53,7 @@ def test_unsigned(missing: str) -> None:
 
 @pytest.mark.parametrize("signed", ["", "AAAA", b64encode(b"x" * 32).decode()])
 def test_signed_by_somebody_else(signed: str) -> None:
-    """Whoever has not got the key is forbidden, however little he sends."""
+    """A wrong signature is forbidden, however short it is."""
     assert isinstance(refusal(headers(signed=signed)), Forbidden)
 
 
@@ -69,7 +69,7 @@ def test_signed_by_somebody_else(signed: str) -> None:
     ],
 )
 def test_no_signature_of_ours(told: Mapping[str, str], text: str) -> None:
-    """What cannot be read, or is of another kind, is the asker's fault."""
+    """An unreadable signature, or another algorithm, is the client's error."""
     found = refusal(told)
     assert isinstance(found, BadRequest)
     assert str(found).startswith(text)

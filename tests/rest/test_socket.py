@@ -17,7 +17,7 @@ UGLY = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
 
 @pytest.fixture
 async def address() -> AsyncIterator[tuple[str, int]]:
-    """Where a history is served as 3.9."""
+    """Address of a service that serves a history as 3.9."""
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()
     async with (
@@ -71,7 +71,7 @@ async def test_headers(address: tuple[str, int]) -> None:
 
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:
-    """What is accepted sends its pieces at once (no Nagle's algorithm)."""
+    """Accepted connections send each piece at once (no Nagle's algorithm)."""
     with listen("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
         accepted, _ = bound.accept()
         with accepted:
@@ -93,7 +93,7 @@ async def test_body_is_not_waited_for(address: tuple[str, int]) -> None:
 
 
 async def test_upgrades_are_ignored(address: tuple[str, int]) -> None:
-    """Whoever asks for a websocket gets the plain answer."""
+    """A request for a websocket gets the plain answer."""
     upgrade = get(b"/connectors", b"Upgrade: websocket").replace(b"close", b"close, Upgrade")
     status, _, _ = await ask(address, upgrade)
     assert status == b"HTTP/1.1 200 OK"

@@ -71,7 +71,7 @@ async def test_every_answer_is_given_again(history: str) -> None:
 
 @pytest.mark.parametrize(("history", "step"), EXCEPTIONS)
 async def test_exceptions_are_some(history: str, step: int) -> None:
-    """What is left out is answered otherwise here, and so has to be left out."""
+    """Each excepted step is really answered differently."""
     *_, last = await lived(history, until=step)
     assert last.step.n == step
     assert not last.agrees

@@ -69,7 +69,7 @@ def test_what_we_refuse(target: str, told: str) -> None:
 
 @pytest.mark.parametrize("name", ["a{b}", "a%2Fb%00", "\ufffd", "a|b", ".."])
 def test_what_we_take(name: str) -> None:
-    """Whatever can be read can be a name."""
+    """Any readable segment can be a name."""
     target = parse_target(f"/connectors/{name}", Profile.of(KIP))
     assert target.segments == ("connectors", unquote(name))
 
@@ -117,12 +117,12 @@ class Away(Broker):
     """Brokers that cannot be asked."""
 
     async def group_offsets(self, group: str) -> tuple[tuple[str, int, int], ...]:
-        """Nobody answers."""
+        """Fail: no broker answers."""
         raise ExternalActionFailed(f"group {group} cannot be asked")
 
 
 async def test_offsets_of_a_sink_that_nobody_knows() -> None:
-    """That is the worker's failure, in words."""
+    """An unreachable group is a 500 with the reason."""
     async with asked(outside=Away()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/offsets")
@@ -131,7 +131,7 @@ async def test_offsets_of_a_sink_that_nobody_knows() -> None:
 
 
 async def test_a_group_without_offsets_is_gone() -> None:
-    """What the probe's stand-in for brokers does when the last offset is taken away, twice."""
+    """The probe's broker deletes a group with its last offset, also the second time."""
     broker = Broker()
     broker.ends["t"] = 5
     broker.consume("connect-sink", "t")

@@ -156,7 +156,7 @@ def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
 
 
 def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """It is made while commands are answered."""
+    """Commands are answered while a snapshot is made."""
     asyncio.run(_file_with_offsets(tmp_path / "full.db"))
     numbers = count()
 
@@ -173,7 +173,7 @@ def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [f"offsets@{PARTS}", str(PARTS)])
 def test_a_question_about_the_past_leaves_the_event_loop_free(tmp_path: Path, moment: str) -> None:
-    """Where its moment lies is looked for among all records."""
+    """The position of the moment is searched among all records without blocking."""
     asyncio.run(_file_with_offsets(tmp_path / "full.db"))
 
     async def finding() -> None:

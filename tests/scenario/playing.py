@@ -16,10 +16,10 @@ def played(text: str, folds: Folds | None = None) -> tuple[Scenario, list[Played
 
 
 def printed(text: str) -> list[str]:
-    """What the last step of a scenario prints."""
+    """Output of the last step of a scenario."""
     return list(played(text)[1][-1].printed)
 
 
 def reported(text: str, folds: Folds | None = None) -> str:
-    """What differs, as people are shown it."""
+    """Report of the differences."""
     return report(*played(text, folds))

@@ -94,7 +94,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 
 def test_rewriting(tmp_path: Path) -> None:
-    """What is printed is written, nothing else changes, and doing it again changes nothing."""
+    """Only the expected outputs are rewritten; a second run changes nothing."""
     path = write(tmp_path, "a", OTHER.replace("\n", "\r\n"))
     result = run("--rewrite", path)
     assert (result.exit_code, result.stdout) == (0, "1 scenario, 1 step: 1 rewritten\n")
@@ -123,7 +123,7 @@ def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
 
 
 def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
-    """It would show nothing, and be counted as if it did."""
+    """A file without steps proves nothing and is refused."""
     for text in ("", "# only a comment\n"):
         result = run(write(tmp_path, "a", text))
         assert result.exit_code == 2

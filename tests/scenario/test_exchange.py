@@ -14,7 +14,7 @@ HALF_STOPPED = f"{ORDERS}crash w1 after=tasks\n----\n\n{STOP}"
 
 
 def after(*steps: str, cluster: str = "cluster w1@kip w2@3.9") -> list[str]:
-    """What the last of some steps prints."""
+    """Output of the last of these steps."""
     return printed("".join(f"{step.rstrip()}\n----\n\n" for step in (cluster, *steps)))
 
 
@@ -29,7 +29,7 @@ def test_steps_off_answers_first() -> None:
 
 
 def test_a_new_leader_by_a_roll_repairs_too() -> None:
-    """Whoever leads next, and however that came about."""
+    """Every new leader completes the command."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w2 to=4.3 leader=w2\n----\n"
     assert printed(text) == [
         "w2 3.9 -> 4.3",
@@ -41,7 +41,7 @@ def test_a_new_leader_by_a_roll_repairs_too() -> None:
 
 
 def test_a_roll_brings_back_who_was_down() -> None:
-    """As with `start`, and as leader if it was."""
+    """A roll starts a worker that was down, as leader if it was."""
     text = f"cluster w1@kip w2@3.9\n----\n\n{HALF_STOPPED}roll w1 to=3.9\n----\n"
     assert printed(text)[:3] == ["w1 kip -> 3.9", "leader w1@3.9", "stop orders: repeated"]
     assert printed(f"{text}\n{STOP}")[0] == "204"
@@ -100,7 +100,7 @@ def test_a_leader_that_comes_back_in_time_leads() -> None:
 
 
 def test_what_a_worker_has_read_is_told_by_partition() -> None:
-    """Those that hold something; a marker counts as read."""
+    """Only partitions with records are listed; a marker counts as read."""
     cluster = "cluster w1@3.9 partitions=3"
     records = "given status transaction=committed\na  1\nd  2"
     own = 'given offsets topic=own\n["c",{}]  {"a":1}'
@@ -162,7 +162,7 @@ def test_other_bodies_are_passed_on_as_they_are() -> None:
 
 
 def test_pages_of_a_server_stay_on_one_line() -> None:
-    """What is no JSON is printed all the same."""
+    """A response that is no JSON is printed on one line."""
     (line,) = after("GET /connectors/a%2Fb via=w1", cluster="cluster w1@4.3")
     assert line.startswith(r"400 <html>\x0A<head>")
 

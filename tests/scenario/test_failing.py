@@ -1,4 +1,4 @@
-"""How a scenario fails: place, step, what differs, by whose account, and one line of advice."""
+"""Failures of a scenario: place, step, difference, folds that disagree, and one line of advice."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -64,7 +64,7 @@ def test_what_is_not_alike(one: Any, other: Any) -> None:
 
 
 def test_depth_is_no_matter() -> None:
-    """What differs at the very bottom differs."""
+    """A difference at any depth is found."""
     assert alike(nested([1, 2]), nested([2, 1]))
     assert not alike(nested([1, 2]), nested([1, 3]))
 

@@ -37,7 +37,7 @@ def test_two_spaces_end_a_key() -> None:
 
 @given(st.none() | st.binary() | st.text("\\x0aF ∅(empty)#\u202e\r\n\x85").map(str.encode))
 def test_text_and_back(raw: bytes | None) -> None:
-    """Whatever is shown reads as the bytes that it stands for, on one line that is not blank."""
+    """Any bytes become one line, which reads back as the same bytes."""
     for text in (text_of(raw), key_text_of(raw)):
         assert bytes_of(text) == raw
         assert len(text.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""What the views of a scenario print of a recorded log is what its workers answered."""
+"""Views of recorded logs in scenarios print the answers of their workers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_views_are_what_workers_answered(name: str, histories: Path) -> None:
 
 
 def reading(entries: list[Entry], name: str, step: StoryStep) -> WorkerView:
-    """What the worker that was observed had read."""
+    """View of the worker that was observed."""
     seen = list(before(entries, step.positions))
     exactly_once = (name, step.worker) in EXACTLY_ONCE
     state = fold(seen, Profile.of(step.release or ""), exactly_once=exactly_once)

@@ -23,7 +23,7 @@ WRONG = {
     "cluster a@3.9 stpes=on": "1: `cluster` has no option stpes= (known: leader=, partitions=, ",
     "wiew tasks": "1: `wiew` is not a verb: use cluster, compact, crash, given, log, roll, ",
 }
-"""What a scenario begins with, and the sentence it gets."""
+"""First lines of a scenario, and the error for each."""
 
 WRONG_LATER = {
     "cluster a@3.9": "4: there is a cluster already: a scenario has one",

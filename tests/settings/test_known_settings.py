@@ -102,7 +102,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Kafkas(msgspec.Struct, frozen=True):
-    """What a release knows."""
+    """Settings that a release knows."""
 
     keys: dict[str, Key]
     of_topics: set[str]
@@ -118,7 +118,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def asked(judge: Path, release: str) -> Kafkas:
-    """What a release says of its keys and of the texts."""
+    """Keys of a release, and its readings of the texts."""
     path = release_path(release)
     texts = [text.encode().hex() for text in TEXTS]
     command = [str(java()), "-cp", path, str(judge), *texts]
@@ -144,7 +144,7 @@ def ours() -> dict[str, Effective]:
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
-    """It counts here, or it is told why it does not; so a worker's file is not warned of."""
+    """Each key counts or is listed as unused, so that a worker's file causes no warnings."""
     kafkas = asked(judge, release)
     known = {*ours(), *(key for key in kafkas.keys if unused(key))}
     assert kafkas.keys.keys() - known == set()
@@ -169,12 +169,12 @@ OTHER_DEFAULTS = {
     "listeners",  # this machine only
     "connector.client.config.override.policy",  # not set: that of the release
 }
-"""Where our default is not Kafka's; the table says why."""
+"""Keys whose default differs from Kafka's; the table gives the reasons."""
 
 
 @pytest.mark.java
 def test_defaults_are_kafkas(judge: Path) -> None:
-    """Those of the newest release, unless the table says why not."""
+    """Our defaults are those of the newest release, unless the table gives a reason."""
     kafkas = asked(judge, NEWEST).keys
     differing = {
         key
@@ -218,7 +218,7 @@ def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
 
 
 def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
-    """What we make of a text, as Kafka would print it."""
+    """Our reading of a text, as Kafka would print it."""
     told = Configuration({key: SourcedValue(text, ValueSource("flag"))})
     try:
         (value,) = (one.value for one in told.effective(table) if one.key == key)

@@ -95,7 +95,7 @@ def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> No
 
 
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:
-    """Whoever has flags tells them as every command does."""
+    """A program passes flags as every command does."""
     flags = flag_values([("--override", "controller.commands.waiting", "9")])
     file = file_values(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
     told = plane_settings(Configuration(flags, file))
@@ -135,7 +135,7 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used(tmp_path: Path, line: str, told: str) -> None:
-    """It is named with its place."""
+    """The error names the place."""
     with pytest.raises(SettingsError, match=told):
         told_to_plane(written(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):

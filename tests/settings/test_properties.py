@@ -84,7 +84,7 @@ JUDGE = """
 TEXTS = 5_000
 
 CONTINUED = ("\\\n", "\\\r", "\\\r\n")
-"""Where a text ends like this, Java sees one more property, without name and value. We do not."""
+"""Endings of a text after which Java reads one more property, without name and value. We do not."""
 
 
 def _ours(text: str) -> str:

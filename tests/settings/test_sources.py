@@ -1,4 +1,4 @@
-"""Who tells a setting: the order of flags, environment and file, and every spelling of a name."""
+"""Sources of settings: the order of flags, environment and file, and all spellings of a name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from controlplane.settings.sources import file_values, flag_values
 def configuration(
     *, flags: Mapping[str, str] = {}, variables: Mapping[str, str] = {}, file: Path | None = None
 ) -> Configuration:
-    """What flags, the environment and a file tell, put together as a command does it."""
+    """Configuration from flags, environment and file, as a command builds it."""
     return Configuration(
         flag_values((f"--{key}", key, value) for key, value in flags.items()),
         *environment_values(variables),
@@ -67,7 +67,7 @@ def test_the_stronger_source_wins(file: Path) -> None:
 
 
 def test_the_last_line_of_a_key_wins(file: Path) -> None:
-    """As in Java; its line is told."""
+    """The last line counts, as in Java, and is named as the source."""
     assert told(configuration(file=file), "rest.port") == (2, f"{file}:4")
 
 
@@ -118,7 +118,7 @@ def test_a_file_in_a_variable_is_held_to_the_same() -> None:
 
 
 def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
-    """It means itself: no path of plugins, nobody to be told."""
+    """Empty lists and texts that may be empty are valid."""
     path = tmp_path / "worker.properties"
     path.write_text("plugin.path=\nconfig.providers=\nadmin.listeners=\n", "ascii")
     assert [*configuration(file=path).empty(WorkerSettings)] == []
@@ -139,7 +139,7 @@ def test_names_of_variables(name: str, key: str) -> None:
 
 
 def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
-    """It needs the names of two topics; a `GROUP_ID` without them is somebody else's."""
+    """Names without a prefix count with two topic names only, as in Debezium's image."""
     assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).values == {}
     found = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
     assert told(found, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
@@ -226,7 +226,7 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 def test_a_table_may_hold_another(file: Path) -> None:
-    """Whose keys begin with the key of its field, and which blames who told it as well."""
+    """Keys of the inner table begin with the key of its field and keep their sources."""
     file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
     found = configuration(file=file)
     assert found.settings(Whole, "whole.") == Whole(Limits(width=9), 6)
@@ -269,7 +269,7 @@ PROVIDERS = [
     ],
 )
 def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None:
-    """What Kafka's own three providers know is put in; what is no reference stays."""
+    """References to Kafka's own three providers are resolved; other text stays."""
     (file.parent / "more").write_text("id=größe\ntwo=${env:CLUSTER}\n", "utf-8")
     (file.parent / "name").write_text("of-dir\n", "utf-8")
     written = written.replace("FOLDER", str(file.parent))
@@ -289,7 +289,7 @@ def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None
     ],
 )
 def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> None:
-    """Somebody else's provider, or one that does not know."""
+    """A foreign provider, or a missing value, is refused."""
     file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
     with pytest.raises(SettingsError, match=sentence):
         configuration(file=file).settings(WorkerSettings)

@@ -1,4 +1,4 @@
-"""What is taken out of a worker's `.properties` file, and what is not shown of it."""
+"""Settings read from a worker's `.properties` file, and secrets that are not shown."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from controlplane.settings.worker import decision_settings
 
 
 class Found(NamedTuple):
-    """What a file tells of a worker, and of how to get in."""
+    """Worker settings and security of a file."""
 
     settings: WorkerSettings
     security: KafkaSecurity
@@ -37,7 +37,7 @@ class Worker:
         self.file = file
 
     def configuration(self, *lines: str) -> Configuration:
-        """What a file of these lines tells."""
+        """Configuration of a file with these lines."""
         self.file.write_text("\n".join(lines), "iso-8859-1")
         return Configuration(file_values(self.file))
 
@@ -259,7 +259,7 @@ def test_what_decisions_know_of_a_worker(worker: Worker, lines: list[str], known
 
 
 def test_a_policy_of_somebody_else(worker: Worker) -> None:
-    """It is Java: the file can be read with it, but nothing be decided."""
+    """A foreign policy is Java: the file can be read, but no decision made with it."""
     told = worker.configuration(f"{POLICY}=org.example.Mine")
     assert told.settings(WorkerSettings).connector_client_config_override_policy
     with pytest.raises(

@@ -125,7 +125,7 @@ def test_a_config_comes_back() -> None:
 
 
 def test_less_comes_first() -> None:
-    """It stops before it gets its old config, so that it never runs with it."""
+    """The connector stops before it gets its old config, so that it never runs with it."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STOPPED")) == {
         "stop-tasks": ['commit-a {"tasks":0}'],
         "stop-state": [RECORD["STOPPED"]],
@@ -134,7 +134,7 @@ def test_less_comes_first() -> None:
 
 
 def test_more_comes_last() -> None:
-    """It gets its old config before it runs."""
+    """The connector gets its old config before it runs."""
     assert undone(life(NEW, "STOPPED"), life(OLD, "STARTED")) == {
         "put-config": [RECORD["old"]],
         "resume-state": [RECORD["STARTED"]],
@@ -142,7 +142,7 @@ def test_more_comes_last() -> None:
 
 
 def test_it_was_not_there() -> None:
-    """It is deleted."""
+    """A connector that did not exist is deleted."""
     assert undone(life(NEW, "STARTED"), GONE) == {
         "delete-config": ["connector-a "],
         "delete-state": ["target-state-a "],
@@ -287,7 +287,7 @@ def test_who_does_not_say_what_it_does_then_must_stop_it() -> None:
 
 
 def test_offsets_of_one_that_is_gone() -> None:
-    """It is created STOPPED, gets its offsets and starts, even in releases without KIP-995."""
+    """The connector is created STOPPED, gets its offsets and starts, also without KIP-995."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
     plan = plan_of(at(GONE, *NOW, release="3.9"), command)
     names = ["create-state", "create-config", "offsets-write", "resume-state"]
@@ -352,7 +352,7 @@ def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -
 def test_undo_survives_a_crash_anywhere(
     release: str, then: str, now: str, exactly_once: bool
 ) -> None:
-    """It never does more than its config of that moment allows, and recovery completes it."""
+    """At no step does the connector run beyond its old target; recovery completes the undo."""
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     plan = plan_of(is_, command)

@@ -62,7 +62,7 @@ STRICT_NAME = StringDecoder(in_bytes=True, is_name=True, encoded_surrogates=Fals
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters='"\\')))
 def test_good_utf8_is_read_as_everybody_reads_it(text: str) -> None:
-    """Of strings and names alike."""
+    """Strings and names decode as UTF-8."""
     body = text.encode().decode("latin-1")
     assert STRING.decode(body) == NAME.decode(body) == STRICT_NAME.decode(body) == text
 
@@ -165,7 +165,7 @@ def test_depth_overflows_what_recurses(release: str, value: bytes, error: type[V
     ],
 )
 def test_refusals_say_why(value: bytes, reason: str) -> None:
-    """What was missing, and where."""
+    """The error names what is missing, and where."""
     with pytest.raises(Undecodable) as refusal:
         parse(value, NEWEST)
     assert reason in str(refusal.value)

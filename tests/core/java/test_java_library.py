@@ -93,7 +93,7 @@ def test_a_patched_copy_iterates_as_a_hash_map_does(
 
 @given(keys=st.lists(st.text("abAB", max_size=3), max_size=80))
 def test_a_map_holds_each_key_once(keys: list[str]) -> None:
-    """Whatever the order, no key is lost or doubled, and a key put again changes nothing."""
+    """No key is lost or doubled in any order, and a second put changes nothing."""
     order = java_library.hash_map_order(keys)
     assert sorted(order) == sorted(set(keys))
     assert java_library.hash_map_order(keys + keys[::-1]) == order
@@ -272,7 +272,7 @@ def test_doubles_that_equal_others_are_written_too() -> None:
 
 @given(number=st.floats(allow_nan=False))
 def test_doubles_are_read_again(number: float) -> None:
-    """What is written means the same number."""
+    """The text parses to the same number."""
     assert float(java_library.double_text(number).replace("Infinity", "inf")) == number
 
 
@@ -310,7 +310,7 @@ def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
 
 @given(key=st.binary(max_size=20))
 def test_no_key_is_undecodable(key: bytes) -> None:
-    """What is UTF-8 in it is kept, as Python would keep it, and no more is lost."""
+    """Valid UTF-8 is kept as Python keeps it, and no more is lost."""
     ours, pythons = java_library.decode_key(key), key.decode("utf-8", "replace")
     assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
     assert ours.count("\ufffd") <= pythons.count("\ufffd")

@@ -23,7 +23,7 @@ _SHOWN: Final = 200
 
 
 def answer(value: bytes, release: str) -> object:
-    """What we say that a release makes of a value, as the table says it."""
+    """Our answer for a value in a release, in the form of the table."""
     try:
         decoded = json_converter.decode(value, Profile.of(release))
     except Undecodable:
@@ -108,7 +108,7 @@ def _outcome(parse: object, value: bytes, profile: Profile) -> str:
 @example(value=b"[" * 20_000 + b"]" * 20_000, profile=Profile.of("2.8"))
 @example(value=b"[" * 990 + b"]" * 990, profile=NEWEST)
 def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: Profile) -> None:
-    """What msgspec reads is what the full parser would have read."""
+    """The result of msgspec equals that of the full parser."""
     assert _outcome(json_converter.decode, value, profile) == _outcome(
         jackson.parse, value, profile
     )
@@ -204,6 +204,6 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
 
 @given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
 def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
-    """What a JSON library writes of plain maps is what Jackson writes, or it is not asked."""
+    """The fast encoder writes plain maps as Jackson does, or is not used."""
     for told in (value, {"properties": value}):
         assert json_converter.encode(told) == json_converter._encode(told, iter)

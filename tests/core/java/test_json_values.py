@@ -42,7 +42,7 @@ VALUES: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("value", "code", "text"), VALUES, ids=[text for _, _, text in VALUES])
 def test_values_hash_and_print_as_java_objects(value: Any, code: int, text: str) -> None:
-    """As what Jackson reads them into: Integer, Long or BigInteger by size, and Java's maps."""
+    """Numbers hash as Integer, Long or BigInteger by size, maps as Java's maps."""
     assert narrow_int(value_hash(value, as_longs=False)) == code
     assert value_text(value) == text
 

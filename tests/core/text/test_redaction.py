@@ -61,7 +61,7 @@ PLAIN = (
 
 @pytest.mark.parametrize("key", SECRET)
 def test_a_secrets_value_is_hidden(key: str) -> None:
-    """Whatever the value is; but an empty one, or none, is no secret."""
+    """A secret of any type is hidden; empty and null values are not."""
     assert redacted({key: "hunter2"}) == {key: HIDDEN}
     assert redacted({key: 42}) == {key: HIDDEN}
     assert redacted({key: ""}) == {key: ""}

@@ -19,8 +19,11 @@ PROGRAM = Path(__file__).parent / "Client.java"
 CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
 FILES = {"/orders.txt": ["one", "two"]}
 NAMES = {"3.9.1": "orders 1/2 %+", "4.3.0": "orders? 1 +"}
-"""What has to be encoded in a path. The client sends bodies as Latin-1, so it is all ASCII; Kafka 4
-refuses slashes and percent signs in a path, encoded or not."""
+"""Names that need encoding in a path.
+
+The client sends bodies as Latin-1, so they are ASCII; Kafka 4 refuses slashes and percent signs in
+a path, encoded or not.
+"""
 
 
 class Client:
@@ -31,13 +34,13 @@ class Client:
         self._world = world
 
     async def __call__(self, method: str, name: str = "", config: object = None) -> Any:
-        """What a method returns."""
+        """Call a method and return its result."""
         answer = await self._called(method, name, config)
         assert answer.keys() == {"returned"}, answer
         return answer["returned"]
 
     async def thrown(self, method: str, name: str = "", config: object = None) -> str:
-        """What a method throws, with its message."""
+        """Call a method and return the exception with its message."""
         answer = await self._called(method, name, config)
         return f"{answer['thrown']}: {answer['message']}"
 

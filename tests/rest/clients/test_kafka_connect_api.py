@@ -22,7 +22,7 @@ class Using:
         self.cluster = Cluster(Api(url=world.url))
 
     async def ask(self, what: Callable[[], Any]) -> Any:
-        """What comes of a call."""
+        """Make a call in a thread and wait until the cluster is quiet."""
         answer = await asyncio.to_thread(what)
         await self._world.settle()
         return answer
@@ -83,7 +83,7 @@ async def _deleted(using: Using) -> None:
 
 
 async def test_offsets_plugins_and_loggers() -> None:
-    """What the library has no method for, by its own requests; and levels of loggers."""
+    """The library sends requests that it has no method for, and sets levels of loggers."""
     async with at_work("3.9.1", files=FILES) as world:
         using = Using(world)
         api, cluster = using.cluster.api, using.cluster

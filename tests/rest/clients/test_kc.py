@@ -24,7 +24,7 @@ class Kc:
         self._world = world
 
     async def __call__(self, *arguments: str) -> str:
-        """What it prints."""
+        """Run `kc` and return its output."""
         process = await asyncio.create_subprocess_exec(
             *(str(KC), "--url", self._world.url, *arguments),
             stdout=asyncio.subprocess.PIPE,
@@ -36,7 +36,7 @@ class Kc:
         return out.decode().rstrip("\n")
 
     async def told(self, *arguments: str) -> Any:
-        """What it prints, as data."""
+        """Run `kc` and return its output as JSON."""
         return json.loads(await self(*arguments))
 
 

@@ -1,4 +1,4 @@
-"""What a worker tells of itself: health, loggers, plugins; and who is told (KIP-495, KIP-1017)."""
+"""Endpoints about the worker: health, loggers and their levels, plugins (KIP-495, KIP-1017)."""
 
 import asyncio
 import io
@@ -121,7 +121,7 @@ async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.Mo
 
 
 async def test_who_it_is_it_tells_without_its_log() -> None:
-    """As a worker does, by which many see whether it lives; as every release, with a notice."""
+    """The root document is served without a log, in every dialect, with a notice."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     cable = FarAway(log)
@@ -163,7 +163,7 @@ def test_every_level_can_be_set_and_is_shown(release: str) -> None:
 
 
 def test_levels_are_those_that_commands_know() -> None:
-    """Whatever can be asked for all workers can be done by this one."""
+    """A worker offers every level that a command can set."""
     assert LEVELS.keys() == topics.LEVELS
     assert list(LEVELS.values()) == sorted(LEVELS.values())
 
@@ -217,7 +217,7 @@ async def put_level(client: httpx.AsyncClient, target: str, level: str) -> httpx
 
 
 async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
-    """It is a record first (KIP-976), whoever asks for it and however."""
+    """Every request for the cluster writes a record, which changes this worker (KIP-976)."""
     async with asked(settings=Settings(profile="3.9.1")) as (plane, client):
         assert (await put_level(client, "lab?scope=cluster", "debug")).status_code == 204
         shown = await client.get("/admin/loggers/lab")
@@ -230,7 +230,7 @@ async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
 
 
 async def test_a_level_for_this_worker_is_no_record() -> None:
-    """Nothing is written, and another worker would hear nothing of it."""
+    """A request for this worker writes nothing."""
     async with asked() as (plane, client):
         before = plane.state.config.offset
         assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]

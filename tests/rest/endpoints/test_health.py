@@ -39,7 +39,7 @@ async def told(client: httpx.AsyncClient) -> tuple[int, str]:
 
 
 async def test_a_log_that_was_moved_makes_health_unhealthy(tmp_path: Path) -> None:
-    """It says why; and a command that waits meanwhile is written when the file is back."""
+    """Health gives the reason; a waiting command is written when the file is back."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     async with served(path) as client:
         assert (await told(client))[0] == 200

@@ -22,7 +22,7 @@ SLIPS = (
 @pytest.mark.parametrize("slip", SLIPS)
 @pytest.mark.parametrize("front", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
 async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None:
-    """Whatever the dialect: the parameter that was meant is named."""
+    """In every dialect the error names the parameter that was meant."""
     async with asked() as (plane, client):
         before = plane.state
         for place in (f"?{slip}=true", f"?{slip}", f";{slip}=true"):

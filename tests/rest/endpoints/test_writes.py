@@ -124,7 +124,7 @@ def test_create_keeps_the_place_of_a_null_name() -> None:
 
 
 def test_create_without_a_name() -> None:
-    """Whether a connector may be called nothing is for the config's definition to say."""
+    """The config's definition decides whether an empty name is allowed."""
     assert asked("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
         "", {"name": ""}
     )
@@ -167,7 +167,7 @@ def test_names_must_agree(method: str, target: str, body: Any) -> None:
 
 
 def test_restart_flags() -> None:
-    """As Java reads a Boolean: what is not `true` is false, and the first one counts."""
+    """Flags are read as Java reads a Boolean: all but `true` is false; the first one counts."""
     target = "/connectors/a/restart?includeTasks=TRUE&onlyFailed=yes&onlyfailed=true"
     assert asked("POST", target) == commands.RestartConnector("a", True, False)
     twice = "/connectors/a/restart?onlyFailed=&onlyFailed=true"
@@ -175,7 +175,7 @@ def test_restart_flags() -> None:
 
 
 def test_task_numbers() -> None:
-    """As Java reads an integer; what is none is no path."""
+    """Task numbers are read as Java reads an integer; anything else is an unknown path."""
     for number in ("1", "+1", "01", "%31"):
         target = f"/connectors/a/tasks/{number}/restart"
         assert asked("POST", target) == commands.RestartTask("a", 1)
@@ -327,7 +327,7 @@ def test_refused_after_it_was_written() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_refusal_has_a_status(reason: Reason) -> None:
-    """Whatever a decision may say, there is an answer for it, with its text or with null."""
+    """Each reason becomes an error response, with its text or null."""
     answer = refused(Rejected(reason, None)).answer()
     assert answer.status >= 400
     if reason is not Reason.NOT_OFFERED:

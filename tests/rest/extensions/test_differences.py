@@ -6,7 +6,7 @@ from tests.rest.plane import asked
 
 
 async def test_a_target_state_is_a_difference() -> None:
-    """It names the record that the difference is due to."""
+    """The difference names the record that made it."""
     async with asked() as (_, client):
         await client.put("/connectors/orders/pause")
         told = (await client.get("/diff?from=config@0&connector=orders")).json()

@@ -36,7 +36,7 @@ def operations(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Response) -> list[str]:
-    """Where an answer differs from what the document says of it."""
+    """Contradictions between an answer and its description."""
     responses = operation["responses"]
     response = responses.get(str(answered.status_code), responses["default"])
     if not answered.content:  # only commands with a dry run may leave their body out
@@ -78,7 +78,7 @@ async def test_metrics_are_described_where_they_are_served() -> None:
 
 @pytest.mark.parametrize("release", ["kip", "2.8", "3.9", "4.3"])
 async def test_answers_keep_to_their_schemas(release: str) -> None:
-    """Whatever can be read of a cluster that has lived."""
+    """Every endpoint for reading answers as described."""
     async with at_rest() as scene:
         await scene.client.put("/connectors/nobody/pause")
         told = await document(scene.client, profile=release)

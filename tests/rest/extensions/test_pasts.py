@@ -26,7 +26,7 @@ def behind_first(events: list[Any]) -> int:
 
 
 async def test_history_page_by_page() -> None:
-    """What one record did stays together; the pages are the whole."""
+    """Events of one record stay on one page; the pages together are the whole history."""
     async with asked() as (_, client):
         for state in ("pause", "resume", "pause"):
             await client.put(f"/connectors/orders/{state}")
@@ -97,7 +97,7 @@ async def test_undo_puts_back() -> None:
 
 
 async def test_undo_of_a_deletion_and_of_a_creation() -> None:
-    """What was deleted is there again; what was not there then is taken away: 204."""
+    """Undo restores a deleted connector, and deletes one created since: 204."""
     async with asked() as (_, client):
         await client.delete("/connectors/orders")
         back = await client.post("/connectors/orders/undo?to=config@0")

@@ -4,7 +4,7 @@ from tests.rest.plane import ORDERS, asked
 
 
 async def test_targets() -> None:
-    """Of all, of one, of the past; of none where there is none."""
+    """Targets of all connectors, of one, at a past moment, and of a topic without targets."""
     async with asked() as (_, client):
         for name, state in (("p", "PAUSED"), ("s", "STOPPED")):
             body = {"name": name, "config": ORDERS, "initial_state": state}

@@ -6,7 +6,7 @@ from tests.rest.plane import ORDERS, asked
 
 
 async def test_trail() -> None:
-    """Who asked for what, and what became of it; secrets hidden."""
+    """The trail has the user, the command and the outcome of each request; secrets are hidden."""
     async with asked() as (_, client):
         secret = {"name": "s", "config": ORDERS | {"db.password": "s3cret"}}
         await client.post("/connectors", json=secret)

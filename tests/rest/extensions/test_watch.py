@@ -92,7 +92,7 @@ async def test_who_was_away_misses_nothing() -> None:
 
 
 async def test_from_the_beginning() -> None:
-    """Who has heard of nothing yet, which an empty vector says, is told of everything."""
+    """An empty vector starts the stream at the first record."""
     async with asked() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
         assert read(await blocks.get())["data"]["record"]["offset"] == 0
 
@@ -139,7 +139,7 @@ async def test_releases_that_are_watched_make_no_way() -> None:
 
 
 async def test_one_connector_alone() -> None:
-    """Of the others only the place is told, so that nothing is sent again."""
+    """Events of other connectors send their position only, so that a client can resume."""
     async with asked() as (plane, client), watching(plane.app, "connector=nix") as blocks:
         await client.put("/connectors/orders/pause")
         block = await blocks.get()
@@ -148,7 +148,7 @@ async def test_one_connector_alone() -> None:
 
 
 async def test_secrets_are_hidden() -> None:
-    """Nobody learns a password by watching."""
+    """Secrets in events are hidden."""
     async with asked() as (plane, client), watching(plane.app) as blocks:
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
         event = read(await blocks.get())
@@ -163,7 +163,7 @@ async def test_what_was_never_sent_is_refused() -> None:
 
 
 async def test_head_has_no_end_to_wait_for() -> None:
-    """It is answered at once, and nobody watches."""
+    """HEAD is answered at once and registers no watcher."""
     async with asked() as (plane, client):
         answer = await client.head("/watch")
         assert (answer.status_code, answer.content) == (200, b"")
@@ -179,7 +179,7 @@ async def test_the_end_is_told() -> None:
 
 
 async def test_ten_thousand_watch() -> None:
-    """As many as may do; the others are told at once, and nobody is left when they have gone."""
+    """Watchers above the limit are refused at once; all are gone after their clients."""
     async with asked() as (plane, client), AsyncExitStack() as stack:
         queues = [
             await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS_MOST)

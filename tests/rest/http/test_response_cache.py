@@ -95,7 +95,7 @@ async def test_asked_again() -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_something_has_changed() -> None:
-    """Whatever is written, every answer is made anew."""
+    """Every write invalidates all cached answers."""
     async with served() as one:
         assert await one.ask(GET) == b'["orders"]'
         await one.plane.execute(CreateConnector("more", ORDERS))
@@ -117,7 +117,7 @@ async def test_something_has_changed() -> None:
     ],
 )
 async def test_what_is_asked_each_time(request_: bytes) -> None:
-    """What is no function of what is known, and what is done."""
+    """Answers that depend on more than the state, and commands, are never cached."""
     async with served() as one:
         for _ in range(3):
             await one.ask(request_)
@@ -149,7 +149,7 @@ async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
 
 
 def test_listeners_have_answers_of_their_own() -> None:
-    """What one shows the other may not: `/admin/loggers` is on one of them (KIP-495)."""
+    """Listeners differ in their answers: `/admin/loggers` is on one of them (KIP-495)."""
     first, second = (connection_class(HttpLimits()) for _ in range(2))
     assert first.repeats is not second.repeats  # type: ignore[attr-defined]  # of ours
 
@@ -180,9 +180,9 @@ async def test_two_questions_that_come_together_again(line: bytes) -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_a_body_is_no_question() -> None:
-    """Whatever stands in it, and though it comes behind the answer to its question.
+    """Bytes of a body are never answered as a request.
 
-    A proxy would take what is answered to it for the answer to somebody else (request smuggling).
+    A proxy would pass such an answer to another client (request smuggling).
     """
     health = GET.replace(b"/connectors", b"/health")
     announcing = health.replace(b"Host", b"Content-Length: %d\r\nHost" % len(GET))
@@ -197,7 +197,7 @@ async def test_a_body_is_no_question() -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_a_question_with_a_body() -> None:
-    """It is asked again by the same bytes, and what lies in the body is never a question."""
+    """The repeated request reaches the app again, and its body is never answered as a request."""
     with_body = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(GET)) + GET
     async with served() as one:
         for _ in range(3):
@@ -221,7 +221,7 @@ async def test_heads_and_what_ends_a_connection() -> None:
 
 
 async def test_a_connection_rests_behind_its_last_question() -> None:
-    """It is ended when nothing has been asked for so long, not when all has been answered again."""
+    """The idle limit counts from the last request, also if its answer was cached."""
     async with served(limits=HttpLimits(idle_ms=1_000)) as one:
         for _ in range(8):
             assert await one.ask(GET) == b'["orders"]'
@@ -255,7 +255,7 @@ def test_bounds() -> None:
 
 
 def test_whom_to_tell() -> None:
-    """Whoever wants to know of each answer does, and only of those that are given."""
+    """Listeners hear of each repeated answer while it holds."""
     repeats, repeat, told = Repeats(), Repeat(), list[str | None]()
     repeat.told.append(told.append)
     repeat.holds = lambda: len(told) < 2

@@ -6,7 +6,7 @@ from controlplane.rest.http.write_coalescing import Gathering
 
 
 class Wire:
-    """What a transport was told."""
+    """Transport that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[bytes | str] = []
@@ -20,7 +20,7 @@ class Wire:
         self.told.append("close")
 
     def is_closing(self) -> bool:
-        """Whether it was closed."""
+        """True once the transport was closed."""
         return "close" in self.told
 
 
@@ -37,7 +37,7 @@ async def test_head_and_body() -> None:
 
 
 async def test_nothing_is_lost_by_closing() -> None:
-    """What waits is written first."""
+    """Closing writes the waiting bytes first."""
     wire = Wire()
     gathering = Gathering(wire, asyncio.get_running_loop(), 100)
     gathering.write(b"all")
@@ -48,7 +48,7 @@ async def test_nothing_is_lost_by_closing() -> None:
 
 
 async def test_an_answer_without_end() -> None:
-    """It neither waits nor stays in memory."""
+    """An endless answer is written as it comes and fills no memory."""
     wire = Wire()
     gathering = Gathering(wire, asyncio.get_running_loop(), 10)
     for number in range(10):

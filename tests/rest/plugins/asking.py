@@ -31,11 +31,11 @@ STORES = ("config", "offset", "status")
 
 TRIES = 20
 FLAW = r"\"current\" is null"
-"""What workers say where a thread of theirs has lost its class loader."""
+"""Message of a worker whose thread has lost its class loader."""
 
 
 async def ask(rest: httpx.AsyncClient, asked: Ask, release: str) -> Said:
-    """What a worker says, asked again where it may have been the thread."""
+    """Answer of a worker; a request that met a faulty thread is repeated."""
     body = msgspec.json.encode(asked.body) if asked.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
     for _ in range(TRIES):
@@ -46,7 +46,7 @@ async def ask(rest: httpx.AsyncClient, asked: Ask, release: str) -> Said:
 
 
 async def answers(broker: Broker, release: str) -> list[Said]:
-    """What a worker of a release says of each case, in their order."""
+    """Answers of a worker of a release to all cases, in their order."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)

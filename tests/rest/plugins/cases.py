@@ -43,11 +43,11 @@ TYPES = (
     *("Source", "FileStreamSink", "nowhere", "Connector", "SourceConnector", "eSource"),
     *("FileStreamSource", "FileStreamSourceConnector", FILE, "filestreamsource"),
 )
-"""What stands in the path where a config is validated, whatever connector it is of."""
+"""Class names in the path of a validation, independent of the config's class."""
 
 
 def plugins() -> Iterator[Ask]:
-    """Which there are, and what each defines."""
+    """Requests for the list of plugins and for their definitions."""
     queries = ("", "?connectorsOnly", "?connectorsOnly=", "?connectorsOnly=true")
     falsities = ("?connectorsOnly=false", "?connectorsOnly=FALSE", "?connectorsOnly=banana")
     for query in (*queries, *falsities, "?connectorsOnly=false&connectorsOnly=true"):
@@ -60,7 +60,7 @@ def plugins() -> Iterator[Ask]:
 
 
 def validations() -> Iterator[Ask]:
-    """What is said of configs; what stands in them has cases of its own (`tests.validation`)."""
+    """Validations by path and form of config; `tests.validation` has cases of the values."""
     config = {"connector.class": FILE, "file": "x", "topic": "t", "name": "n"}
     for name in TYPES:
         yield Ask("PUT", f"/connector-plugins/{name}/config/validate", config)

@@ -18,7 +18,7 @@ from tests.rest.plugins.cases import Ask, cases
 FILE = Path(__file__).parent / "recorded.jsonl"
 
 LONG_CHARACTERS = 400
-"""Of longer answers only a digest is kept."""
+"""Length above which a recording keeps only a digest of the answer."""
 
 _TIMES = re.compile(r'"last_modified":\d+')
 
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
 
 def plain(answer: httpx.Response, release: str) -> Said:
-    """What was answered, without what is never the same twice."""
+    """Answer without the parts that differ from run to run."""
     told = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
     text = without_sentences(told)
     if len(text) > LONG_CHARACTERS:
@@ -61,7 +61,7 @@ def write(said: Mapping[str, Sequence[Said]]) -> None:
 
 
 def read(release: str) -> list[tuple[Ask, Said]]:
-    """What a worker of a release said, in the order in which it was asked."""
+    """Requests and answers of a worker of a release, in their order."""
     lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
     return [
         (Ask(*line["asked"]), Said(*said))

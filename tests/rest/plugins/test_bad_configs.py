@@ -91,7 +91,7 @@ async def client(catalogue: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def test_all_situations_are_here() -> None:
-    """As many as Kafka has."""
+    """All 28 situations of Kafka are listed."""
     assert len(SITUATIONS) == 28
 
 
@@ -100,7 +100,7 @@ def test_all_situations_are_here() -> None:
 async def test_a_bad_config_has_as_many_errors_as_a_worker_finds(
     client: httpx.AsyncClient, situation: str, base: str
 ) -> None:
-    """It is refused on creation exactly where it has errors."""
+    """A config is refused on creation exactly if its validation has errors."""
     config, errors = SITUATIONS[situation]
     plugin = (config["connector.class"] or "").rpartition(".")[2]
     path = f"{base}/connector-plugins/{plugin}/config/validate"

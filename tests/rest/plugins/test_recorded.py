@@ -40,7 +40,7 @@ DIFFERENT = (
         "before, MirrorMaker's connectors shared one definition: who uses which key is known",
     ),
 )
-"""What is in the path of a request that we answer otherwise, in which releases, and why."""
+"""Parts of paths of requests that we answer differently, with releases and reason."""
 
 
 def listed(release: str) -> list[dict[str, str]]:
@@ -52,7 +52,7 @@ def listed(release: str) -> list[dict[str, str]]:
 
 
 async def ours(release: str, catalogue: bytes) -> list[Said]:
-    """What we say to each case, in their order."""
+    """Our answers to all cases, in their order."""
     # Log4j 2 has another level than Log4j 1 where nobody has configured it.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
     around = Surroundings(
@@ -82,7 +82,7 @@ def test_every_case_is_recorded() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 async def test_same_answers(release: str) -> None:
-    """To each request, but for the listed ones and for the documentation of keys."""
+    """All answers but the listed ones are equal, apart from the documentation of keys."""
     given = await ours(release, json.dumps(listed(release)).encode())
     own = [said.without_documentation() for said in given]
     theirs = [(ask, said.without_documentation()) for ask, said in read(release)]

@@ -1,7 +1,7 @@
-"""Whether two answers are one: status, the headers that matter, and the body.
+"""Comparison of two answers: status, the headers that matter, and the body.
 
 Bodies are compared as JSON, with the order of lists and of members, except where a worker's own is
-that of a Java set or map. What no two runs of one worker have in common is masked. Recordings hold
+that of a Java set or map. Parts that differ between runs of one worker are masked. Recordings hold
 digests in place of Kafka's documentation: it is compared as digests, or left out.
 """
 
@@ -35,7 +35,7 @@ ROOTS = {
     "tasks-config": "tasks-config",
     "connectors": "names",
 }
-"""What the whole answer is, by the last part of its path."""
+"""Kind of an answer, by the last part of its path."""
 
 VOLATILE = ("kafka_cluster_id", "commit")
 
@@ -44,7 +44,7 @@ _HASH = re.compile(r"(@|ServletContainer-)[0-9a-f]+\b")
 
 
 def differences(row: Row, given: Response, *, documentation: bool = True) -> list[str]:
-    """What is not as it was recorded, a line each; `documentation` of keys may be left out."""
+    """Differences from the recording, a line each; `documentation` of keys may be left out."""
     found = []
     if given.status != row.status:
         found.append(f"status {given.status}, not {row.status}")

@@ -139,13 +139,13 @@ def _plugins(*, harvested: bool) -> Plugins:
 
 
 def _answer_to(ending: str) -> Any:
-    """What was answered first about plugins to a path that ends so."""
+    """First answer about plugins to a path with this ending."""
     asked = (row for row in rows() if row.path.startswith("/connector-plugins"))
     return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
 
 
 async def _holds(wait: Row, world: World) -> bool:
-    """Whether what was waited for is so. It is by now, or never."""
+    """True if the condition of a wait holds. Nothing runs here, so it holds now or never."""
     answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:
         return wait.contains.encode() in answer.body

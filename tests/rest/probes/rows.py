@@ -27,14 +27,14 @@ class Row(msgspec.Struct, frozen=True):
     path: str = ""
 
     workers: dict[str, dict[str, Any]] = {}
-    """Of a world: the workers by name, each with its settings."""
+    """Workers of a world by name, each with its settings."""
     lines: list[str] = []
-    """Of a file."""
+    """Lines of a file."""
     state: str = ""
-    """Of a connector that is waited for, or of the broker."""
+    """Expected state of a connector or of the broker."""
     tasks: list[str] = []
     contains: str | None = None
-    """What the answer that is waited for holds."""
+    """Text that the awaited answer contains."""
 
     topic: str = ""
     method: str = ""

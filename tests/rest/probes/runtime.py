@@ -1,9 +1,9 @@
-"""What connectors and tasks that run leave behind: statuses, task sets, active topics, offsets.
+"""Records of running connectors and tasks: statuses, task sets, active topics, offsets.
 
 The probe's workers ran Kafka's file connectors and `lab.PagesSourceConnector`, which writes `rows`
-rows of each of 3 pages per task. Nothing runs here: a `Runtime` looks at what is wanted and writes
-what those workers would have written once all was quiet. It is what a real worker is to a control
-plane, somebody else who writes to the same log.
+rows of each of 3 pages per task. Nothing runs here: a `Runtime` reads the target states and writes
+the records that those workers would have written once all was quiet. To the control plane it is a
+foreign writer on the same log, as a real worker is.
 """
 
 import json
@@ -39,7 +39,7 @@ PROFILE = Profile.of(RELEASE)
 NOW_MS = 1_795_219_000_000
 PAGES_PER_TASK = 3
 KEY = b"the probe's key of the session.."
-"""What requests between workers are signed with."""
+"""Key that signs requests between workers."""
 
 FIRST_STATES = {
     Target.STARTED: State.RUNNING,
@@ -49,16 +49,16 @@ FIRST_STATES = {
 
 
 class Recording(NamedTuple):
-    """What of a world's recording is no fact about requests, but about who runs what, and how."""
+    """Facts in a world's recording about the runtime, not about requests."""
 
     traces: dict[str, str]
     """Stack traces by their first line."""
     hosts: dict[str, str]
-    """Which worker runs a connector."""
+    """Worker of each connector."""
 
     @classmethod
     def of(cls, rest: list[Row]) -> "Recording":
-        """What the answers of a world tell."""
+        """Facts from the answers of a world."""
         found = cls({}, {})
         for row in rest:
             if row.answer is not None and row.answer.startswith("{"):
@@ -108,7 +108,7 @@ class Runtime:
         await self._append([("connect-configs", *encode_config(secret, self._profile))])
 
     def _starts(self, name: str) -> bool:
-        """Whether a connector starts again. Of one that does not the trace comes later."""
+        """True if a connector starts again. The trace of one that does not comes later."""
         if _failure(self._plane.state.config.connectors[name]) is None:
             return True
         self._restarted.add(name)
@@ -222,7 +222,7 @@ class Runtime:
     # --- how far sources have come --------------------------------------------------------------
 
     def _offsets(self, state: ClusterState) -> Iterator[tuple[bytes, bytes | None]]:
-        """What sources commit that has not been committed yet."""
+        """Offsets of sources that are not committed yet."""
         known = state.offsets["connect-offsets"].values if state.offsets else {}
         for name, config in state.config.connectors.items():
             if not _runs(state, name) or config.get("fail"):
@@ -244,7 +244,7 @@ class Runtime:
                     yield {"page": page}, {"row": rows}
 
     def _rows(self, config: Properties) -> int:
-        """How many rows a page has; a file may tell it."""
+        """Number of rows of a page; a file may define it."""
         told = str(config.get("rows", 5))
         if told.startswith("${file:"):
             path, _, key = told.removeprefix("${file:").removesuffix("}").rpartition(":")
@@ -261,7 +261,7 @@ _TOLD = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
 
 
 def _failure(config: Properties) -> str | None:
-    """Why a connector does not start: the first line of its trace."""
+    """Reason why a connector does not start: the first line of its trace."""
     for key, value in config.items():
         if value is None:
             text = "Non-string value found in original settings for key"

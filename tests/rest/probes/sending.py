@@ -18,7 +18,7 @@ Address = tuple[str, int]
 
 
 class Response(NamedTuple):
-    """What a server answered. The names of headers are in small letters."""
+    """Response of a server. Header names are in lower case."""
 
     status: int
     headers: dict[str, str]

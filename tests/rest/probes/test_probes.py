@@ -26,7 +26,7 @@ REQUESTS = 1_962
 async def test_what_workers_answered(
     about: Row, rest: list[Row], record_property: Callable[[str, object], None]
 ) -> None:
-    """Nothing differs that is not excepted, and everything that is excepted does."""
+    """Exactly the excepted answers differ."""
     exchanges, missed = await replay(about, rest)
     found = {one.row.n for one in exchanges if one.differences}
     excepted = {row.n for row in rest if row.n in REASONS}
@@ -62,7 +62,7 @@ def test_every_request_is_replayed() -> None:
 
 
 def summary(exchanges: list[Exchange]) -> Counter[str]:
-    """How many answers are equal (under no reason), and how many are not, by reason."""
+    """Number of differing answers by reason; the empty reason counts the equal ones."""
     return Counter(
         REASONS.get(one.row.n, "for no reason") if one.differences else "" for one in exchanges
     )

@@ -32,7 +32,7 @@ TRIES = 600
 ANSWER_S = 30
 
 BUSY = (b"rebalance", b"momentarily", b"is starting", b"Request timed out")
-"""What workers say that are busy with themselves, and are asked again."""
+"""Texts of busy workers, which are asked again."""
 
 KEY = b""
 
@@ -81,7 +81,7 @@ async def delete_all(address: Address, prefix: str) -> None:
 
 
 async def recorded(broker: Broker, release: str) -> list[list[Said]]:
-    """What workers of a release say: one of usual settings, and one that browsers may ask."""
+    """Answers of two workers of a release: with usual settings, and with CORS."""
     found = []
     for turn, (more, rows) in enumerate((({}, cases()), (CROSS_ORIGIN, cross_origin_cases()))):
         settings: dict[str, Any] = {

@@ -69,7 +69,7 @@ def probed() -> Iterator[Row]:
 
 
 def _is_stateless(row: Row) -> bool:
-    """Whether the answer is about the request, and about no connector, plugin or logger."""
+    """True if the answer depends on the request only, not on connectors, plugins or loggers."""
     changes = row.method not in ("GET", "HEAD", "OPTIONS") and row.status < 400
     told_elsewhere = row.path.startswith(("/connector-plugins", "/admin/loggers"))
     shown = told_elsewhere and row.method == "GET" and row.status < 400
@@ -230,7 +230,7 @@ def _creation(name: str, config: Mapping[str, str]) -> Row:
 
 
 def across() -> Iterator[Row]:
-    """What browsers ask for pages of other hosts, before a request and with it."""
+    """CORS requests: preflights and the requests themselves."""
     for origin in (ORIGIN, "https://elsewhere.example", f"{ORIGIN} https://elsewhere.example"):
         told = ("Origin", origin)
         for method in ("GET", "PUT", "DELETE", "POST", "HEAD", "BREW", ""):

@@ -18,7 +18,7 @@ _NO_TARGET = re.compile(rb"[\x00-\x20\x7f]|^$|^\?")
 
 
 def reason_of(row: Row, profile: Profile) -> str | None:
-    """Why the answer to a request differs; None: it does not."""
+    """Reason why the answer to a request differs; None if it does not."""
     if _is_not_http(row):
         return NOT_HTTP
     if b"k" * 50_001 in (row.sent or b"") and not profile.json_limits:
@@ -33,7 +33,7 @@ def reason_of(row: Row, profile: Profile) -> str | None:
 
 
 def _is_second_look(row: Row, profile: Profile) -> bool:
-    """Whether a worker wraps the failure of a class that it has failed to make before."""
+    """True if a worker wraps the second failure to load a class."""
     return profile.versioned_plugins and "errors.ConnectException: Failed to find" in (
         row.answer or ""
     )

@@ -1,4 +1,4 @@
-"""What workers of many releases answered: one line per request, equal answers together."""
+"""Recorded answers of many releases: one line per request, equal answers together."""
 
 import gzip
 import hashlib

@@ -15,7 +15,7 @@ from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings
 
 NAMES = {"vera": Role.VIEW, "otto": Role.OPERATE, "ada": Role.ADMINISTER}
-"""Who there is; each has his name as password, and `token-of-NAME` as token."""
+"""Users and their roles; the name is the password, `token-of-NAME` the token."""
 
 TOKENS = {name: f"token-of-{name}" for name in NAMES}
 

@@ -1,4 +1,4 @@
-"""What browsers are told (CORS), and headers that every answer is to have."""
+"""CORS headers, and the headers that every answer has."""
 
 import re
 from pathlib import Path
@@ -90,7 +90,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 async def test_as_each_release(case: Case) -> None:
-    """As its workers answered (3.9.1: rows 1867 to 1878 of the probe); the extra headers, too."""
+    """Workers of the release answered so (3.9.1: rows 1867 to 1878 of the probe)."""
     async with guarded(PROTECTION) as client:
         path = f"/compat/{case.release}{case.path}"
         answer = await client.request(case.method, path, headers=case.headers)
@@ -106,7 +106,7 @@ def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
 
 
 async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
-    """Nothing is told by that but what the settings say; the request itself needs a name."""
+    """An anonymous preflight shows the CORS settings only; the request itself needs a name."""
     protection = PROTECTION._replace(auth=known(tmp_path))
     async with guarded(protection) as client:
         wanted = {"access-control-request-headers": "authorization"}
@@ -216,7 +216,7 @@ TOLD = {
 
 @pytest.mark.parametrize("told", TOLD)
 def test_extra_headers(told: str) -> None:
-    """As KIP-577 writes them."""
+    """Header rules are read in the form of KIP-577."""
     assert extra_headers(told) == TOLD[told]
 
 

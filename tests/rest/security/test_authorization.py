@@ -1,4 +1,4 @@
-"""Who is let in: by password, by token, by a proxy's word; and how everybody else is refused."""
+"""Authentication by password, token and trusted proxy, roles, and refusals."""
 
 import asyncio
 import hashlib
@@ -66,7 +66,7 @@ async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
 
 
 async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is slow on purpose; a wrong one is verified each time, and so is a changed one."""
+    """A right password is hashed once, since scrypt is slow; wrong and changed ones each time."""
     computed = []
     scrypt = hashlib.scrypt
 
@@ -189,13 +189,13 @@ async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> 
 
 
 async def test_head_is_refused_without_a_body(client: httpx.AsyncClient) -> None:
-    """As with every answer to it."""
+    """The refusal of a HEAD has no body."""
     answer = await client.head("/connectors")
     assert (answer.status_code, answer.content) == (401, b"")
 
 
 async def test_two_proofs_are_none(client: httpx.AsyncClient) -> None:
-    """Of two headers nobody knows which one somebody in between has looked at."""
+    """Two Authorization headers are refused: a proxy may have checked either of them."""
     sent = [("authorization", f"Bearer {TOKENS[name]}") for name in ("vera", "ada")]
     answer = await client.get("/connectors", headers=sent)
     assert answer.status_code == 401
@@ -220,7 +220,7 @@ REQUESTS = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda part: part.replace("/", " "))
 async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: str) -> None:
-    """Everybody may do what his role may, and what those before it may."""
+    """A user may do what the role allows, and the roles below it."""
     answer = await client.request(method, path, headers=bearer(name))
     role = REQUESTS[method, path]
     assert (answer.status_code == 403) is (NAMES[name] < role)
@@ -233,7 +233,7 @@ async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: st
 
 
 async def test_the_principal_is_on_record(tmp_path: Path) -> None:
-    """What somebody does is written with his name, into the log and into the trail of commands."""
+    """The log and the trail of commands have the user's name."""
     async with ControlPlane.open("memory:") as plane:
         app = protected(plane.app, Protection(known(tmp_path)))
         transport = httpx.ASGITransport(app)
@@ -274,7 +274,7 @@ async def test_beneath_a_mount(tmp_path: Path) -> None:
 async def test_a_large_body_without_rights_is_refused_unread(
     client: httpx.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
-    """Nobody without the right to change anything makes the service read 16 MiB."""
+    """A body is not read before the right to change something is known."""
     read = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -304,7 +304,7 @@ async def test_health_is_open_unless_told_otherwise(
 
 
 async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
-    """As far as it is told; who says something wrong of himself is refused all the same."""
+    """An anonymous user has the anonymous role; wrong credentials are refused all the same."""
     async with guarded(Protection(known(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors")).status_code == 200
         refused = await client.delete("/connectors/x")
@@ -368,7 +368,7 @@ async def test_requests_of_workers_need_no_name(
 
 
 async def test_a_release_nobody_knows(client: httpx.AsyncClient) -> None:
-    """It is refused by name or by release, never let through."""
+    """A path with an unknown release is refused: 401 without a name, 400 with one."""
     answer = await client.delete("/compat/nix/connectors/x")
     assert answer.status_code == 401
     answer = await client.get("/compat/nix/connectors", headers=bearer("vera"))
@@ -410,7 +410,7 @@ async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
     [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
 )
 async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None:
-    """Where it says nothing, the least; where it says nonsense, nobody."""
+    """The least role applies without a role header; an unknown role is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         headers = {"x-forwarded-user": "ann"} | told
         answer = await client.put("/connectors/x/pause", headers=headers)
@@ -419,7 +419,7 @@ async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
-    """As they are written into the log; headers have no encoding of their own."""
+    """Names in UTF-8 and Latin-1 are read; header bytes have no encoding of their own."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         name = {b"x-forwarded-user": "jörg".encode(encoding)}
         refused = await client.delete("/connectors/x", headers=name)

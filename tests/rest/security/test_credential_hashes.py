@@ -45,7 +45,7 @@ RFC_7914 = """
 
 
 def test_a_hash_of_another_program() -> None:
-    """Whatever computes scrypt and writes it in the PHC string format, its lines can be used."""
+    """A PHC line of another program's scrypt is accepted."""
     salt, digest = (
         b64encode(raw).decode().rstrip("=") for raw in (b"SodiumChloride", bytes.fromhex(RFC_7914))
     )
@@ -54,7 +54,7 @@ def test_a_hash_of_another_program() -> None:
 
 
 def test_a_token_is_kept_as_its_sha256() -> None:
-    """As `sha256sum` prints it."""
+    """The hash of a token is the output of `sha256sum`."""
     kept = token_line("ci:administer:" + hashlib.sha256(b"t0ken").hexdigest().upper())
     assert kept == Credential("ci", Role.ADMINISTER, TokenHash.of("t0ken"))
     assert kept.hash.fits("t0ken")
@@ -127,7 +127,7 @@ class Noted:
 
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    """What was known stays as long as the file is damaged or gone; each is told once."""
+    """A damaged or missing file keeps the last credentials; each change is reported once."""
     path, logger = tmp_path / "tokens", Noted()
     ann, bob = (Credential(name, Role.VIEW, TokenHash.of(name)) for name in ("ann", "bob"))
     path.write_text(f"{ann}\n", "ascii")

@@ -1,4 +1,4 @@
-"""Which role each endpoint takes: every row of the table of endpoints is in this one, too."""
+"""Roles of the endpoints: the table has every row of the endpoint table."""
 
 import pytest
 
@@ -13,14 +13,14 @@ CHANGES = {
     "POST connectors/{}/tasks/{}/restart": Role.OPERATE,
     "PUT connector-plugins/{}/config/validate": Role.VIEW,
 }
-"""What takes less than to administer, though its method may change something."""
+"""Endpoints with a lower role than their method implies."""
 
 ENDPOINTS = sorted({f"{row.method} {'/'.join(row.template)}" for row in TABLE})
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_every_endpoint(endpoint: str) -> None:
-    """Who reads needs to view, who starts and stops to operate, all else to administer."""
+    """Reading takes VIEW, starting and stopping OPERATE, everything else ADMINISTER."""
     method, _, template = endpoint.partition(" ")
     path = tuple(template.replace("{}", "x").split("/")) if template else ()
     usual = Role.VIEW if method == "GET" else Role.ADMINISTER
@@ -40,7 +40,7 @@ def test_what_nobody_knows_takes_the_most(method: str) -> None:
 
 
 def test_head_takes_what_get_takes() -> None:
-    """It tells as much, by its length."""
+    """HEAD takes the role of GET, since its length tells as much."""
     assert needed("HEAD", ("connectors",)) is needed("OPTIONS", ("connectors",)) is Role.VIEW
 
 

@@ -1,4 +1,4 @@
-"""What the server itself bounds and encrypts, on a real socket."""
+"""Limits and TLS of the server, on a real socket."""
 
 import asyncio
 import resource
@@ -34,7 +34,7 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 async def served(
     limits: HttpLimits | None = None, tls: ssl.SSLContext | None = None, app: ASGIApp = hello
 ) -> AsyncIterator[Address]:
-    """Where it is served; a wait for longer than `PATIENCE_S` fails."""
+    """Serve the app and yield its address; a wait above `PATIENCE_S` fails."""
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()
     async with asyncio.timeout(PATIENCE_S), serving(app, listening, limits, tls):
@@ -55,7 +55,7 @@ async def ask(address: Address, sent: bytes, tls: ssl.SSLContext | None = None) 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
 async def test_a_head_that_does_not_come(sent: bytes) -> None:
-    """Who sends nothing, or half of a request, is cut off."""
+    """A connection without a complete head is closed."""
     async with served(HttpLimits(head_patience_ms=50)) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(sent)
@@ -133,7 +133,7 @@ def test_room_for_connections() -> None:
 
 
 async def test_a_peer_is_who_connects() -> None:
-    """What a client writes about where it comes from changes nothing."""
+    """X-Forwarded-For does not change the peer."""
     async with served() as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(GET[:-2] + b"X-Forwarded-For: 10.0.0.7\r\nConnection: close\r\n\r\n")
@@ -142,7 +142,7 @@ async def test_a_peer_is_who_connects() -> None:
 
 
 async def test_a_head_without_end() -> None:
-    """It is read up to some times what is answered, and no further."""
+    """A head above the limit is cut off."""
     async with served(HttpLimits(head_max_bytes=1_000)) as address:
         endless = GET[:-2] + b"X-Long: " + b"y" * 100_000
         assert await ask(address, endless) == b"HTTP/1.1 400 Bad Request\r\n"
@@ -282,7 +282,7 @@ def _showing(directory: Path, server: Made, shown: Made) -> ssl.SSLContext:
 
 
 def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
-    """As in Kafka: one key of listeners, and the worker's own count no more."""
+    """As in Kafka, one `listeners.https.` key replaces all of the worker's `ssl.` keys."""
     settings = pkcs12(tmp_path, Made.of("mine")) | {"listeners_https_ssl_client_auth": "none"}
     with pytest.raises(SettingsError) as refused:
         Protection.told(told(**settings))
@@ -292,7 +292,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
 
 
 def test_without_https_there_is_no_tls() -> None:
-    """Whatever is told of keys."""
+    """Keys alone do not switch TLS on."""
     assert Protection.told(Configuration()).tls is None
 
 
