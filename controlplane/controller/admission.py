@@ -11,6 +11,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from controlplane.core.commands import AnyCommand, CommandRequest, ConnectorCommand, SetLoggerLevel
+from controlplane.core.plan import Outcome, Rejected
+from controlplane.core.releases.profiles import Profile
+
+Answer = Outcome | Rejected
+
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a controller (`controller.`)."""
@@ -43,8 +49,43 @@ class TooMany(Exception):
     """The number of waiting commands has reached its limit; the caller should try again later."""
 
 
-class ConnectorLocks:
-    """Fair locks by connector name; a lock exists only while a command holds or awaits it."""
+class Job:
+    """A command that waits or runs; callers that send the same command id share it."""
+
+    task: "asyncio.Task[Answer]"
+
+    def __init__(self, request: CommandRequest, profile: Profile | None) -> None:
+        self.request = request
+        self.profile = profile
+        """Release as which the command runs; None: the controller's."""
+        self.queue = queue_of(request.command)
+        self.callers = 0
+        """Number of callers that wait for the answer."""
+        self.begun = False
+        """True once anything may have been written."""
+        self.since_ms = request.at_ms
+        """Time at which the command arrived; once it runs, the time at which it began to run."""
+
+    def abandon(self) -> None:
+        """Cancel the command, unless it has begun: no caller waits any more."""
+        if not self.begun:
+            self.task.cancel()
+
+
+def queue_of(command: AnyCommand) -> str:
+    """Name of a command's queue. Commands that concern no connector share one queue."""
+    return f"connector {command.connector}" if isinstance(command, ConnectorCommand) else ""
+
+
+def subject_of(command: AnyCommand) -> dict[str, str]:
+    """The connector or the logger of a command, as fields of a log event."""
+    if isinstance(command, SetLoggerLevel):
+        return {"namespace": command.namespace, "logger_level": command.level}
+    return {"connector": command.connector}
+
+
+class QueueLocks:
+    """Fair locks by name of a queue; a lock exists only while a command holds or awaits it."""
 
     def __init__(self, waiting: int) -> None:
         self._room = waiting
@@ -54,7 +95,7 @@ class ConnectorLocks:
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
-        """Hold the lock of a connector; commands get it in the order of their arrival.
+        """Hold the lock of a queue; commands get it in the order of their arrival.
 
         Raises:
             TooMany: the number of waiting commands has reached its limit.

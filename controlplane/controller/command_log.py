@@ -6,10 +6,8 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller.command_excerpt import excerpt
 from controlplane.core.codec import encode_command
 from controlplane.core.commands import AnyCommand, CommandRequest, RestoreConnector
-from controlplane.core.decide.outcome_details import without_answer
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import (
     CommandAccepted,
@@ -22,90 +20,93 @@ from controlplane.core.state import CommandTrace
 DONE, FAILED = "done", "failed"
 
 ESCAPE_BYTES = 12
-"""The longest form of one character in JSON: two escaped surrogates."""
+"""Longest form of one character in JSON: two escaped surrogates."""
 
-NESTED_MOST = 100
-"""Levels of a config that is stored with an answer. REST takes one level."""
+LEVELS_MAX = 100
+"""Maximum nesting of a config that is stored with an answer. REST accepts one level."""
 
 
-def accepted(topic: str, asked: CommandRequest, plan: Plan | None) -> Draft:
-    """The command begins. A plan of a single batch need not be kept: there is no half of it."""
-    told = None
+def accepted(topic: str, request: CommandRequest, plan: Plan | None) -> Draft:
+    """Record that the command begins. A plan of one batch is left out: it cannot be half done."""
+    stored_plan = None
     if plan is not None:
-        bare = msgspec.structs.replace(plan, outcome=without_answer(plan.outcome))
-        told = msgspec.to_builtins(bare)
+        bare = msgspec.structs.replace(plan, outcome=_without_answer(plan.outcome))
+        stored_plan = msgspec.to_builtins(bare)
+    command = msgspec.to_builtins(request.command)
     record = CommandAccepted(
-        asked.command_id, asked.at_ms, asked.principal, msgspec.to_builtins(asked.command), told
+        request.command_id, request.at_ms, request.principal, command, stored_plan
     )
     return _draft(topic, record)
 
 
-def finished(topic: str, asked: CommandRequest, at_ms: int, ended: Outcome | Rejected) -> Draft:
-    """The command has ended, with what the asker is told.
+def finished(topic: str, request: CommandRequest, at_ms: int, result: Outcome | Rejected) -> Draft:
+    """Record that the command has ended, with its result.
 
-    The whole answer is stored only under a key of the asker's, who may use it again. It is never
+    The whole answer is stored only under a key of the caller's, who may send it again. It is never
     larger than the config and the reported statuses of the connector.
     """
-    if isinstance(ended, Rejected):
-        return _ended_draft(topic, asked, at_ms, {"ended": FAILED, **msgspec.to_builtins(ended)})
-    bare = {"ended": DONE, **msgspec.to_builtins(without_answer(ended))}
-    told = bare | _answer(asked, ended) if asked.keyed and _is_storable(ended) else bare
-    return _ended_draft(topic, asked, at_ms, told)
+    if isinstance(result, Rejected):
+        stored = {"ended": FAILED, **msgspec.to_builtins(result)}
+    else:
+        stored = {"ended": DONE, **msgspec.to_builtins(_without_answer(result))}
+        if request.keyed and _is_storable(result):
+            stored |= _answer(request, result)
+    return _draft(topic, CommandFinished(request.command_id, at_ms, stored))
 
 
-def _ended_draft(topic: str, asked: CommandRequest, at_ms: int, told: dict[str, Any]) -> Draft:
-    return _draft(topic, CommandFinished(asked.command_id, at_ms, told))
+def _without_answer(outcome: Outcome) -> Outcome:
+    """The outcome as decided, without the fields that `outcome_details` completes."""
+    return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
 
 
-def _answer(asked: CommandRequest, ended: Outcome) -> dict[str, Any]:
-    """The answer; a config that the accepted command has already is not stored again."""
-    told: dict[str, Any] = msgspec.to_builtins(ended)
-    if ended.connector is not None:
-        known: Mapping[str, Any] = getattr(asked.command, "config", None) or {}
-        if [*ended.connector.config.items()] == [*known.items()]:  # in the same order
-            told["connector"]["config"] = None
-    return told
+def _answer(request: CommandRequest, outcome: Outcome) -> dict[str, Any]:
+    """The answer. A config that is the same as the accepted command's is not stored again."""
+    stored: dict[str, Any] = msgspec.to_builtins(outcome)
+    if outcome.connector is not None:
+        requested: Mapping[str, Any] = getattr(request.command, "config", None) or {}
+        if [*outcome.connector.config.items()] == [*requested.items()]:  # in the same order
+            stored["connector"]["config"] = None
+    return stored
 
 
-def _is_storable(ended: Outcome) -> bool:
-    return ended.connector is None or _is_flat_enough(ended.connector.config)
+def _is_storable(outcome: Outcome) -> bool:
+    """True if the command topic can hold the answer.
 
-
-def _is_flat_enough(config: Mapping[str, Any]) -> bool:
-    """True if the command topic can hold a config: foreign ones nest more deeply than JSON may."""
-    level: list[Any] = [config]
-    for _ in range(NESTED_MOST):
-        level = [member for item in level for member in _members(item)]
+    A config that another program wrote may be nested more deeply than JSON in a record can be.
+    """
+    level: list[Any] = [] if outcome.connector is None else [outcome.connector.config]
+    for _ in range(LEVELS_MAX):
+        level = [member for value in level for member in _members(value)]
     return not level
 
 
-def _members(item: Any) -> Iterable[Any]:
-    if isinstance(item, Mapping):
-        return item.values()
-    return item if isinstance(item, list | tuple) else ()
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
-def refused(topic: str, asked: CommandRequest, rejected: Rejected, most: int) -> Draft:
-    """The command was refused and wrote nothing.
+def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) -> Draft:
+    """Record that the command was refused and wrote nothing.
 
-    A command that takes more than `most` bytes is kept as an excerpt, with its size and the
-    beginning of the reason: refusals must not be able to fill the log.
+    A command of more than `most` bytes is stored as an excerpt, with its size and the beginning of
+    the reason: refusals must not be able to fill the log.
     """
-    command, reason = msgspec.to_builtins(asked.command), rejected.sentence
-    record = CommandRefused(asked.command_id, asked.at_ms, asked.principal, command, reason)
+    command, reason = msgspec.to_builtins(request.command), rejected.sentence
+    record = CommandRefused(request.command_id, request.at_ms, request.principal, command, reason)
     draft = _draft(topic, record)
     size = len(draft.value or b"")
     if size <= most:
         return draft
-    named = {name: command[name] for name in ("command", "connector") if name in command}
-    named = {name: _short(str(told), most // 4) for name, told in named.items()}
-    kept = excerpt(command, most // 4) | named | {"whole_bytes": size}
-    record = msgspec.structs.replace(record, command=kept, reason=_short(reason, most // 4))
+    names = {name: command[name] for name in ("command", "connector") if name in command}
+    names = {name: _beginning(str(value), most // 4) for name, value in names.items()}
+    stored = excerpt(command, most // 4) | names | {"whole_bytes": size}
+    record = msgspec.structs.replace(record, command=stored, reason=_beginning(reason, most // 4))
     return _draft(topic, record)
 
 
-def _short(text: str, most: int) -> str:
-    """The beginning of a text, in so many bytes of JSON."""
+def _beginning(text: str, most: int) -> str:
+    """The beginning of a text, in at most so many bytes of JSON."""
     if len(text) <= most and len(json.dumps(text)) <= most:
         return text
     kept = text[:most]
@@ -113,21 +114,21 @@ def _short(text: str, most: int) -> str:
 
 
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:
-    """Answer of a finished command; None while it is not finished."""
+    """Result of a finished command; None while it is not finished."""
     if trace.finished is None:
         return None
-    told = dict(trace.finished.outcome)
-    if told.pop("ended", DONE) != DONE:
-        return msgspec.convert(told, Rejected)
-    connector = told.get("connector")
+    stored = dict(trace.finished.outcome)
+    if stored.pop("ended", DONE) != DONE:
+        return msgspec.convert(stored, Rejected)
+    connector = stored.get("connector")
     if connector is not None and connector["config"] is None:
         assert trace.accepted is not None
-        told["connector"] = {**connector, "config": trace.accepted.command["config"]}
-    return msgspec.convert(told, Outcome)
+        stored["connector"] = {**connector, "config": trace.accepted.command["config"]}
+    return msgspec.convert(stored, Outcome)
 
 
 def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
-    """True if this was the accepted command."""
+    """True if this command was accepted under the id."""
     accepted = command_of(trace)
     if isinstance(command, RestoreConnector) and getattr(accepted, "moment", None) is None:
         command = msgspec.structs.replace(command, moment=None)  # earlier versions did not keep it
@@ -135,7 +136,7 @@ def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
 
 
 def command_of(trace: CommandTrace) -> AnyCommand | None:
-    """The command that was accepted; None: none was, or its record is no use."""
+    """The command that was accepted; None: none was, or its record cannot be used."""
     if trace.accepted is None:
         return None
     try:
@@ -145,18 +146,18 @@ def command_of(trace: CommandTrace) -> AnyCommand | None:
     return accepted
 
 
-def other_command(asked: CommandRequest) -> Rejected:
+def other_command(request: CommandRequest) -> Rejected:
     """Refusal of an idempotency key that already belongs to another command."""
     return Rejected(
         Reason.CONFLICT,
-        f"The idempotency key {asked.command_id} belongs to another command: use a new one",
+        f"The idempotency key {request.command_id} belongs to another command: use a new one",
     )
 
 
-def asked_of(trace: CommandTrace) -> CommandRequest | None:
-    """A command that was accepted, as it was asked, if it can be taken up again.
+def request_of(trace: CommandTrace) -> CommandRequest | None:
+    """The request of an accepted command, if the command can be continued.
 
-    None: its record is no use, having been written by a newer version or by a foreign hand.
+    None: its record cannot be used, because a newer version or another program wrote it.
     """
     accepted = trace.accepted
     assert accepted is not None
@@ -175,3 +176,79 @@ def asked_of(trace: CommandTrace) -> CommandRequest | None:
 
 def _draft(topic: str, record: CommandRecord) -> Draft:
     return Draft(topic, *encode_command(record))
+
+
+# --- excerpts ------------------------------------------------------------------------------------
+
+TEXT_KEPT = 256
+"""Characters of the longest text that is kept."""
+
+DEPTH = 6
+"""Levels that are kept; the configs of tasks have three."""
+
+_LONG = 1 << 64
+
+
+def excerpt(value: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """The first members that fit into `room` bytes of JSON.
+
+    The excerpt keeps the shape: names and short values, until the room is used up. A long text is
+    replaced by its length, never cut, since half of a secret would not be recognised as a secret.
+    """
+    return _Excerpt(room).members(value, DEPTH)
+
+
+class _Excerpt:
+    """Excerpt in the making; counts down the room, in bytes of the longest form of JSON."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+
+    def members(self, value: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        """The members that fit. A member with a long name is left out: it may be secret."""
+        kept: dict[str, Any] = {}
+        for name, member in value.items():
+            if len(name) > TEXT_KEPT:
+                continue
+            shown = _shown(member, depth)
+            if not (self._takes(name) and self._takes(shown)):
+                break
+            kept[name] = self._inside(member, shown, depth)
+        return kept
+
+    def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
+        kept: list[Any] = []
+        for item in value:
+            shown = _shown(item, depth)
+            if not self._takes(shown):
+                break
+            kept.append(self._inside(item, shown, depth))
+        return kept
+
+    def _inside(self, value: Any, shown: Any, depth: int) -> Any:
+        """Excerpt of a container; an empty one is kept as it is."""
+        if shown == {}:
+            return self.members(value, depth - 1)
+        return self._items(value, depth - 1) if shown == [] else shown
+
+    def _takes(self, shown: Any) -> bool:
+        """True if a text, a number or an empty container fits; it is then counted."""
+        room = self._room - len(json.dumps(shown)) - 2
+        if room < 0:
+            return False
+        self._room = room
+        return True
+
+
+def _shown(value: Any, depth: int) -> Any:
+    """A value as it is kept, containers without their content."""
+    match value:
+        case Mapping():
+            return {} if depth else "…"
+        case list() | tuple():
+            return [] if depth else "…"
+        case str() if len(value) > TEXT_KEPT:
+            return f"… ({len(value)} characters)"
+        case int() if abs(value) >= _LONG:
+            return "… (a long number)"
+    return value

@@ -1,4 +1,4 @@
-"""Deciding with the world's help: what `decide` asks is answered here, until it has a plan."""
+"""Decisions with answers from outside: answers the questions of `decide` until it has a plan."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -33,29 +33,29 @@ from controlplane.event_loop import apart
 
 
 def _parts(state: ClusterState, command: AnyCommand) -> int:
-    """Number of config keys and the like that a command brings or meets at its connector."""
+    """Size of a decision: config keys and the like, of the command and of its connector."""
     present = state.config.connectors.get(getattr(command, "connector", ""), ())
     return size_of(command) + len(present)
 
 
 def _offsets(state: ClusterState, command: AnyCommand) -> int:
-    """Number of offsets that a decision looks at, beside those that the command brings."""
+    """Number of offsets in the log that a decision depends on."""
     if not isinstance(command, AlterOffsets | ResetOffsets | RestoreConnector):
         return 0
     return sum(len(topic.values) for topic in state.offsets.values())
 
 
 class Decider:
-    """Decides as one worker. Hooks that are code of others are called in threads of their own."""
+    """Decides as one worker. Hooks of other authors are called in threads of their own."""
 
     def __init__(self, context: Context, outside: ExternalActions, hooks_at_once: int = 8) -> None:
         self.context = context
         self._outside = outside
-        # Not the event loop's own threads: a slow hook must not keep others from the log.
+        # Not the event loop's own threads: a slow hook must not delay reads of the log.
         self._threads = ThreadPoolExecutor(hooks_at_once, thread_name_prefix="alter offsets")
 
     def close(self) -> None:
-        """Ask no hook any more. One that is being asked is not waited for."""
+        """Call no more hooks. A call that is running is not awaited."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def decided(
@@ -63,8 +63,8 @@ class Decider:
     ) -> Plan | Rejected:
         """Decide a command for the state's release, and answer every question of the decision.
 
-        `believe_hooks`: one that runs somebody's code is not called; the plan says so. Cancelling
-        this has no consequence but what a hook may have done.
+        With `believe_hooks` a hook in Python is not called, and the plan says so. Cancelling this
+        has no effect, except for what a hook has done.
         """
         context = self._as(state.profile)
         believed: list[AskHook] = []
@@ -94,7 +94,7 @@ class Decider:
                     context = msgspec.structs.replace(context, group=group)
 
     async def answered(self, state: ClusterState, command: AnyCommand, plan: Plan) -> Plan:
-        """The plan with an outcome that holds all of its answer."""
+        """Return the plan with its complete answer in the outcome."""
         completing = partial(answered, state, command, plan, self.context.plugins)
         return await apart(completing, _parts(state, command))
 

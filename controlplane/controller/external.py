@@ -10,14 +10,14 @@ from controlplane.core.plan import AlterGroup, AnyAction, GroupOffsets
 
 
 class ExternalActionFailed(Exception):
-    """Something outside refused. The message is what a worker answers then."""
+    """A system outside of the log refused. The message is the worker's answer."""
 
 
 class ExternalActions(Protocol):
-    """The world beyond the logs."""
+    """Systems outside of the log: consumer groups, producers, other workers."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Do it. It may have been done before; then nothing more happens.
+        """Perform an action. If it was done before, nothing more happens.
 
         Raises:
             ExternalActionFailed: it cannot be done.
@@ -28,16 +28,16 @@ class ExternalActions(Protocol):
         """Committed offsets of a consumer group; empty if there is no such group.
 
         Raises:
-            ExternalActionFailed: it cannot be asked.
+            ExternalActionFailed: its offsets cannot be read.
         """
         ...
 
 
 class Alone:
-    """No Kafka, no other workers: there are no groups, and nobody to be fenced or restarted."""
+    """No Kafka and no other workers: no group to read, no producer or worker to reach."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Nothing is there, so all but setting a group's offsets is done already."""
+        """Do nothing; setting the offsets of a group fails."""
         if isinstance(action, AlterGroup) and action.put:
             raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}: this "

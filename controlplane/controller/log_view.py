@@ -1,14 +1,12 @@
-"""State of a log as the controller needs it, and the topics that a command depends on."""
+"""State of a log as the controller needs it."""
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.core.topics.source_partitions import topics_of
 
 
 class LogView(Protocol):
@@ -16,7 +14,7 @@ class LogView(Protocol):
 
     @property
     def ends(self) -> Ends:
-        """Up to where the log has been read, by topic and partition."""
+        """End offsets up to which the log has been read, by topic and partition."""
         ...
 
     async def state(self, profile: Profile) -> ClusterState:
@@ -28,13 +26,13 @@ class LogView(Protocol):
         ...
 
     def present(self, profile: Profile) -> ClusterState | None:
-        """The same as `state`, where this release has been asked for before; else None."""
+        """State of a release that is loaded; else None."""
         ...
 
     async def follow(self, topics: Iterable[str]) -> None:
-        """Read these topics as well from now on; return as soon as what lies in them is folded.
+        """Read these topics as well from now on; return once their records are folded.
 
-        Those that are read already, or are not there, make no difference.
+        Topics that are followed already or are missing have no effect.
 
         Raises:
             LogUnavailable: the log cannot be read.
@@ -48,13 +46,3 @@ class LogView(Protocol):
     async def wait_for(self, ends: Ends) -> None:
         """Return as soon as every record before these ends has been folded."""
         ...
-
-
-def topics_concerned(state: ClusterState, command: AnyCommand) -> set[str]:
-    """The offsets topics that a decision looks at: those of the present config and of the wanted.
-
-    A reader finds a connector's own topic by its config, and so it finds it too late.
-    """
-    present = state.config.connectors.get(getattr(command, "connector", ""))
-    configs = (present, getattr(command, "config", None))
-    return {topic for config in configs if config for topic in topics_of(state, config)}

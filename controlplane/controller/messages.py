@@ -45,7 +45,7 @@ _FAILURES: Mapping[type, str] = {
 
 
 def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bool) -> str:
-    """The asker has waited for too long; `since_ms` is since when the present stage lasts."""
+    """Message of a timeout; `since_ms` is the time at which the present stage began."""
     if not profile.rest_stages_told:
         return "Request timed out"
     stage = _STAGES.get(type(command), "writing to the config topic").format(command)
@@ -57,14 +57,14 @@ def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bo
 
 
 def not_written(command: AnyCommand) -> str:
-    """The log was away for too long. It may be there all the same, or may come to be."""
+    """Message of an outage: the record may be in the log all the same, or be written later."""
     if isinstance(command, commands.RestartConnector):
         return f"Error writing {_restart_request(command)} to Kafka"
     return _FAILURES.get(type(command), "Error writing to Kafka")
 
 
 def _restart_request(command: commands.RestartConnector) -> str:
-    """As Java shows it (`RestartRequest#toString`, KIP-745)."""
+    """Text of a restart request in Java (`RestartRequest#toString`, KIP-745)."""
     only_failed, include_tasks = (
         str(flag).lower() for flag in (command.only_failed, command.include_tasks)
     )

@@ -1,60 +1,65 @@
-"""A plan → steps done, one after the other, each read back before the next.
+"""Executes plans: appends the records of each step, or acts outside of the log; then the next step.
 
-The first batch carries the record that the command was accepted, the last one that it has finished;
-batches are atomic, so a plan of one batch has no gap at all. Behind every step lies a crash point
-that bears its name: what was not done then is `recover`'s business.
+The first batch also holds the record that the command was accepted, the last one that it finished.
+Batches are atomic, so a plan of one batch has no gap. Each step is read back before the next one.
+After each step lies a crash point with the name of the step: `recover` completes what is missing.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from controlplane.controller import command_log
+from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActions
-from controlplane.controller.log_writer import LogWriter
+from controlplane.controller.log_view import LogView
 from controlplane.core.commands import CommandRequest, size_of
+from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
-from controlplane.event_loop import apart
-from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.event_loop import apart, sliced
+from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
+
+T = TypeVar("T")
 
 StepListener = Callable[[CommandRequest, Step], Awaitable[None]]
-"""Called behind every step, when it is durable: what it raises ends the command there."""
+"""Called after each step, when it is durable; an exception ends the command there."""
+
+ConnectorExists = Callable[[str], Awaitable[bool]]
+"""Returns True if a connector of this name exists by now, created by any writer."""
 
 
-IsThere = Callable[[str], Awaitable[bool]]
-"""Tells if a connector of this name exists by now, created by any writer."""
-
-
-async def _nobody_else(_connector: str) -> bool:
-    """Nobody else writes."""
+async def _no_other_writer(_connector: str) -> bool:
+    """Assume that no other writer has created the connector."""
     return False
 
 
-async def unseen(_asked: CommandRequest, _step: Step) -> None:
-    """Nobody looks."""
+async def no_listener(_request: CommandRequest, _step: Step) -> None:
+    """Ignore the step."""
 
 
 class ExecutionHooks(NamedTuple):
     """Callbacks between two steps of a plan."""
 
-    stepped: StepListener = unseen
-    is_there: IsThere = _nobody_else
+    stepped: StepListener = no_listener
+    connector_exists: ConnectorExists = _no_other_writer
 
 
 class NotDone(LogUnavailable):
-    """A step cannot be written: the log was away for too long."""
+    """A step could not be written: the log was unavailable for too long."""
 
     def __init__(self, step: Step, failure: LogUnavailable) -> None:
-        super().__init__(_told(step, failure))
+        super().__init__(_reason(step, failure))
         self.step = step.name
 
 
 class NotTakenBack(LogUnavailable):
-    """A command failed, and what it has done outside cannot be taken back yet.
+    """A command failed, and its actions outside of the log cannot be taken back yet.
 
-    It stays unfinished until then. `failed` is what its asker is told; `step` is the last one that
-    has begun.
+    It stays unfinished until then. `failed` is the answer to its caller; `step` is the last step
+    that began.
     """
 
     def __init__(self, failed: Rejected, step: Step, why: Rejected) -> None:
@@ -64,109 +69,109 @@ class NotTakenBack(LogUnavailable):
 
 
 class PlanExecution:
-    """Performs plans. `commands_topic` None: the log has no command topic, nothing is traced."""
+    """Executes plans. `commands_topic` None: the log has no command topic, so none is recorded."""
 
     def __init__(
         self,
-        writing: LogWriter,
+        writer: "LogWriter",
         outside: ExternalActions,
         commands_topic: str | None,
         now_ms: Callable[[], int],
-        around: "ExecutionHooks | None" = None,
+        hooks: ExecutionHooks | None = None,
     ) -> None:
-        self._writing = writing
+        self._writer = writer
         self._outside = outside
         self._topic = commands_topic
         self._now_ms = now_ms
-        self._stepped, self._is_there = around or ExecutionHooks()
+        self._stepped, self._connector_exists = hooks or ExecutionHooks()
         self._written: Counter[str] = Counter()
 
     async def perform(
-        self, asked: CommandRequest, plan: Plan, *, accepted: bool = False
+        self, request: CommandRequest, plan: Plan, *, accepted: bool = False
     ) -> Outcome | Rejected:
-        """Do all steps; what the asker is told. `accepted`: the command topic has it already.
+        """Execute all steps; return the answer. `accepted`: the command topic has that record.
 
         Raises:
             Fenced: another writer has taken over.
             NotDone, NotTakenBack, LogUnavailable: for too long; the command is unfinished.
         """
-        begun = [] if accepted else await self._accepted(asked, plan)
+        begun = [] if accepted else await self._accepted(request, plan)
         done: list[Step] = []
         for step in plan.steps:
-            if step.absent and await self._is_there(step.absent):
-                return await self._overtaken(asked, begun, step.absent)
+            if step.absent and await self._connector_exists(step.absent):
+                return await self._overtaken(request, begun, step.absent)
             is_last = step is plan.steps[-1]
-            end = await self._finished(asked, plan.outcome) if is_last else []
+            end = await self._finished(request, plan.outcome) if is_last else []
             if step.action is None and not step.best_effort:
-                failed = await self._write(asked, step, [*begun, *step.records, *end])
-            else:  # what may fail on its own is no part of a batch
-                await self._append(asked, begun)
-                failed = await self._try(asked, step)
+                failed = await self._write(request, step, [*begun, *step.records, *end])
+            else:  # a step that may fail alone is no part of a batch
+                await self._append(request, begun)
+                failed = await self._try(request, step)
                 end = end if failed is None else []
-                await self._append(asked, end)
-            if failed is not None:  # an earlier process may have come farther than we did
-                await self.take_back(asked, plan.steps if accepted else [*done, step], failed)
+                await self._append(request, end)
+            if failed is not None:  # an earlier process may have done more steps than this one
+                await self.take_back(request, plan.steps if accepted else [*done, step], failed)
                 return failed
             begun = []
             done.append(step)
-            await self._stepped(asked, step)
+            await self._stepped(request, step)
         if not plan.steps:
-            await self._append(asked, [*begun, *await self._finished(asked, plan.outcome)])
+            await self._append(request, [*begun, *await self._finished(request, plan.outcome)])
         return plan.outcome
 
     async def _overtaken(
-        self, asked: CommandRequest, begun: Sequence[Draft], connector: str
+        self, request: CommandRequest, begun: Sequence[Draft], connector: str
     ) -> Outcome | Rejected:
-        """Somebody else has made it meanwhile, and may rely on what was done here."""
+        """Refuse: another writer has created the connector, and may rely on the steps done here."""
         failed = Rejected(Reason.ALREADY_EXISTS, f"Connector {connector} already exists")
-        await self._append(asked, [*begun, *await self._finished(asked, failed)])
+        await self._append(request, [*begun, *await self._finished(request, failed)])
         return failed
 
     async def take_back(
-        self, asked: CommandRequest, begun: Sequence[Step], failed: Rejected
+        self, request: CommandRequest, begun: Sequence[Step], failed: Rejected
     ) -> None:
-        """Take back what has begun, the last step first, and note that the command failed.
+        """Take back the steps that began, the last one first; record that the command failed.
 
-        Also of the step that failed: some of it may have been done. What lies in a topic that is
-        no use any more stays, for nobody reads it.
+        The failed step is taken back too: a part of it may have been done. Records that cannot be
+        taken back, because their topic is no longer usable, stay: no worker reads them.
 
         Raises:
             NotDone, NotTakenBack: for too long; the command is unfinished.
         """
         for undo in (step.undo for step in reversed(begun) if step.undo is not None):
-            why = await self._try(asked, undo)
+            why = await self._try(request, undo)
             if why is not None and undo.action is not None:
                 raise NotTakenBack(failed, begun[-1], why)
-            await self._stepped(asked, undo)
-        await self._append(asked, await self._finished(asked, failed))
+            await self._stepped(request, undo)
+        await self._append(request, await self._finished(request, failed))
 
-    async def refuse(self, asked: CommandRequest, rejected: Rejected, most: int) -> None:
-        """Note that a command was refused, in so many bytes: all that is written of it."""
+    async def refuse(self, request: CommandRequest, rejected: Rejected, most: int) -> None:
+        """Record that a command was refused, in at most so many bytes."""
         assert self._topic is not None
-        making = partial(command_log.refused, self._topic, asked, rejected, most)
-        await self._append(asked, [await apart(making, size_of(asked.command))])
+        draft = partial(command_log.refused, self._topic, request, rejected, most)
+        await self._append(request, [await apart(draft, size_of(request.command))])
 
-    def written(self, asked: CommandRequest) -> int:
+    def written(self, request: CommandRequest) -> int:
         """Return the number of records that an ended command has written, and forget it."""
-        return self._written.pop(asked.command_id, 0)
+        return self._written.pop(request.command_id, 0)
 
     async def _write(
-        self, asked: CommandRequest, step: Step, drafts: Sequence[Draft]
+        self, request: CommandRequest, step: Step, drafts: Sequence[Draft]
     ) -> Rejected | None:
-        """Append what a plan cannot do without; why the command fails by it, if it does."""
+        """Append a batch that the plan needs; return the reason if the command fails by it."""
         try:
-            await self._append(asked, drafts)
+            await self._append(request, drafts)
         except LogUnavailable as failure:
             raise NotDone(step, failure) from failure
-        except LogNotUsable as failure:  # trying again will not help
-            return Rejected(Reason.FAILED, _told(step, failure))
+        except LogNotUsable as failure:  # a retry would not help
+            return Rejected(Reason.FAILED, _reason(step, failure))
         return None
 
-    async def _try(self, asked: CommandRequest, step: Step) -> Rejected | None:
-        """Do something that may fail; why the command fails by it, if it does."""
+    async def _try(self, request: CommandRequest, step: Step) -> Rejected | None:
+        """Execute a step that may fail; return the reason if the command fails by it."""
         try:
             if step.action is None:
-                await self._append(asked, step.records)
+                await self._append(request, step.records)
             else:
                 await self._outside.perform(step.action)
         except Fenced:
@@ -174,36 +179,144 @@ class PlanExecution:
         except LogUnavailable as failure:
             if not step.best_effort:
                 raise NotDone(step, failure) from failure
-        except Exception as failure:  # noqa: BLE001 - what lies outside may fail in any way
+        except Exception as failure:  # noqa: BLE001 - an action outside may fail in any way
             if not step.best_effort:
-                return Rejected(Reason.FAILED, _told(step, failure))
+                return Rejected(Reason.FAILED, _reason(step, failure))
         return None
 
-    async def _append(self, asked: CommandRequest, drafts: Sequence[Draft]) -> None:
+    async def _append(self, request: CommandRequest, drafts: Sequence[Draft]) -> None:
         if drafts:
-            self._written[asked.command_id] += await self._writing.append(asked, drafts)
+            self._written[request.command_id] += await self._writer.append(request, drafts)
 
-    async def _accepted(self, asked: CommandRequest, plan: Plan) -> list[Draft]:
+    async def _accepted(self, request: CommandRequest, plan: Plan) -> list[Draft]:
+        """Record that the command was accepted, with its plan unless that is one batch."""
         if self._topic is None:
             return []
-        alone = len(plan.steps) == 1 and plan.steps[0].action is None
-        making = partial(command_log.accepted, self._topic, asked, None if alone else plan)
-        return [await apart(making, size_of(asked.command))]
+        one_batch = len(plan.steps) == 1 and plan.steps[0].action is None
+        draft = partial(command_log.accepted, self._topic, request, None if one_batch else plan)
+        return [await apart(draft, size_of(request.command))]
 
-    async def _finished(self, asked: CommandRequest, ended: Outcome | Rejected) -> list[Draft]:
+    async def _finished(self, request: CommandRequest, answer: Outcome | Rejected) -> list[Draft]:
+        """Record that the command has finished, with its answer."""
         if self._topic is None:
             return []
-        making = partial(command_log.finished, self._topic, asked, self._now_ms(), ended)
-        return [await apart(making, size_of(asked.command) + _size_of_answer(ended))]
+        draft = partial(command_log.finished, self._topic, request, self._now_ms(), answer)
+        return [await apart(draft, size_of(request.command) + _size_of_answer(answer))]
 
 
-def _size_of_answer(ended: Outcome | Rejected) -> int:
-    """Number of config keys in what the asker is told."""
-    left = None if isinstance(ended, Rejected) else ended.connector
-    return 0 if left is None else len(left.config)
+def _size_of_answer(answer: Outcome | Rejected) -> int:
+    """Number of config keys in the answer."""
+    connector = None if isinstance(answer, Rejected) else answer.connector
+    return 0 if connector is None else len(connector.config)
 
 
-def _told(step: Step, failure: Exception) -> str:
-    """The reason of a failed command, with the failed step if the plan names it."""
+def _reason(step: Step, failure: Exception) -> str:
+    """Reason of a failed command, with the failed step if the plan describes it."""
     text = str(failure) or type(failure).__name__
     return f"Failed to {step.doing}: {text}" if step.doing else text
+
+
+# --- the end of the log ---------------------------------------------------------------------------
+
+COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
+"""Headers of our records in Connect's topics; Java workers ignore them."""
+
+
+class LogWriter:
+    """Appends batches as the writer of an epoch, and waits until each has been read back.
+
+    Without an epoch it appends beside the writer, as any worker may do for some records. While the
+    log is unavailable, it retries for a bounded time. `LogUnavailable` after that means that the
+    batch may be in the log, all of it, or not at all.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, by name only
+        self,
+        log: Log,
+        reader: LogView,
+        *,
+        epoch: int | None,
+        offsets_topic: str,
+        limits: CommandLimits,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._reader = reader
+        self._epoch = epoch
+        self._offsets_topic = offsets_topic
+        self._limits = limits
+        self._now_ms = now_ms
+        self._partitions: dict[str, int] = {}
+
+    async def append(self, request: CommandRequest, drafts: Sequence[Draft]) -> int:
+        """Append one atomic batch and read it back; return its number of records.
+
+        Raises:
+            Fenced: another writer has taken over; nothing was appended.
+            LogUnavailable: for too long.
+        """
+        headers: Headers = (
+            (COMMAND_ID, request.command_id.encode("utf-8", "surrogatepass")),
+            (PRINCIPAL, request.principal.encode("utf-8", "surrogatepass")),
+        )
+        placed = await retried(partial(self._placed, drafts), self._limits)
+        at_ms = self._now_ms()  # after the retries, so that times ascend as offsets do
+        records = [
+            Record(draft.topic, partition, at_ms, draft.key, draft.value, headers)
+            for draft, partition in placed
+        ]
+        positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
+        try:
+            async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
+                await self._reader.passed(positions)
+        except TimeoutError:
+            raise LogUnavailable("what was written could not be read back") from None
+        return len(records)
+
+    async def _placed(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
+        """Return the drafts, each with its partition; missing topics are created.
+
+        From now on the reader follows the topics: it could not read the batch back otherwise.
+        """
+        for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
+            if topic not in self._partitions:
+                await self._find_or_create(topic)
+        placed = [(draft, self._partition(draft)) async for draft in sliced(drafts)]
+        await self._reader.follow({draft.topic for draft in drafts})
+        return placed
+
+    def _partition(self, draft: Draft) -> int:
+        """Partition that the draft states, or else that of Kafka's partitioner for its key."""
+        if draft.partition is not None:
+            return draft.partition
+        return partition_of(draft.key, self._partitions[draft.topic])
+
+    async def _find_or_create(self, topic: str) -> None:
+        """Learn the number of partitions of a topic; create a connector's own offsets topic.
+
+        That gets as many partitions as the worker's (`TopicAdmin`, KIP-618).
+        """
+        self._partitions = dict(await self._log.topics())
+        if topic not in self._partitions:
+            partitions = self._partitions[self._offsets_topic]
+            await self._log.create_topic(topic, partitions)
+            self._partitions[topic] = partitions
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], limits: CommandLimits) -> T:
+    """Return the result of an attempt, repeated while the log is unavailable.
+
+    Raises:
+        LogUnavailable: it was for longer than `limits.write_patience_ms`.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limits.write_patience_ms / 1_000
+    pause_ms = limits.retry_first_ms
+    while True:
+        try:
+            return await attempt()
+        except LogUnavailable:
+            if loop.time() + pause_ms / 1_000 > deadline:
+                raise
+        await asyncio.sleep(pause_ms / 1_000)
+        pause_ms = min(2 * pause_ms, limits.retry_last_ms)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.controller import CommandLimits, Controller, StepListener, WriterEnvironment
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActions
-from controlplane.controller.log_writer import LogWriter
-from controlplane.controller.plan_execution import ExecutionHooks, PlanExecution
+from controlplane.controller.plan_execution import ExecutionHooks, LogWriter, PlanExecution
 from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.context import DecisionSettings as Settings

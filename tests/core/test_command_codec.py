@@ -44,7 +44,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
     record = decode_command(draft.key, draft.value)
     assert isinstance(record, CommandAccepted)
     trace = CommandTrace(record)
-    assert command_log.asked_of(trace) == asked
+    assert command_log.request_of(trace) == asked
     assert command_log.is_of(trace, command)
     assert msgspec.convert(record.plan, Plan) == plan
     assert record.plan["steps"][1]["barrier"] == ["t"], "the name that earlier versions stored"

@@ -41,11 +41,6 @@ def answered(state: ClusterState, command: AnyCommand, plan: Plan, plugins: Plug
     return msgspec.structs.replace(plan, outcome=outcome)
 
 
-def without_answer(outcome: Outcome) -> Outcome:
-    """The outcome as decided, without the fields that `answered` adds."""
-    return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
-
-
 def _after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
     """State after the plan, for one connector alone: copying all of them would cost more."""
     fold = ConfigFold(state.profile)

@@ -15,6 +15,7 @@ from controlplane.core.codec.offsets import (
     encode_partition,
     identity,
 )
+from controlplane.core.commands import AnyCommand
 from controlplane.core.records import Invalid, Properties, SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, OffsetState
@@ -39,6 +40,16 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
     if not isinstance(own, str) or own == state.topics.offsets:
         return [state.topics.offsets]
     return [own, state.topics.offsets]
+
+
+def concerned_topics(state: ClusterState, command: AnyCommand) -> set[str]:
+    """Offsets topics that a decision depends on: of the present config and of the requested one.
+
+    A follower that learns of a connector's own topic from the config of the command is too late.
+    """
+    present = state.config.connectors.get(getattr(command, "connector", ""))
+    configs = (present, getattr(command, "config", None))
+    return {topic for config in configs if config for topic in topics_of(state, config)}
 
 
 def spellings(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from controlplane.controller import command_log
-from controlplane.controller.command_job import Ended
-from controlplane.controller.log_writer import COMMAND_ID
+from controlplane.controller.admission import Answer
+from controlplane.controller.plan_execution import COMMAND_ID
 from controlplane.core import views
 from controlplane.core.codec import decode_command
 from controlplane.core.codec.offsets import frozen
@@ -161,11 +161,11 @@ class Act(NamedTuple):
     """Outside actions for it."""
     batches_ms: tuple[int, ...]
     """Times of its writes, including the command topic; none for a refusal alone."""
-    ended: Ended | None
+    ended: Answer | None
     """Its end in the command topic."""
 
     @property
-    def answer(self) -> Ended | None:
+    def answer(self) -> Answer | None:
         """Last answer to the client; None: no answer."""
         return self.told[-1].answer if self.told else None
 
@@ -219,10 +219,10 @@ class Crashed(NamedTuple):
     """State once the next process had completed the unfinished commands."""
     unfinished: bool
     """True if commands were still unfinished."""
-    same: Ended
+    same: Answer
     """Answer to the client that repeated the same key."""
     settled: Observation
-    anew: Ended
+    anew: Answer
     """Answer to the command on a log without unfinished commands, as for a new request."""
     reissued: Observation
     acted: tuple[AnyAction, ...]

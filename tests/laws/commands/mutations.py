@@ -84,9 +84,9 @@ MUTATIONS = [
     Mutation(
         "what fails outside is the asker's fault",
         PERFORMING,
-        "return Rejected(Reason.FAILED, _told(step, failure))\n        return None\n\n"
+        "return Rejected(Reason.FAILED, _reason(step, failure))\n        return None\n\n"
         "    async def _append",
-        "return Rejected(Reason.INVALID, _told(step, failure))\n        return None\n\n"
+        "return Rejected(Reason.INVALID, _reason(step, failure))\n        return None\n\n"
         "    async def _append",
         "N2 G3",
         (13,),
@@ -437,7 +437,7 @@ MUTATIONS = [
     Mutation(
         "nobody looks for what is unfinished",
         CONTROLLER,
-        "        await self._settle(lambda _: True, told)\n",
+        "        await self._unfinished.end_all()\n",
         "",
         "nothing_is_unfinished all_or_nothing",
     ),

@@ -1,0 +1,139 @@
+"""Commands that may be half done, and ending them.
+
+A command stays unfinished if a step could not be written, or could not be taken back. It is ended
+before the next command of its queue begins, or by itself as soon as the log is available.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from controlplane.controller import command_log
+from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
+from controlplane.controller.plan_execution import NotTakenBack
+from controlplane.core.commands import CommandRequest
+from controlplane.core.decide.recovery import ReportedFailure
+from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.projection.notices import Notices
+
+ReadToEnd = Callable[[], Awaitable[ClusterState]]
+"""Reads the log to its end; returns the state there."""
+
+EndCommand = Callable[[CommandRequest, CommandTrace, ReportedFailure | None], Awaitable[None]]
+"""Ends one command, given the failure that its caller got; raises `NotTakenBack` if it cannot."""
+
+
+class UnfinishedCommands:
+    """The commands in doubt, by queue, each with the failure that its caller got."""
+
+    def __init__(  # noqa: PLR0913 - callbacks, by name only
+        self,
+        locks: QueueLocks,
+        limits: CommandLimits,
+        notices: Notices,
+        *,
+        read_to_end: ReadToEnd,
+        end: EndCommand,
+        fenced: Callable[[Fenced], None],
+    ) -> None:
+        self._locks = locks
+        self._limits = limits
+        self._notices = notices
+        self._read_to_end = read_to_end
+        self._end = end
+        self._fenced = fenced
+        self._in_doubt: dict[str, dict[str, ReportedFailure]] = {}
+        self._retrying: asyncio.Task[None] | None = None
+
+    def add(self, request: CommandRequest, failure: ReportedFailure) -> None:
+        """Remember a command that may be half done."""
+        self._in_doubt.setdefault(queue_of(request.command), {})[request.command_id] = failure
+        if self._retrying is None or self._retrying.done():
+            self._retrying = asyncio.create_task(self._retry(), name="commands left unfinished")
+
+    def add_not_taken_back(self, request: CommandRequest, failure: NotTakenBack) -> None:
+        """Remember a failed command whose actions outside of the log are still to be taken back."""
+        if request.command_id not in self._in_doubt.get(queue_of(request.command), ()):
+            self._notices.warning(
+                "command_not_taken_back",
+                command=request.command.__struct_config__.tag,
+                **subject_of(request.command),
+                reason=str(failure),
+                command_id=request.command_id,
+            )
+        self.add(request, ReportedFailure(failure.failed.sentence, failure.step))
+
+    async def end_all(self) -> None:
+        """End every unfinished command in the log, of any writer, the oldest first."""
+        state = await self._read_to_end()
+        failures = {
+            command_id: failure
+            for queue in self._in_doubt.values()
+            for command_id, failure in queue.items()
+        }
+        self._in_doubt.clear()
+        await self._end_unfinished(state, lambda _: True, failures)
+
+    async def end_in(self, queue: str) -> None:
+        """End the commands of a queue that are in doubt. The caller holds the queue's lock.
+
+        Raises:
+            NotTakenBack: that is not possible yet; no other command of the queue may begin.
+        """
+        if queue not in self._in_doubt:
+            return
+        state = await self._read_to_end()
+        left = await self._end_unfinished(
+            state, lambda request: queue_of(request.command) == queue, self._in_doubt[queue]
+        )
+        if left is not None:
+            raise left
+        del self._in_doubt[queue]
+
+    def stop_retrying(self) -> list["asyncio.Task[None]"]:
+        """Cancel the retries; return their task, to be awaited."""
+        if self._retrying is None:
+            return []
+        self._retrying.cancel()
+        return [self._retrying]
+
+    async def _retry(self) -> None:
+        """End commands in doubt once the log is available, unless another writer has taken over."""
+        try:
+            while self._in_doubt:
+                await asyncio.sleep(self._limits.retry_last_ms / 1_000)
+                for queue in sorted(self._in_doubt):
+                    with suppress(LogUnavailable):
+                        async with self._locks.turn(queue):
+                            await self.end_in(queue)
+        except Fenced as failure:
+            self._fenced(failure)
+
+    async def _end_unfinished(
+        self,
+        state: ClusterState,
+        chosen: Callable[[CommandRequest], bool],
+        failures: Mapping[str, ReportedFailure],
+    ) -> NotTakenBack | None:
+        """End the chosen commands, the oldest first; return the last failure to take one back."""
+        left = None
+        for trace in [trace for trace in state.commands.values() if trace.unfinished]:
+            request = command_log.request_of(trace)
+            if request is None:
+                self._leave_alone(trace)
+            elif chosen(request):
+                try:
+                    await self._end(request, trace, failures.get(request.command_id))
+                except NotTakenBack as failure:
+                    self.add_not_taken_back(request, failure)
+                    left = failure
+        return left
+
+    def _leave_alone(self, trace: CommandTrace) -> None:
+        assert trace.accepted is not None
+        self._notices.warning(
+            "command_left_alone",
+            command_id=trace.accepted.command_id,
+            reason="its record is of a newer version, or damaged: it stays unfinished",
+        )
