@@ -15,7 +15,7 @@ from controlplane.core.commands import AnyCommand, CommandRequest, ConnectorComm
 from controlplane.core.plan import Outcome, Rejected
 from controlplane.core.releases.profiles import Profile
 
-Answer = Outcome | Rejected
+CommandAnswer = Outcome | Rejected
 
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class TooMany(Exception):
 class Job:
     """A command that waits or runs; callers that send the same command id share it."""
 
-    task: "asyncio.Task[Answer]"
+    task: "asyncio.Task[CommandAnswer]"
 
     def __init__(self, request: CommandRequest, profile: Profile | None) -> None:
         self.request = request

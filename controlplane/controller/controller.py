@@ -9,7 +9,7 @@ import msgspec
 
 from controlplane.controller import command_log
 from controlplane.controller.admission import (
-    Answer,
+    CommandAnswer,
     CommandLimits,
     Job,
     QueueLocks,
@@ -233,7 +233,9 @@ class Controller:
             return msgspec.structs.replace(plan, assumed=assumed)
         return plan
 
-    async def execute(self, request: CommandRequest, profile: Profile | None = None) -> Answer:
+    async def execute(
+        self, request: CommandRequest, profile: Profile | None = None
+    ) -> CommandAnswer:
         """Run a command to its end, once: the same id again gets the same answer.
 
         The command runs as by a worker of the profile's release; None: the controller's. A call
@@ -257,7 +259,7 @@ class Controller:
             return self._conflict(request)
         return await self._answer_of(job, profile or self._decider.context.profile)
 
-    async def _answer_of(self, job: Job, profile: Profile) -> Answer:
+    async def _answer_of(self, job: Job, profile: Profile) -> CommandAnswer:
         """Wait for the answer of a job that other callers may wait for, too."""
         job.callers += 1
         try:
@@ -295,7 +297,7 @@ class Controller:
 
     # --- one command --------------------------------------------------------------------------
 
-    def _earlier_answer(self, request: CommandRequest) -> Answer | None:
+    def _earlier_answer(self, request: CommandRequest) -> CommandAnswer | None:
         """Answer of the command that had this id before; None: it is new, or not finished."""
         trace = self.state.commands.get(request.command_id)
         if trace is None or trace.accepted is None:
@@ -317,7 +319,7 @@ class Controller:
         job.task.add_done_callback(lambda _: self._running.pop(request.command_id))
         return job
 
-    async def _run(self, job: Job) -> Answer:
+    async def _run(self, job: Job) -> CommandAnswer:
         """Hold the lock of the queue; end what is in doubt there; run the command."""
         request = job.request
         async with self._locks.turn(job.queue):
@@ -340,7 +342,7 @@ class Controller:
                 self._execution.written(request)
             return answer
 
-    async def _decide_and_perform(self, job: Job) -> Answer:
+    async def _decide_and_perform(self, job: Job) -> CommandAnswer:
         request = job.request
         state = await retried(partial(self._state_to_decide_on, job), self._limits)
         decision = await self._decider.decided(state, request.command)
@@ -361,7 +363,7 @@ class Controller:
             self._unfinished.add(request, ReportedFailure(message, step))
             raise NotWritten(message) from failure
 
-    def _report(self, job: Job, answer: Answer | LogError, records: int) -> None:
+    def _report(self, job: Job, answer: CommandAnswer | LogError, records: int) -> None:
         """Write the one line about a command to the log of the service."""
         command = job.request.command
         outcome, reason = "done", None

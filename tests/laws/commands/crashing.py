@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from controlplane.controller.admission import Answer
+from controlplane.controller.admission import CommandAnswer
 from controlplane.core.commands import AnyCommand, CreateConnector
 from controlplane.core.entry import Entry
 from controlplane.logs.log import EmbeddedLog
@@ -107,7 +107,7 @@ def _seen(plane: ControlPlane, cluster: Cluster) -> Observation:
     return Observation(plane.state, cluster.kafka.at(cluster.clock.now_ms))
 
 
-async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> Answer:
+async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> CommandAnswer:
     """Ways in which a command ends."""
     try:
         return await plane.execute(command, key=key)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from controlplane.controller import command_log
-from controlplane.controller.admission import Answer
+from controlplane.controller.admission import CommandAnswer
 from controlplane.controller.plan_execution import COMMAND_ID
 from controlplane.core import views
 from controlplane.core.codec import decode_command
@@ -161,11 +161,11 @@ class Act(NamedTuple):
     """Outside actions for it."""
     batches_ms: tuple[int, ...]
     """Times of its writes, including the command topic; none for a refusal alone."""
-    ended: Answer | None
+    ended: CommandAnswer | None
     """Its end in the command topic."""
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> CommandAnswer | None:
         """Last answer to the client; None: no answer."""
         return self.told[-1].answer if self.told else None
 
@@ -219,11 +219,11 @@ class Crashed(NamedTuple):
     """State once the next process had completed the unfinished commands."""
     unfinished: bool
     """True if commands were still unfinished."""
-    same: Answer
-    """Answer to the client that repeated the same key."""
+    same: CommandAnswer
+    """CommandAnswer to the client that repeated the same key."""
     settled: Observation
-    anew: Answer
-    """Answer to the command on a log without unfinished commands, as for a new request."""
+    anew: CommandAnswer
+    """CommandAnswer to the command on a log without unfinished commands, as for a new request."""
     reissued: Observation
     acted: tuple[AnyAction, ...]
     """Outside actions when the next process took over and got the same key."""

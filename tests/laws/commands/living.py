@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from controlplane.controller import CommandLimits, StepListener
-from controlplane.controller.admission import Answer
+from controlplane.controller.admission import CommandAnswer
 from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
@@ -115,7 +115,7 @@ class AnsweredCommand(NamedTuple):
     command_id: str
     began_ms: int
     ended_ms: int
-    answer: Answer | None
+    answer: CommandAnswer | None
     hooks: int | None
     """Number of questions to the connector; None: unknown, as others were asked as well."""
     away: bool = False
@@ -257,7 +257,7 @@ class Living:
     async def _execute(self, plane: ControlPlane, command: AnyCommand, command_id: str) -> None:
         clock, hooks = self._cluster.clock, self._cluster.hooks
         began_ms, calls = clock(), hooks.calls
-        answer: Answer | None = None
+        answer: CommandAnswer | None = None
         away = False
         try:
             answer = await plane.execute(command, key=command_id)

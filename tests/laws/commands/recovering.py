@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controlplane.controller.admission import Answer
+from controlplane.controller.admission import CommandAnswer
 from controlplane.core.commands import RestartConnector, RestartTask
 from controlplane.core.plan import Outcome, Rejected
 from tests.laws.commands.life import Life
@@ -54,6 +54,6 @@ def what_was_answered_is_there(life: Life) -> Iterator[None]:
                 yield
 
 
-def _told(answer: Answer) -> bytes:
+def _told(answer: CommandAnswer) -> bytes:
     """The answer as stored: JSON, which has no tuples."""
     return msgspec.json.encode(answer)
