@@ -17,6 +17,7 @@ from controlplane.controller.admission import (
     SharedAction,
     subject_of,
 )
+from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
 from controlplane.controller.external import ExternalActions
 from controlplane.controller.log_view import LogView
@@ -31,7 +32,6 @@ from controlplane.controller.plan_execution import (
     no_listener,
     retried,
 )
-from controlplane.controller.unfinished_commands import UnfinishedCommands
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -106,7 +106,7 @@ class Controller:
         self._refusals = RefusalQuota(limits.refusals_per_minute, world.now_ms())
         self._running: dict[str, Job] = {}
         self._read_to_end = SharedAction(self._read_on)
-        self._unfinished = UnfinishedCommands(
+        self._unfinished = CommandsInDoubt(
             self._locks,
             limits,
             world.notices,

@@ -24,7 +24,7 @@ EndCommand = Callable[[CommandRequest, CommandTrace, ReportedFailure | None], Aw
 """Ends one command, given the failure that its caller got; raises `NotTakenBack` if it cannot."""
 
 
-class UnfinishedCommands:
+class CommandsInDoubt:
     """The commands in doubt, by queue, each with the failure that its caller got."""
 
     def __init__(  # noqa: PLR0913 - callbacks, by name only
