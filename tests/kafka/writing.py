@@ -1,5 +1,6 @@
 """Writing to brokers in tests, by somebody else's producer, and what a reader must then find."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ ONE_BATCH = ReadLimits(fetch_max_bytes=1, partition_max_bytes=1)
 
 PRODUCE_TIMEOUT_MS = 10_000
 RETRY_BACKOFF_MS = 10
-"""A transactional producer waits so long for a predecessor's marker."""
+"""Wait of a transactional producer for a predecessor's marker, and of a test for a new topic."""
 
 
 @asynccontextmanager
@@ -47,6 +48,7 @@ async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs
     settings |= {key.replace("__", "."): str(value) for key, value in configs.items()}
     async with admin(broker) as client:
         await client.create_topics([Wanted(name, partitions, 1, topic_configs=settings)])
+        await _listed(client, name)
 
 
 async def create_topic_on(broker: Broker, name: str, node: int) -> None:
@@ -60,6 +62,14 @@ async def create_topic_on(broker: Broker, name: str, node: int) -> None:
     )
     async with admin(broker) as client:
         await client.create_topics([topic])
+        await _listed(client, name)
+
+
+async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
+    """Wait until the broker lists a topic: the controller answers before the broker knows it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while name not in await client.list_topics():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
 
 async def delete_topic(broker: Broker, name: str) -> None:
