@@ -22,6 +22,8 @@ from tests.laws.entries import logs, profiles, statuses
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
 
+pytestmark = pytest.mark.slow
+
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
 EXAMPLES = 1_500 if PROVE else 40

@@ -25,6 +25,8 @@ from tests.replay.archived import NAME, capture_into, log_of
 from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.calling import call, refusal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Bucket]:

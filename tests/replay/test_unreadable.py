@@ -10,6 +10,8 @@ from tests.replay import garbage
 from tests.replay.archived import NAME, archive, capture, cluster_in, log_of, replayed, served
 from tests.replay.cli.calling import call
 
+pytestmark = pytest.mark.slow
+
 COUNTS = {
     "connect-configs": garbage.CONFIGS,
     "connect-status": garbage.STATUSES,

@@ -25,6 +25,8 @@ from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.following import followed, whole
 from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
 
+pytestmark = pytest.mark.slow
+
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
 EXAMPLES = 1_500 if PROVE else 40

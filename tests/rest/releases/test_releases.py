@@ -34,6 +34,8 @@ from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
 from tests.rest.releases.exceptions import reason_of
 from tests.rest.releases.recorded import read
 
+pytestmark = pytest.mark.slow
+
 _TASKS, _NONE = re.compile(r'"tasks":\[[^\]]*\]'), '"tasks":[]'
 
 FILE = "org.apache.kafka.connect.file.FileStream"
