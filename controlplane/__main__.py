@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.terminal.command_errors import one_sentence, well_ended
-from controlplane.terminal.option_names import check_command
+from controlplane.terminal.option_names import ACCESS_HELP, check_command
 from controlplane.terminal.shell_completion import complete_files
 
 
@@ -85,13 +85,14 @@ COMMANDS = LOGS | CLUSTERS
 
 
 BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file": "--ca-file"}
-"""Options of every command about a cluster that may stand in front of the command, too."""
+"""Options of every command about a cluster; they may also stand before the command."""
 
 
-def _asks(command: click.Command) -> bool:
+def _takes_cluster(command: click.Command) -> bool:
     """True if a command or one of its subcommands takes the options about a cluster."""
-    parts = command.commands.values() if isinstance(command, click.Group) else ()
-    return any(one.name == "where" for one in command.params) or any(map(_asks, parts))
+    subcommands = command.commands.values() if isinstance(command, click.Group) else ()
+    has_option = any(parameter.name == "where" for parameter in command.params)
+    return has_option or any(map(_takes_cluster, subcommands))
 
 
 class CommandGroup(click.Group):
@@ -114,10 +115,10 @@ class CommandGroup(click.Group):
         """Write the list of commands without importing them."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
-                formatter.write_dl([(name, one.about) for name, one in commands.items()])
+                formatter.write_dl([(name, entry.about) for name, entry in commands.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the words in front of the command; its reader may leave while help is printed."""
+        """Parse the words in front of the command; a reader that closes the pipe is no error."""
         with well_ended():
             return super().make_context(*given, **more)
 
@@ -127,9 +128,10 @@ class CommandGroup(click.Group):
         """Find the command, and give it the options about a cluster that stand before it."""
         check_command(self, ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
-        told = {flag: ctx.params.get(one) for one, flag in BEFORE.items()}
-        before = [f"{flag}={value}" for flag, value in told.items() if value is not None]
-        if before and command is not None and not ctx.resilient_parsing and not _asks(command):
+        values = {flag: ctx.params.get(parameter) for parameter, flag in BEFORE.items()}
+        before = [f"{flag}={value}" for flag, value in values.items() if value is not None]
+        fits = command is None or ctx.resilient_parsing or _takes_cluster(command)
+        if before and not fits:
             flag = before[0].partition("=")[0]
             ctx.fail(f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it.")
         return name, command, [*before, *rest]
@@ -151,15 +153,15 @@ class CommandGroup(click.Group):
     "where",
     metavar="URL|LOG",
     shell_complete=complete_files,
-    help="Cluster for a command about a cluster; may also follow the command, like the next three.",
+    help=ACCESS_HELP["where"],
 )
-@click.option("--user", metavar="NAME[:PASSWORD]", help="Log in with a password.")
-@click.option("--token", metavar="TOKEN|@FILE", help="Log in with a bearer token.")
+@click.option("--user", metavar="NAME[:PASSWORD]", help=ACCESS_HELP["user"])
+@click.option("--token", metavar="TOKEN|@FILE", help=ACCESS_HELP["token"])
 @click.option(
     "--ca-file",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Trust the CA certificates in FILE (PEM) as well as the system's.",
+    help=ACCESS_HELP["ca_file"],
 )
 def main(**_: str | None) -> None:
     """Read, serve and change the control state of Kafka Connect, as a worker of any release does.
@@ -167,13 +169,13 @@ def main(**_: str | None) -> None:
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
     records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
 
-    --cluster or CONTROLPLANE_CLUSTER names the cluster: the URL of a worker, ours or Kafka's, or a
-    LOG, which is opened for that one command.
+    A cluster is the URL of a worker, ours or Kafka's, or a LOG, which is opened for that one
+    command. The options about the cluster may stand before or after the command.
     """
-    _never_fail_to_print()
+    _escape_unprintable()
 
 
-def _never_fail_to_print() -> None:
+def _escape_unprintable() -> None:
     """Print characters that the terminal's encoding lacks, and lone surrogates, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.cli.answer_diff import tells_a_consumer_group
+from controlplane.cli.answer_diff import is_of_consumer_group
 from controlplane.core.entry import batch_of
 from controlplane.core.fold import Fold, fold
 from controlplane.core.fold.bulk import load
@@ -49,7 +49,7 @@ def answers(name: str) -> Iterator[Asked]:
         for path, given in step.answers.items():
             known = given.answer if isinstance(given.answer, dict) else {}
             offsets = known.get("offsets") if path.endswith("/offsets") else None
-            if offsets and not tells_a_consumer_group(given):
+            if offsets and not is_of_consumer_group(given):
                 yield Asked(step, step.worker or "", path, offsets, compacted)
 
 

@@ -1,1 +1,1 @@
-"""The command line: one file per command, tables for people, JSON for machines."""
+"""Commands about a log: one file per command, tables for people, JSON for machines."""

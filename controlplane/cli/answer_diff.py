@@ -1,4 +1,4 @@
-"""Two answers to one request, as people and programs are shown how they differ."""
+"""Differences between the recorded and the folded answer to one request, without secrets."""
 
 import difflib
 import json
@@ -10,18 +10,18 @@ from controlplane.core.text.value_text import bounded
 from controlplane.scenario.story import RecordedAnswer
 
 DIFFERS = " (differs)"
-"""Behind what is hidden, where the other answer does not have it: people see that, and no more."""
+"""Mark of a hidden secret that the other answer lacks."""
 
 
 class AnswerPair(NamedTuple):
-    """The recorded and the folded answer to one request, without secrets."""
+    """Recorded and folded answer to one request, without secrets."""
 
     recorded: RecordedAnswer
     folded: RecordedAnswer
 
 
 def without_secrets(recorded: RecordedAnswer, folded: RecordedAnswer) -> AnswerPair:
-    """Both answers with their secrets hidden; one that only the folded answer has is marked."""
+    """Hide the secrets of both answers; mark a secret that only the folded answer has."""
     known = set()
 
     def remembered(raw: Any, hidden: Any) -> Any:
@@ -38,72 +38,73 @@ def without_secrets(recorded: RecordedAnswer, folded: RecordedAnswer) -> AnswerP
 
 
 def compared(recorded: RecordedAnswer, folded: RecordedAnswer) -> Iterator[str]:
-    """Lines that differ between two answers, with some around them."""
-    one, other = map(_lines, without_secrets(recorded, folded))
-    lines = difflib.unified_diff(one, other, "recorded", "folded", lineterm="")
-    found = [line for line in lines if not line.startswith("@@")]
-    yield from found or ["they differ only in what is hidden here, or lies too deep to be shown"]
+    """Unified diff of two answers."""
+    before, after = map(_lines, without_secrets(recorded, folded))
+    diff = difflib.unified_diff(before, after, "recorded", "folded", lineterm="")
+    lines = [line for line in diff if not line.startswith("@@")]
+    yield from lines or ["the difference is in a hidden secret, or nested too deeply to be shown"]
 
 
-def _lines(given: RecordedAnswer) -> list[str]:
-    answer = _arranged(bounded(given.answer))
-    body = json.dumps(answer, indent=2, sort_keys=True, ensure_ascii=False)
-    return [f"HTTP {given.status}", *body.splitlines()]
+def _lines(answer: RecordedAnswer) -> list[str]:
+    document = _sorted(bounded(answer.answer))
+    body = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+    return [f"HTTP {answer.status}", *body.splitlines()]
 
 
-def _arranged(answer: Any) -> Any:
-    """An answer with its lists in one order: Java's is none, and is not compared."""
-    if isinstance(answer, dict):
-        return {name: _arranged(member) for name, member in answer.items()}
-    if isinstance(answer, list):
-        return sorted(map(_arranged, answer), key=lambda one: json.dumps(one, sort_keys=True))
-    return answer
+def _sorted(document: Any) -> Any:
+    """An answer with sorted lists: Java has them in no order, so their order is not compared."""
+    if isinstance(document, dict):
+        return {name: _sorted(member) for name, member in document.items()}
+    if isinstance(document, list):
+        elements = map(_sorted, document)
+        return sorted(elements, key=lambda element: json.dumps(element, sort_keys=True))
+    return document
 
 
 # --- without a catalogue of connector classes -----------------------------------------------
 
 
-def without_types(path: str, given: RecordedAnswer) -> RecordedAnswer:
-    """An answer without the types of connectors, which only a catalogue tells."""
-    return RecordedAnswer(given.status, _untyped(path, given.answer))
+def without_types(path: str, answer: RecordedAnswer) -> RecordedAnswer:
+    """An answer without the types of connectors."""
+    return RecordedAnswer(answer.status, _untyped(path, answer.answer))
 
 
-def _untyped(path: str, answer: Any) -> Any:
-    """An answer without `type` in the places where Connect puts it."""
-    place, _, query = path.partition("?")
-    _, *parts = place.rstrip("/").split("/")
-    if not isinstance(answer, dict):
-        return answer
-    if len(parts) == 1 and query:
-        return {name: _untyped_parts(shown) for name, shown in answer.items()}
-    typed = len(parts) == _INFO or parts[_INFO:] == ["status"]
-    return _without_type(answer) if typed else answer
+def _untyped(path: str, document: Any) -> Any:
+    """The body of an answer without `type` in the places where Connect puts it."""
+    raw_path, _, query = path.partition("?")
+    _, *segments = raw_path.rstrip("/").split("/")
+    if not isinstance(document, dict):
+        return document
+    if len(segments) == 1 and query:
+        return {name: _untyped_parts(expanded) for name, expanded in document.items()}
+    typed = len(segments) == _INFO or segments[_INFO:] == ["status"]
+    return _without_type(document) if typed else document
 
 
 _INFO = 2
-"""Segments of `/connectors/{c}`."""
+"""Number of segments of `/connectors/{c}`."""
 
 
-def _untyped_parts(shown: Any) -> Any:
-    """Remove the types of one connector in an expanded list, from its `info` and its `status`."""
-    if not isinstance(shown, dict):
-        return shown
-    return {part: _without_type(told) for part, told in shown.items()}
+def _untyped_parts(expanded: Any) -> Any:
+    """A connector of an expanded list without `type` in its `info` and its `status`."""
+    if not isinstance(expanded, dict):
+        return expanded
+    return {name: _without_type(part) for name, part in expanded.items()}
 
 
-def _without_type(told: Any) -> Any:
-    if not isinstance(told, dict):
-        return told
-    return {name: member for name, member in told.items() if name != "type"}
+def _without_type(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return {name: member for name, member in part.items() if name != "type"}
 
 
-def tells_a_consumer_group(given: RecordedAnswer) -> bool:
-    """True if an offsets answer has a consumer group's offsets, judged by its shape alone."""
-    listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
+def is_of_consumer_group(answer: RecordedAnswer) -> bool:
+    """True if an offsets answer has a consumer group's offsets, judged by its form."""
+    listed = answer.answer.get("offsets") if isinstance(answer.answer, dict) else None
     if isinstance(listed, dict):
         return bool(listed.get("sink"))
-    partitions = [one.get("partition") for one in listed or [] if isinstance(one, dict)]
+    partitions = [element.get("partition") for element in listed or [] if isinstance(element, dict)]
     return bool(partitions) and all(
-        isinstance(one, dict) and one.keys() == {"kafka_topic", "kafka_partition"}
-        for one in partitions
+        isinstance(partition, dict) and partition.keys() == {"kafka_topic", "kafka_partition"}
+        for partition in partitions
     )

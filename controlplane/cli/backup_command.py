@@ -1,4 +1,4 @@
-"""The command `backup`: a copy of an embedded log, made while it is in use."""
+"""The command `backup`: copy an embedded log while it is in use."""
 
 import asyncio
 from pathlib import Path
@@ -33,9 +33,9 @@ class BackupReport(msgspec.Struct, frozen=True):
 def backup(log: str, target: str, output: str) -> None:
     """Copy LOG, an embedded log, to TARGET, a new file.
 
-    Others may go on reading and writing LOG: the copy is what was there at one instant. It appears
-    when it is complete and has been checked, and is itself a log, ready for use. Exit code 2:
-    nothing was copied, for instance because there is a file TARGET already.
+    Other processes may read and write LOG meanwhile: the copy is the log at one instant. TARGET
+    appears once the copy is complete and checked, and is a log ready for use. Exit code 2: nothing
+    was copied, for instance because TARGET exists.
     """
     source, path = _source(log), _target(target)
     with working(f"copying {source}"):
@@ -48,8 +48,9 @@ def _source(name: str) -> Path:
         check_file(path_of(name))
         if is_embedded(name):
             return path_of(name)
-    told = without_login(name)
-    raise LogNotUsable(f"{told} is no embedded log: copy it into one, with `controlplane import`")
+    raise LogNotUsable(
+        f"{without_login(name)} is no embedded log: copy it into one with `controlplane import`"
+    )
 
 
 def _target(name: str) -> Path:
@@ -59,7 +60,7 @@ def _target(name: str) -> Path:
 
 
 async def _copy(source: Path, path: Path) -> Ends:
-    """Copy, and compare the copy's ends with those of the log before and after."""
+    """Copy a log and check the copy's end offsets against those of the log before and after."""
     log = await SqliteLog.open(source, create=False, read_only=True)
     try:
         before = await _ends(log)
@@ -84,9 +85,12 @@ async def _ends(log: SqliteLog) -> Ends:
 
 
 def check(path: Path, before: Ends, copied: Ends, after: Ends) -> None:
-    """Raise `LogCorrupt` unless a copy is of some instant in between: ends only move forward."""
+    """Raise `LogCorrupt` unless the copy's end offsets lie between those before and after it.
+
+    End offsets only grow, so a copy of any instant in between passes.
+    """
     if not (_within(before, copied) and _within(copied, after)):
-        message = f"{path} does not reach to where the log did when it was copied"
+        message = f"{path} does not end where the log did when it was copied"
         raise LogCorrupt(f"{message}: remove it, and check disk and memory of this machine")
 
 
@@ -97,13 +101,13 @@ def _within(low: Ends, high: Ends) -> bool:
     )
 
 
-def _print(copied: BackupReport, output: str) -> None:
+def _print(report: BackupReport, output: str) -> None:
     if output == "json":
-        print_json(msgspec.structs.asdict(copied))
+        print_json(msgspec.structs.asdict(report))
         return
     rows = [
-        (topic, str(len(ends)), ", ".join(map(str, ends))) for topic, ends in copied.ends.items()
+        (topic, str(len(ends)), ", ".join(map(str, ends))) for topic, ends in report.ends.items()
     ]
     table(("TOPIC", "PARTITIONS", "COPIED UP TO"), rows)
     say()
-    say(f"{copied.log} copied to {copied.target}: {copied.size_bytes / 2**20:.1f} MiB, checked")
+    say(f"{report.log} copied to {report.target}: {report.size_bytes / 2**20:.1f} MiB, checked")

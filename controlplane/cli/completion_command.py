@@ -1,4 +1,4 @@
-"""`completion`: what a shell has to read so that it completes commands, options and names."""
+"""The command `completion`: the completion script of a shell."""
 
 from controlplane.terminal.shell_completion import completion_command
 

@@ -1,4 +1,4 @@
-"""The command `config`: the settings that count, and where each comes from."""
+"""The command `config`: the settings in force, and the source of each."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -40,7 +40,7 @@ NO_EFFECT = "NO EFFECT, FOR"
 
 
 class SettingRow(msgspec.Struct, frozen=True):
-    """A setting as it is shown, without secrets."""
+    """Setting for output, without secrets."""
 
     key: str
     value: Any
@@ -50,13 +50,13 @@ class SettingRow(msgspec.Struct, frozen=True):
 
 
 class ConfigReport(msgspec.Struct, frozen=True):
-    """All that there is to show."""
+    """All settings for output, by group."""
 
     worker: list[SettingRow]
     access: list[SettingRow]
     limits: list[SettingRow]
     unused: list[SettingRow]
-    """Keys of Kafka's that somebody told, and that mean nothing here."""
+    """Kafka's keys that are set, and that have no meaning here."""
     unknown: list[UnknownSetting]
 
 
@@ -65,30 +65,30 @@ class ConfigReport(msgspec.Struct, frozen=True):
     "--all",
     "everything",
     is_flag=True,
-    help="Show all settings: also limits, unset ones, and those without effect, with the reason.",
+    help="Also show limits, unset settings, and settings without effect, with the reason.",
 )
 @output_option
 @worker_options
 def config(configuration: Configuration, *, everything: bool, output: str) -> None:
-    """Show every setting with its value and where it comes from.
+    """Show the settings with their values and sources.
 
     Flags beat the environment (CONTROLPLANE_GROUP_ID, CONNECT_GROUP_ID), which beats the worker's
     file, which beats defaults. Secrets are hidden. Exit code 2: a value cannot be used.
     """
-    shown = _shown(configuration)
+    report = _report(configuration)
     _check(configuration)
-    for sentence in (*shown.unknown, *empty_settings(configuration)):
+    for sentence in (*report.unknown, *empty_settings(configuration)):
         note(f"Warning: {sentence}")
     if output == "json":
-        print_json(msgspec.to_builtins(shown))
+        print_json(msgspec.to_builtins(report))
     else:
-        _print(shown, everything=everything)
+        _print(report, everything=everything)
 
 
-def _shown(configuration: Configuration) -> ConfigReport:
+def _report(configuration: Configuration) -> ConfigReport:
     rows = {
-        one: [_row(found) for found in configuration.effective(one, prefix)]
-        for one, prefix in tables().items()
+        group: [_row(setting) for setting in configuration.effective(group, prefix)]
+        for group, prefix in tables().items()
     }
     counting = {row.key for row in chain.from_iterable(rows.values())}
     worker = [*rows.pop(WorkerSettings), *rows.pop(AnswerSettings)]
@@ -107,21 +107,22 @@ def _shown(configuration: Configuration) -> ConfigReport:
     )
 
 
-def _row(found: Effective) -> SettingRow:
-    """A row for one setting; a secret is shown as written only if that is a reference to it."""
-    value = found.text if isinstance(found.value, Secret) else found.value
+def _row(setting: Effective) -> SettingRow:
+    """A row for one setting; of a secret, only a reference to it (`${file:…}`) is shown."""
+    is_secret = isinstance(setting.value, Secret)
+    value = setting.text if is_secret else setting.value
     if isinstance(value, tuple):
         value = list(value)
-    # A path such as auth.password.file has a secret's key and is none.
-    key = found.key if isinstance(found.value, Secret) else ""
-    return SettingRow(found.key, redacted_value(key, value), found.source, found.idle or None)
+    # auth.password.file looks like a secret's key, but its value is only a path.
+    key = setting.key if is_secret else ""
+    return SettingRow(setting.key, redacted_value(key, value), setting.source, setting.idle or None)
 
 
 def _check(configuration: Configuration) -> None:
-    """Refuse what nobody can work or gets in with, and warn of what some command cannot use.
+    """Refuse settings that no command can use, and warn about those that some command refuses.
 
     Raises:
-        SettingsError: no cluster can be reached with these settings, or be one.
+        SettingsError: the worker's settings, or those for Kafka's brokers, are invalid.
     """
     configuration.settings(WorkerSettings)
     configuration.make(AccessSettings, kafka_security)
@@ -142,13 +143,13 @@ def _check(configuration: Configuration) -> None:
             note(f"Warning: {failure}")
 
 
-def _print(shown: ConfigReport, *, everything: bool) -> None:
+def _print(report: ConfigReport, *, everything: bool) -> None:
     if everything:
-        rows = [*shown.worker, *shown.access, *shown.limits, *shown.unused]
+        rows = [*report.worker, *report.access, *report.limits, *report.unused]
     else:
-        others = (row for row in (*shown.access, *shown.limits) if row.source != DEFAULT)
-        having = (row for row in shown.worker if row.value not in (None, []))
-        rows = [row for row in (*having, *others) if row.without_effect is None]
+        changed = (row for row in (*report.access, *report.limits) if row.source != DEFAULT)
+        worker = (row for row in report.worker if row.value not in (None, []))
+        rows = [row for row in (*worker, *changed) if row.without_effect is None]
     table(
         ("KEY", "VALUE", "SOURCE", NO_EFFECT if everything else ""),
         [(row.key, _text(row.value), str(row.source), row.without_effect or "") for row in rows],

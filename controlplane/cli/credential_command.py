@@ -1,4 +1,4 @@
-"""`controlplane credential`: lines for the files of those who may come in."""
+"""The command `credential`: create lines for the password and token files of `serve`."""
 
 import secrets
 import sys
@@ -19,59 +19,64 @@ from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import note, say
 
 TOKEN_BYTES = 32
-"""Random bytes in a token, too many to guess."""
+"""Random bytes in a token: too many to guess."""
 
 
 @click.group()
 def credential() -> None:
-    """Make a line for `auth.password.file` or `auth.token.file`.
+    """Create a line for `auth.password.file` or `auth.token.file`.
 
-    What is printed on standard output is the line; append it to the file. Who serves reads the file
-    again by itself. To take a credential back, delete its line.
+    Append the line to the file; `serve` reads the file again by itself. To revoke a credential,
+    delete its line.
     """
 
 
-def _whose(command: Decorated) -> Decorated:
+def _owner_options(command: Decorated) -> Decorated:
+    """Add NAME and `--role`; the command gets `name` and `role`."""
     roles = click.Choice([str(role) for role in Role])
-    command = click.option("--role", type=roles, required=True, help="What its owner may do.")(
-        command
-    )
+    command = click.option(
+        "--role", type=roles, required=True, help="Role of NAME: which requests are allowed."
+    )(command)
     return click.argument("name")(command)
 
 
 @credential.command()
-@_whose
+@_owner_options
 def password(name: str, role: str) -> None:
-    """A password of NAME, for basic authentication. It is asked for.
+    """Create a line with a password of NAME, for basic authentication.
 
-    Where standard input is no terminal, its first line is the password.
+    The command prompts for the password. If standard input is no terminal, its first line is the
+    password.
     """
-    _print(name, role, Scrypt.of(_asked() if sys.stdin.isatty() else _piped()))
+    _print(name, role, Scrypt.of(_prompted() if sys.stdin.isatty() else _piped()))
 
 
-def _asked() -> str:
-    chosen: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    return chosen
+def _prompted() -> str:
+    text: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    return text
 
 
 def _piped() -> str:
-    chosen = sys.stdin.readline().rstrip("\r\n")
-    if not chosen:
-        raise InputRefused("there is no password on standard input: write it there, on a line")
-    return chosen
+    text = sys.stdin.readline().rstrip("\r\n")
+    if not text:
+        raise InputRefused("standard input has no password: write it on the first line")
+    return text
 
 
 @credential.command()
-@_whose
+@_owner_options
 def token(name: str, role: str) -> None:
-    """A new token of NAME. It is shown once, on standard error, and kept nowhere."""
-    made = secrets.token_urlsafe(TOKEN_BYTES)
-    _print(name, role, TokenHash.of(made))
-    note(f"Authorization: Bearer {made}")
+    """Create a line with a new token of NAME, for bearer authentication.
+
+    The token itself is printed once, on standard error, and stored nowhere.
+    """
+    text = secrets.token_urlsafe(TOKEN_BYTES)
+    _print(name, role, TokenHash.of(text))
+    note(f"Authorization: Bearer {text}")
 
 
-def _print(name: str, role: str, kept: Hash) -> None:
+def _print(name: str, role: str, secret: Hash) -> None:
     try:
-        say(str(Credential(check_name(name), Role.of(role), kept)))
+        say(str(Credential(check_name(name), Role.of(role), secret)))
     except BadCredentialLine as bad:
         raise InputRefused(str(bad)) from None

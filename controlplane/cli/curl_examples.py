@@ -1,8 +1,8 @@
-"""Three things to try on a log that is served, made from what is really in it.
+"""Three curl commands to try on a served log, with connectors of that log.
 
-One of them shows a connector as two releases see it. Where the log ends with both agreeing, the
-latest moment is looked for at which they did not: both read the config and status topics side by
-side, and wherever one of them takes a record that the other does not, their answers are compared.
+The third shows a connector as two releases see it: at the end of the log, else at the latest moment
+at which their answers differ. Both releases fold the config and status topics side by side. Their
+answers are compared after each record that the two treat differently.
 """
 
 import re
@@ -23,21 +23,21 @@ from controlplane.rest.endpoints.offline import answer
 from controlplane.rest.endpoints.reads import Reading
 
 EARLIER, LATER = "3.4", "3.9"
-"""Between them Connect learned to stop a connector (KIP-875)."""
+"""Releases that are compared: before and after connectors can be stopped (KIP-875)."""
 
 SEARCHED_RECORDS = 50_000
-"""Longer histories are not searched for a moment: nobody waits seconds for an example."""
+"""Most records that are searched for a difference: more would take seconds."""
 
 
 class Contrast(NamedTuple):
-    """Two releases that answer differently about a connector, and the moment (None: now)."""
+    """Path that two releases answer differently, and the moment (None: now)."""
 
     path: str
     moment: str | None
 
 
 def lines(url: str, state: ClusterState, contrast: Contrast | None) -> list[str]:
-    """Three curl lines. `state` is what is served where a request has no `profile=`."""
+    """Three curl lines. `state` is that of the release which is served by default."""
     best = next(iter(_by_plainness(views.connectors(state))), None)
     if best is None:
         return [_curl(url + path) for path in ("/", "/connectors", "/connectors?profile=3.4")]
@@ -83,13 +83,13 @@ async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contras
 
 
 def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
-    """The same over entries of the config and status topics, in order."""
+    """Find the latest difference in entries of the config and status topics, in order."""
     folds = [Fold(Profile.of(release), topics=topics) for release in (EARLIER, LATER)]
     latest = None
     for entry in entries:
         kinds = {fold.apply(entry).kind for fold in folds}
         if len(kinds) > 1:
-            # Only one connector can have come to differ: looking at all would take for ever.
+            # The record can only affect its own connector; comparing all would take too long.
             path = _differing(folds, _named(entry, topics))
             latest = Contrast(path, _moment(entry, topics)) if path else latest
     path = _differing(folds, _by_plainness(views.connectors(folds[-1].snapshot())))
@@ -105,13 +105,13 @@ def _named(entry: Entry, topics: Topics) -> list[str]:
 
 
 def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
-    """The first path of these connectors that is answered, but not alike."""
-    earlier, later = (fold.snapshot() for fold in folds)
+    """The first path of these connectors whose answers have one status but different bodies."""
+    states = [fold.snapshot() for fold in folds]
     for name in names:
         for endpoint in ("status", "tasks"):
             path = _path(name, endpoint)
-            one, other = (answer(Reading(state), path) for state in (earlier, later))
-            if one.status == other.status and one.body != other.body:
+            earlier, later = (answer(Reading(state), path) for state in states)
+            if earlier.status == later.status and earlier.body != later.body:
                 return path
     return None
 

@@ -1,8 +1,8 @@
-"""Finds the record that explains why a recorded and a folded answer differ.
+"""Search for the record that explains why a recorded and a folded answer differ.
 
-An answer has parts, and each part is told by records of a few keys: a config by `connector-c`, the
-tasks by the commit that made them visible, a status by the status records. The last such record
-that the worker had read is the one to look at first.
+Each part of an answer comes from records with certain keys: a config from `connector-c`, the tasks
+from the commit that made them visible, a status from status records. The last such record that the
+worker had read is the likeliest cause.
 """
 
 import re
@@ -28,14 +28,14 @@ ACTIVE_TOPICS = rb"status-topic-.*:connector-%(name)s"
 
 
 class Suspects(NamedTuple):
-    """Keys by which to look for the record behind a difference, likeliest first."""
+    """Patterns of the keys that the cause may have, likeliest first."""
 
     name: str
     patterns: tuple[bytes, ...]
 
 
 class Evidence:
-    """The records of a log, and up to where they had been written at each step of a story."""
+    """Records of a log, with the end offsets at each step of a story."""
 
     def __init__(
         self, topics: Topics, known: Mapping[Position, Entry], steps: Iterable[StoryStep]
@@ -46,31 +46,32 @@ class Evidence:
         self._ends = {step.n: step.positions for step in steps}
 
     def cause(self, difference: AnswerDifference) -> Entry | None:
-        """The last record with a say in what differs; None: no record has any."""
-        seen = list(before(self._entries, self._ends.get(difference.step, {})))
+        """The last record that affects the differing part; None: there is none."""
+        read = list(before(self._entries, self._ends.get(difference.step, {})))
         if difference.path.endswith("/offsets"):
-            found = self._offset(seen, difference)
+            entry = self._last_offset(read, difference)
         else:
-            found = self._last(seen, suspects(difference))
-        if found is None and difference.cause is not None:
+            entry = self._last(read, suspects(difference))
+        if entry is None and difference.cause is not None:
             return self._known.get(difference.cause)
-        return found
+        return entry
 
-    def _last(self, seen: Sequence[Entry], suspected: Suspects) -> Entry | None:
+    def _last(self, read: Sequence[Entry], suspected: Suspects) -> Entry | None:
+        """The last record with the likeliest key that was read at all."""
         raw = re.escape(suspected.name.encode("utf-8", "surrogatepass"))
         for pattern in suspected.patterns:
             keys = re.compile(pattern % {b"name": raw}, re.DOTALL)
             topic = self.topics.status if pattern.startswith(b"status") else self.topics.config
-            for entry in reversed(seen):
+            for entry in reversed(read):
                 if entry.topic == topic and entry.key is not None and keys.fullmatch(entry.key):
                     return entry
         return None
 
-    def _offset(self, seen: Sequence[Entry], difference: AnswerDifference) -> Entry | None:
-        """The last record of the first source partition that only one of the answers has so."""
+    def _last_offset(self, read: Sequence[Entry], difference: AnswerDifference) -> Entry | None:
+        """The last record of the first source partition that differs between the answers."""
         differing = unshared(_offsets(difference.recorded), _offsets(difference.folded))
         profile = Profile.of(difference.release)
-        for entry in reversed(seen):
+        for entry in reversed(read):
             if differing and entry.topic not in (self.topics.config, self.topics.status):
                 subject = decode_partition(entry.key, profile)
                 if isinstance(subject, SourcePartition) and (
@@ -82,23 +83,23 @@ class Evidence:
 
 
 def suspects(difference: AnswerDifference) -> Suspects:
-    """Keys of the records that may explain why two answers differ."""
+    """Patterns of the keys whose records may explain a difference."""
     recorded, folded = difference.recorded.answer, difference.folded.answer
     path, _, _ = difference.path.partition("?")
     parts = [unquote(part) for part in path.split("/")[2:]]
     if parts:
         return Suspects(parts[0], tuple(_patterns(parts[1:], recorded, folded)))
     name = next(iter(_differing(recorded, folded)), "")
-    one, other = _member(recorded, name), _member(folded, name)
+    recorded_part, folded_part = _member(recorded, name), _member(folded, name)
     patterns: list[bytes] = []
-    for part in _differing(one, other):
+    for part in _differing(recorded_part, folded_part):
         endpoint = ["status"] if part == "status" else []
-        patterns += _patterns(endpoint, _member(one, part), _member(other, part))
+        patterns += _patterns(endpoint, _member(recorded_part, part), _member(folded_part, part))
     return Suspects(name, (*patterns, CONFIG))
 
 
 def _patterns(endpoint: list[str], recorded: Any, folded: Any) -> Iterator[bytes]:
-    """Keys by endpoint; an answer of several parts is looked into."""
+    """Patterns by endpoint; the parts that differ come first."""
     last = endpoint[-1] if endpoint else ""
     if last == "status" and len(endpoint) > 1:
         yield rb"status-task-%(name)s-" + re.escape(endpoint[1].encode())
@@ -121,7 +122,7 @@ _WHOLE = {
 
 
 def _differing(one: Any, other: Any) -> list[str]:
-    """Names that only one of two listings has, or that each says something else about."""
+    """Names that only one of two listings has, or whose values differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         return [name for name in sorted({**one, **other}) if not _agree(one, other, name)]
     if isinstance(one, list) and isinstance(other, list):
@@ -138,8 +139,8 @@ def _member(listing: Any, name: str) -> Any:
 
 
 def _offsets(given: RecordedAnswer) -> list[dict[str, Any]]:
-    """The elements of an offsets answer, in whichever representation."""
+    """Elements of an offsets answer, in the form of the releases or of the KIP's draft."""
     listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
     if isinstance(listed, dict):
         listed = listed.get("source")
-    return [one for one in listed or [] if isinstance(one, dict)]
+    return [element for element in listed or [] if isinstance(element, dict)]

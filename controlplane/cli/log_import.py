@@ -1,4 +1,4 @@
-"""The command `import`: records out of files and clusters into an embedded log, as they are."""
+"""The command `import`: copy records from files and clusters into an embedded log, unchanged."""
 
 import asyncio
 from collections import Counter
@@ -43,25 +43,25 @@ class ImportedInput(msgspec.Struct, frozen=True):
     form: str
     entries: list[Entry]
     unread: int = 0
-    """Lines that were left out."""
+    """Number of lines that were left out."""
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
     lossy: bool = False
-    """Something of it is missing, or may be: not all of the problems are mere assumptions."""
+    """True if records are or may be missing: a problem is more than an assumption."""
     remarks: tuple[str, ...] = ()
-    """Counts of lines that are a tool's remarks about itself, not records."""
+    """Counts of lines that a tool wrote about itself, and that are no records."""
     partitions: Mapping[str, int] = {}
-    """Topics with their number of partitions, empty ones too, where the source knows them."""
+    """Partitions by topic, empty topics included, as far as the source knows them."""
     assumed: frozenset[str] = frozenset()
     """Topics that may have more partitions than the source shows."""
 
 
 class ImportTarget(NamedTuple):
-    """The embedded log that takes it all."""
+    """Embedded log that receives the records."""
 
     path: Path
     fresh: bool
-    """It is not there yet."""
+    """True if it does not exist yet."""
     limits: SqliteSettings
 
 
@@ -75,30 +75,30 @@ class ImportReport(msgspec.Struct, frozen=True):
     @property
     def records(self) -> int:
         """Number of records that were read."""
-        return sum(len(one.entries) for one in self.taken)
+        return sum(len(source.entries) for source in self.taken)
 
     @property
     def lossy(self) -> bool:
         """True if records are missing, or may be."""
-        return any(one.lossy for one in self.taken)
+        return any(source.lossy for source in self.taken)
 
 
 class _Import(click.Command):
-    """Tells a missing LOG from a missing FILE: the last word is the LOG."""
+    """Command that reports a missing LOG: click takes a single word as LOG, and misses FILE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Say which word is missing where there is only one."""
+        """Parse the words; a single word is taken for a FILE whose LOG is missing."""
         given = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter:
             words, *_ = self.make_parser(ctx).parse_args(given)
-            told, files = words.get("log"), words.get("files")
-            if not isinstance(told, str) or (isinstance(files, tuple) and files):
+            only, files = words.get("log"), words.get("files")
+            if not isinstance(only, str) or (isinstance(files, tuple) and files):
                 raise
             raise click.UsageError(
-                f"Missing argument 'LOG': {told} is the only word. Name what to read, then the "
-                f"embedded log to write: import {told} state.db",
+                f"Missing argument 'LOG': {only} is the only word. Name what to read, then the "
+                f"embedded log to write: import {only} state.db",
                 ctx,
             ) from None
 
@@ -106,7 +106,7 @@ class _Import(click.Command):
 @click.command("import", cls=_Import)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_files)
 @click.argument("log", shell_complete=complete_files)
-@click.option("--partial", is_flag=True, help="Take what can be read of a file with bad lines.")
+@click.option("--partial", is_flag=True, help="Leave out lines that cannot be read.")
 @output_option
 @log_options
 def import_logs(
@@ -114,16 +114,18 @@ def import_logs(
 ) -> None:
     """Copy records from FILEs (or kafka://host:port) into LOG, an embedded log.
 
-    LOG is made if it is not there. Offsets, gaps, times and aborted records are kept as they are;
-    what is there already is not added again. Exit code 2: nothing was changed, for instance
-    because a line cannot be read. Exit code 1: something is missing, or may be: lines that
-    --partial left out, records that a file promises and does not have, bytes that a tool has
-    replaced. Each such line is named, and so is what had to be assumed, which alone is no loss: 0.
+    LOG is created if it does not exist. Offsets, gaps, times and aborted records are kept; records
+    that LOG already has are not added again.
+
+    Exit code 1: records are missing, or may be: lines that --partial left out, records that a file
+    announces and does not have, bytes that a tool has replaced. Each such line is listed.
+    Assumptions are listed, too, but are no loss. Exit code 2: nothing was changed, for instance
+    because a line cannot be read.
     """
     target = _target(log, reading.configuration.settings(SqliteSettings, SQLITE))
     taken = tuple(_take(name, reading, partial=partial) for name in files)
     _check_form(taken, reading)
-    entries = [entry for one in taken for entry in one.entries]
+    entries = [entry for source in taken for entry in source.entries]
     _check_one_cluster(entries)  # before anything is changed
     added = asyncio.run(_add(target, entries, taken))
     result = ImportReport(log, taken, added)
@@ -134,8 +136,8 @@ def import_logs(
 
 def _target(name: str, limits: SqliteSettings) -> ImportTarget:
     if is_cluster(name):
-        told = without_login(name)
-        raise LogNotUsable(f"{told} is a cluster, which is only ever read: name a file as LOG")
+        cluster = without_login(name)
+        raise LogNotUsable(f"{cluster} is a cluster, which is only read: name a file as LOG")
     path = path_of(name)
     return ImportTarget(path, not path.exists(), limits)
 
@@ -143,9 +145,9 @@ def _target(name: str, limits: SqliteSettings) -> ImportTarget:
 def _check_form(taken: Sequence[ImportedInput], reading: LogOptions) -> None:
     """Refuse options about a dump's form that fit none of the inputs."""
     refused = []
-    for one in taken:
+    for source in taken:
         try:
-            check_form(one.name, one.form, reading.form)
+            check_form(source.name, source.form, reading.form)
         except LogNotUsable as error:
             refused.append(error)
     if len(refused) == len(taken):
@@ -153,14 +155,14 @@ def _check_form(taken: Sequence[ImportedInput], reading: LogOptions) -> None:
 
 
 def _check_one_cluster(entries: Sequence[Entry]) -> None:
-    """Two files may repeat each other, but not contradict."""
+    """Raise `LogNotUsable` if two sources have different records at one position."""
     try:
         by_place(entries)
     except LogNotUsable as error:
         raise LogNotUsable(f"{str(error).rstrip('.')}: {_ONE_CLUSTER}") from None
 
 
-_ONE_CLUSTER = "import records of different clusters, or of topics made anew, into a log for each"
+_ONE_CLUSTER = "import records of each cluster, and of each life of a topic, into a log of its own"
 
 
 # --- reading --------------------------------------------------------------------------------
@@ -168,18 +170,18 @@ _ONE_CLUSTER = "import records of different clusters, or of topics made anew, in
 
 def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
     if is_cluster(name):
-        found = asyncio.run(_snapshot(name, reading))
-        return ImportedInput(name, "kafka", found.entries, partitions=found.partitions)
+        content = asyncio.run(_snapshot(name, reading))
+        return ImportedInput(name, "kafka", content.entries, partitions=content.partitions)
     if is_embedded(name):
-        found = asyncio.run(read_whole(name, reading))
-        known, assumed = found.partitions, found.assumed
-        return ImportedInput(name, "sqlite", found.entries, partitions=known, assumed=assumed)
+        content = asyncio.run(read_whole(name, reading))
+        known, assumed = content.partitions, content.assumed
+        return ImportedInput(name, "sqlite", content.entries, partitions=known, assumed=assumed)
     with working(f"reading {name}"):
-        how = reading.opening()
-        dump = open_dump(path_of(name), how)
+        opening = reading.opening()
+        dump = open_dump(path_of(name), opening)
     if not partial:
         check_whole(name, dump)
-    known = partitions_in(name, dump, how)
+    known = partitions_in(name, dump, opening)
     return ImportedInput(
         name,
         dump.format,
@@ -189,25 +191,25 @@ def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
         lossy=not all(problem.assumed for problem in dump.problems),
         remarks=remarks(dump),
         partitions=known,
-        assumed=assumed_in(dump, known, how.topics),
+        assumed=assumed_in(dump, known, opening.topics),
     )
 
 
 async def _snapshot(name: str, reading: LogOptions) -> LogContent:
-    """Read the records that a worker reads from a cluster, up to now."""
+    """Read the records of a worker's topics from a cluster, up to now."""
     async with opened(name, reading, exactly_once=True) as source:
         partitions = {topic: len(ends) for topic, ends in source.stop.items()}
         return LogContent(await source.entries(), partitions)
 
 
 def partitions(taken: Iterable[ImportedInput]) -> dict[str, int]:
-    """Topics with as many partitions as their source has, or their records need."""
-    wanted: dict[str, int] = {}
-    for one in taken:
-        for told in (one.partitions, partitions_of(one.entries)):
-            for topic, number in told.items():
-                wanted[topic] = max(number, wanted.get(topic, 0))
-    return wanted
+    """Number of partitions by topic: as the source has it, or as the records need it."""
+    numbers: dict[str, int] = {}
+    for source in taken:
+        for known in (source.partitions, partitions_of(source.entries)):
+            for topic, number in known.items():
+                numbers[topic] = max(number, numbers.get(topic, 0))
+    return numbers
 
 
 # --- writing --------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def partitions(taken: Iterable[ImportedInput]) -> dict[str, int]:
 async def _add(
     target: ImportTarget, entries: Sequence[Entry], taken: Sequence[ImportedInput]
 ) -> int:
-    """Add what is not there yet; a fresh file does not outlive a failure."""
+    """Add the records that the log lacks; after a failure, a fresh log file is removed."""
     path = target.path
     log = await SqliteLog.open(path, settings=target.limits)
     try:
@@ -228,8 +230,8 @@ async def _add(
     except BaseException:
         if target.fresh:
             await log.close()
-            for part in (path, *_beside(path)):
-                part.unlink(missing_ok=True)
+            for file in (path, *_sqlite_files(path)):
+                file.unlink(missing_ok=True)
         raise
     finally:
         await log.close()
@@ -238,29 +240,33 @@ async def _add(
 async def _assumed(log: SqliteLog, taken: Sequence[ImportedInput]) -> set[str]:
     """Topics that may have more partitions, once these sources are in the log.
 
-    A topic that is there already has its partitions. A source that knows the number settles it.
+    The partitions of an existing topic are known. A source that knows the number settles it.
     """
-    fresh = {topic for one in taken for topic in one.assumed} - {*await log.topics()}
-    known = {topic for one in taken for topic in one.partitions.keys() - one.assumed}
+    fresh = {topic for source in taken for topic in source.assumed} - {*await log.topics()}
+    known = {topic for source in taken for topic in source.partitions.keys() - source.assumed}
     return ({*await log.assumed_partitions()} | fresh) - known
 
 
-def _beside(path: Path) -> Iterable[Path]:
-    """The files that SQLite keeps beside its own."""
+def _sqlite_files(path: Path) -> Iterable[Path]:
+    """Files that SQLite keeps beside a database."""
     return (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
 
 
 async def _put(log: SqliteLog, entries: Sequence[Entry], wanted: Mapping[str, int]) -> int:
-    """Put records of existing partitions first: only they can conflict; then nothing changes."""
+    """Put all records into the log, which gets the `wanted` number of partitions by topic.
+
+    Records of existing partitions come first: only they can conflict with records of the log. Such
+    a conflict then leaves the log unchanged.
+    """
     present = await log.topics()
-    old = [one for one in entries if one.partition < present.get(one.topic, 0)]
-    new = [one for one in entries if one.partition >= present.get(one.topic, 0)]
+    old = [entry for entry in entries if entry.partition < present.get(entry.topic, 0)]
+    new = [entry for entry in entries if entry.partition >= present.get(entry.topic, 0)]
     added = await log.put(old)
-    for topic, count_wanted in wanted.items():
+    for topic, partition_count in wanted.items():
         if topic in present:
-            await log.add_partitions(topic, count_wanted)
+            await log.add_partitions(topic, partition_count)
         else:
-            await log.create_topic(topic, count_wanted)
+            await log.create_topic(topic, partition_count)
     return added + await log.put(new)
 
 
@@ -271,20 +277,23 @@ def _print(result: ImportReport, output: str) -> None:
     if output == "json":
         print_json(_document(result))
         return
-    rows = [(one.name, one.form, str(len(one.entries)), str(one.unread)) for one in result.taken]
+    rows = [
+        (source.name, source.form, str(len(source.entries)), str(source.unread))
+        for source in result.taken
+    ]
     table(("FILE", "FORMAT", "RECORDS", "LINES LEFT OUT"), rows)
     say()
     table(("TOPIC", "PARTITIONS", "RECORDS"), _topics(result.taken))
     say()
-    for one in result.taken:
-        _print_problems(one)
+    for source in result.taken:
+        _print_problems(source)
     say(_summary(result))
 
 
 def _topics(taken: Sequence[ImportedInput]) -> list[tuple[str, str, str]]:
-    counts = Counter(entry.topic for one in taken for entry in one.entries)
-    wanted = partitions(taken)
-    return [(topic, str(wanted[topic]), str(counts[topic])) for topic in sorted(wanted)]
+    counts = Counter(entry.topic for source in taken for entry in source.entries)
+    numbers = partitions(taken)
+    return [(topic, str(numbers[topic]), str(counts[topic])) for topic in sorted(numbers)]
 
 
 def _print_problems(taken: ImportedInput) -> None:
@@ -294,7 +303,7 @@ def _print_problems(taken: ImportedInput) -> None:
         say(f"{taken.name}: {problem}", style="yellow")
     more = len(taken.problems) - PROBLEMS_SHOWN
     if more > 0:
-        say(f"{taken.name}: … and {more} more; -o json names them all", style="yellow")
+        say(f"{taken.name}: … and {more} more; -o json has them all", style="yellow")
 
 
 def _summary(result: ImportReport) -> str:
@@ -316,14 +325,14 @@ def _document(result: ImportReport) -> dict[str, Any]:
         "added": result.added,
         "files": [
             {
-                "file": one.name,
-                "format": one.form,
-                "records": len(one.entries),
-                "topics": partitions([one]),
-                "lines_left_out": one.unread,
-                "problems": list(one.problems),
-                "remarks": list(one.remarks),
+                "file": source.name,
+                "format": source.form,
+                "records": len(source.entries),
+                "topics": partitions([source]),
+                "lines_left_out": source.unread,
+                "problems": list(source.problems),
+                "remarks": list(source.remarks),
             }
-            for one in result.taken
+            for source in result.taken
         ],
     }

@@ -1,4 +1,4 @@
-"""A log that was named on the command line: opened, folded, and what is to be said about it."""
+"""A log named on the command line: opened, read up to a moment, folded; its problems printed."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -21,14 +21,14 @@ from controlplane.terminal.output import note
 from controlplane.terminal.progress_bar import LogWithProgress
 
 PROBLEMS_SHOWN = 5
-"""Problems that are named, such as lines that are no records; the rest is counted."""
+"""Number of problems to print, such as lines that are no records; the rest is counted."""
 
 NOWHERE = OFFSET_LIMIT
 """Start offset of a partition that is not read."""
 
 
 class InputLog(msgspec.Struct, frozen=True):
-    """An open log, who reads it, and up to where."""
+    """Open log with the reader's options and the end offsets up to which it is read."""
 
     where: str
     log: ReadableLog
@@ -39,10 +39,10 @@ class InputLog(msgspec.Struct, frozen=True):
     cluster_id: str | None = None
     """Kafka's cluster id; None: the log is no cluster."""
     assumed: frozenset[str] = frozenset()
-    """Topics that may have more partitions than the log shows (`InputLog.assumed`)."""
+    """Topics that may have more partitions than the log shows (`Opened.assumed`)."""
 
     async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
-        """The log as a worker of this release knows it."""
+        """Fold the log like a worker of this release; `trace` keeps the causes of offsets, too."""
         return await load(
             self.log,
             profile,
@@ -53,7 +53,7 @@ class InputLog(msgspec.Struct, frozen=True):
         )
 
     async def state(self, profile: Profile, *, trace: bool = False) -> ClusterState:
-        """The same, as a snapshot."""
+        """State of a worker of this release after reading the log."""
         return (await self.fold(profile, trace=trace)).snapshot()
 
     async def at(self, moment: str) -> "InputLog":
@@ -63,32 +63,33 @@ class InputLog(msgspec.Struct, frozen=True):
             UnknownMoment: the log has no such point.
         """
         cut = await _cut(self.log, moment, self.topics)
-        _tell(self.where, cut.notices)
+        _print_problems(self.where, cut.notices)
         return msgspec.structs.replace(self, stop=dict(sorted(cut.ends.items())))
 
     def batches(self, topics: Iterable[str] | None = None) -> AsyncIterator[Batch]:
-        """Every record that is read (of these topics), as it lies in the log."""
+        """The records up to `stop`, optionally only those of some topics, in batches."""
         stop = self.stop if topics is None else {topic: self.stop[topic] for topic in topics}
         return self.log.read(list(stop), stop=stop)
 
     async def entries(self) -> list[Entry]:
-        """The same one by one."""
+        """The records up to `stop`, in a list."""
         return list(entries_of([batch async for batch in self.batches()]))
 
     async def records(self, wanted: Iterable[Position]) -> dict[Position, Entry]:
-        """The records at these positions, in one pass over as little as holds them all."""
-        places = set(wanted)
-        start, stop = await self._around(places)
-        batches = self.log.read(list(stop), start, stop) if stop else None
-        found = [batch async for batch in batches] if batches else []
-        return {one.position: one for one in entries_of(found) if one.position in places}
+        """The records at these positions, in one pass over the smallest range with all of them."""
+        positions = set(wanted)
+        start, stop = await self._range(positions)
+        batches = [batch async for batch in self.log.read(list(stop), start, stop)] if stop else []
+        return {
+            entry.position: entry for entry in entries_of(batches) if entry.position in positions
+        }
 
-    async def _around(self, places: set[Position]) -> tuple[Ends, Ends]:
-        """Start and end offsets of each partition to read; the others start at their end."""
-        partitions = await self.log.topics() if places else {}
+    async def _range(self, positions: set[Position]) -> tuple[Ends, Ends]:
+        """Start and end offsets by partition; partitions without a position have an empty range."""
+        partitions = await self.log.topics() if positions else {}
         start: dict[str, list[int]] = {}
         stop: dict[str, list[int]] = {}
-        for topic, partition, offset in places:
+        for topic, partition, offset in positions:
             begins = start.setdefault(topic, [NOWHERE] * partitions[topic])
             ends = stop.setdefault(topic, [0] * partitions[topic])
             begins[partition] = min(begins[partition], offset)
@@ -108,21 +109,22 @@ class InputLog(msgspec.Struct, frozen=True):
 async def opened(
     where: str, reading: LogOptions, *, exactly_once: bool, as_of: str | None = None
 ) -> AsyncIterator[InputLog]:
-    """Open a log for reading up to a point in time (the end, now) and close it again.
+    """Open a log for reading up to `as_of` (default: its end), and close it again.
 
     Raises:
         LogError: it cannot be opened.
         UnknownMoment: it has no such point in time.
     """
-    found = await open_log(where, reading.opening(exactly_once=exactly_once))
-    log, topics = LogWithProgress(found.log, where), reading.topics
+    opened_log = await open_log(where, reading.opening(exactly_once=exactly_once))
+    log, topics = LogWithProgress(opened_log.log, where), reading.topics
     try:
         cut = await _cut(log, as_of, topics)
         stop = dict(sorted(cut.ends.items()))
-        problems = (*cut.notices, *found.problems)
-        known = found.cluster_id, found.assumed
+        problems = (*cut.notices, *opened_log.problems)
+        known = opened_log.cluster_id, opened_log.assumed
         yield InputLog(where, log, topics, exactly_once, stop, problems, *known)
-        _tell(where, problems)  # beside an answer; where there is none, the refusal says it all
+        # Printed behind the result only: a refusal already names the problem.
+        _print_problems(where, problems)
     finally:
         await log.close()
 
@@ -133,12 +135,7 @@ class LogContent(NamedTuple):
     entries: list[Entry]
     partitions: dict[str, int]
     assumed: frozenset[str] = frozenset()
-    """Topics that may have more partitions (`InputLog.assumed`)."""
-
-
-async def read_all(where: str, reading: LogOptions) -> list[Entry]:
-    """Every record of every topic of a log (see `read_whole`)."""
-    return (await read_whole(where, reading)).entries
+    """Topics that may have more partitions (`Opened.assumed`)."""
 
 
 async def read_whole(where: str, reading: LogOptions) -> LogContent:
@@ -147,27 +144,27 @@ async def read_whole(where: str, reading: LogOptions) -> LogContent:
     Raises:
         LogError: it cannot be opened or read.
     """
-    found = await open_log(where, reading.opening())
-    log = LogWithProgress(found.log, where)
+    opened_log = await open_log(where, reading.opening())
+    log = LogWithProgress(opened_log.log, where)
     try:
-        _tell(where, found.problems)
+        _print_problems(where, opened_log.problems)
         partitions = dict(await log.topics())
         batches = log.read(list(partitions))
         entries = list(entries_of([batch async for batch in batches]))
-        return LogContent(entries, partitions, found.assumed)
+        return LogContent(entries, partitions, opened_log.assumed)
     finally:
         await log.close()
 
 
 async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> FittedEnds:
-    """Up to where everything that a worker reads is read."""
+    """End offsets of the worker's topics at a moment; None: now."""
     now = await ends_now(log, topics)
     return FittedEnds(now) if as_of is None else await cut_at(log, as_of, topics, now)
 
 
-def _tell(where: str, problems: Sequence[str]) -> None:
+def _print_problems(where: str, problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_SHOWN]:
         note(f"{where}: {problem}")
     more = len(problems) - PROBLEMS_SHOWN
     if more > 0:
-        note(f"{where}: … and {more} more; `-o json` lists them all")
+        note(f"{where}: … and {more} more; -o json has them all")

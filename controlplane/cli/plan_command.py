@@ -1,4 +1,4 @@
-"""The command `plan`: a request, or an undo, and the point of a log at which it comes."""
+"""The command `plan`: a dry run of a request, or of an undo, at a moment of a log."""
 
 import asyncio
 import re
@@ -32,6 +32,8 @@ from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import FOUND, InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
+    as_of_option,
+    exactly_once_option,
     log_options,
     output_option,
     plugins_option,
@@ -39,12 +41,12 @@ from controlplane.terminal.log_options import (
     read_profile,
     trust_option,
 )
-from controlplane.terminal.option_names import named_option
+from controlplane.terminal.option_names import MOMENT, named_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.shell_completion import complete_files
 
 STDIN = "-"
-"""A body that comes from standard input."""
+"""BODY that stands for standard input."""
 
 _COMMITTED = re.compile(r"(?P<topic>[\w.-]+):(?P<partition>\d{1,9})=(?P<offset>\d{1,18})", re.ASCII)
 
@@ -75,15 +77,15 @@ class PlanSubject(NamedTuple):
     metavar="RELEASE",
     help="Release to decide and write as. [default: kip]",
 )
-@click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
+@as_of_option
 @click.option(
     "--undo",
     metavar="CONNECTOR",
-    help="Restore a connector to the moment --to, instead of a request.",
+    help="Plan the undo of a connector to the moment --to, instead of a request.",
 )
-@click.option("--to", metavar="MOMENT", help="When it was as it shall be again.")
-@click.option("--offsets", is_flag=True, help="Undo the connector's source offsets as well.")
-@click.option("--exactly-once", is_flag=True, help="As a worker with that support does.")
+@click.option("--to", metavar="MOMENT", help=f"Moment to restore: {MOMENT}.")
+@click.option("--offsets", is_flag=True, help="Restore the source offsets as well.")
+@exactly_once_option
 @click.option(
     "--group",
     metavar="OFFSETS",
@@ -92,9 +94,13 @@ class PlanSubject(NamedTuple):
 @click.option(
     "--believe-hooks",
     is_flag=True,
-    help="Call no offset hook of a connector, not even one in Python.",
+    help="Call no offset hook: assume that each connector accepts its offsets.",
 )
-@click.option("--signed", is_flag=True, help="Take an internal request as signed by a worker.")
+@click.option(
+    "--signed",
+    is_flag=True,
+    help="Treat the request as signed by a worker, for the endpoints between workers.",
+)
 @plugins_option
 @trust_option
 @output_option
@@ -118,18 +124,18 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     output: str,
     reading: LogOptions,
 ) -> None:
-    """Show what a request would write at this point of a LOG, or why it would be refused.
+    """Show what a request would write at a moment of LOG, or why it would be refused.
 
     METHOD and PATH are those of Connect's REST API; BODY is the JSON itself, @FILE, or - for
-    standard input. Nothing is written and no worker is asked; of connectors, only those in Python
-    are asked about offsets, which may change what they keep elsewhere: --believe-hooks asks none.
+    standard input. Nothing is written, and no worker is contacted. Offset hooks of connectors in
+    Python are called, and may have effects outside of the log; --believe-hooks calls none.
 
-    Exit code 1: refused.
+    Exit code 1: the request would be refused.
     """
     if offsets and undo is None:
-        raise click.UsageError("--offsets is for --undo")
-    asked = _asked(method, path, body, undo, to)
-    asked = asked._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
+        raise click.UsageError("--offsets needs --undo: give both, or leave it out")
+    subject = _subject(method, path, body, undo, to)
+    subject = subject._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
     support = exactly_once or reading.settings.exactly_once
     worker = reading.configuration.make(WorkerSettings, decision_settings)
     context = Context(
@@ -137,106 +143,106 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         worker=msgspec.structs.replace(worker, exactly_once_source=support),
         plugins=read_plugins(plugins, reading.settings, trusting=trust_unknown_classes),
     )
-    question = _PlanRequest(asked, context, _group(group), output)
-    asyncio.run(_answer(log, reading, question, exactly_once=support, as_of=as_of))
+    request = _PlanRequest(subject, context, _group(group), output)
+    asyncio.run(_plan(log, reading, request, exactly_once=support, as_of=as_of))
 
 
 class _PlanRequest(NamedTuple):
-    asked: PlanSubject
+    subject: PlanSubject
     context: Context
     group: GroupOffsets | None
     output: str
 
 
-_TELL = "--partitions {}=N tells it"
-"""Advice on how to tell the number of partitions of a dump."""
+_GIVE_PARTITIONS = "--partitions {}=N tells it"
+"""Advice where the number of partitions of a dump's topic is assumed."""
 
 
-async def _answer(
+async def _plan(
     where: str,
     reading: LogOptions,
-    question: _PlanRequest,
+    request: _PlanRequest,
     *,
     exactly_once: bool,
     as_of: str | None,
 ) -> None:
     async with opened(where, reading, exactly_once=exactly_once, as_of=as_of) as source:
-        state = await source.state(question.context.profile)
+        context = request.context
+        state = await source.state(context.profile)
         try:
-            command = await _command(source, state, question)
-            believe = question.asked.believe_hooks
-            found = forecast(
-                state, command, question.context, question.group, believe_hooks=believe
-            )
-            if isinstance(found.decision, Rejected):
-                raise refused(found.decision)
-            advice = IMPORT_AGAIN if is_embedded(source.where) else _TELL
-            assumed = partition_assumptions(found.decision, state, source.assumed, advice)
-            found = found._replace(assumed=(*found.assumed, *assumed))
+            command = await _command(source, state, request)
+            believe = request.subject.believe_hooks
+            prediction = forecast(state, command, context, request.group, believe_hooks=believe)
+            if isinstance(prediction.decision, Rejected):
+                raise refused(prediction.decision)
+            advice = IMPORT_AGAIN if is_embedded(source.where) else _GIVE_PARTITIONS
+            assumed = partition_assumptions(prediction.decision, state, source.assumed, advice)
+            prediction = prediction._replace(assumed=(*prediction.assumed, *assumed))
         except RestError as error:
-            _refuse(source, question, error)
+            _print_refusal(source, request, error)
             raise SystemExit(FOUND) from None
-        _show(source, found, question)
+        _print_forecast(source, prediction, request)
 
 
-async def _command(source: InputLog, state: ClusterState, question: _PlanRequest) -> AnyCommand:
-    """The command that is asked for."""
-    asked, profile = question.asked, question.context.profile
-    if asked.undo is None:
-        present, signed = state.config.connectors, asked.signed
+async def _command(source: InputLog, state: ClusterState, request: _PlanRequest) -> AnyCommand:
+    """Command to plan."""
+    subject, profile = request.subject, request.context.profile
+    if subject.undo is None:
+        present, signed = state.config.connectors, subject.signed
         return command_of(
-            asked.method, asked.path, asked.body, profile, signed=signed, known=present
+            subject.method, subject.path, subject.body, profile, signed=signed, known=present
         )
-    then = await (await source.at(asked.to)).state(profile)
+    then = await (await source.at(subject.to)).state(profile)
     known = {*then.config.connectors, *state.config.connectors}
-    if asked.undo not in known:
-        raise InputRefused(f"no connector {asked.undo!r} is there, neither now nor at {asked.to}")
-    return restoration(then, asked.undo, offsets=asked.offsets)
+    if subject.undo not in known:
+        raise InputRefused(
+            f"there is no connector {subject.undo!r}, neither now nor at {subject.to}: check "
+            "--undo and --to"
+        )
+    return restoration(then, subject.undo, offsets=subject.offsets)
 
 
-def _show(source: InputLog, found: Forecast, question: _PlanRequest) -> None:
-    decision = found.decision
+def _print_forecast(source: InputLog, prediction: Forecast, request: _PlanRequest) -> None:
+    decision = prediction.decision
     assert isinstance(decision, Plan)
     answer = None
-    if question.asked.undo is None:
-        context = question.context
+    if request.subject.undo is None:
+        context = request.context
         done = CompletedCommand(
-            found.command, decision.outcome, found.after, context.profile, context.plugins
+            prediction.command, decision.outcome, prediction.after, context.profile, context.plugins
         )
         answer = shown(done)
-    if question.output == "json":
-        print_document(source.about, found, decision, answer)
+    if request.output == "json":
+        print_document(source.about, prediction, decision, answer)
     else:
-        who = heading(question.context.profile, source, "would write to")
-        print_plan(who, found, decision, answer)
+        title = heading(request.context.profile, source, "would write to")
+        print_plan(title, prediction, decision, answer)
 
 
-def _refuse(source: InputLog, question: _PlanRequest, error: RestError) -> None:
-    """Say why nothing would be done."""
-    answer, profile = error.answer(), question.context.profile
+def _print_refusal(source: InputLog, request: _PlanRequest, error: RestError) -> None:
+    answer, profile = error.answer(), request.context.profile
     message = str(error) if error.args else None
-    if question.output == "json":
+    if request.output == "json":
         refusal = {"status": answer.status, "message": message}
         print_json(source.about | {"profile": profile.release, "refused": refusal})
         return
-    who = heading(profile, source, "would write nothing to")
-    told = redacted_refusal(message or "")
-    say(f"{who}: {answer.status} {told}".rstrip(), style="bold")
+    title = heading(profile, source, "would write nothing to")
+    say(f"{title}: {answer.status} {redacted_refusal(message or '')}".rstrip(), style="bold")
     if isinstance(error, NoSuchPath | NoSuchMethod):
         say(f"{profile.release} has no such endpoint, or not for this method")
 
 
-# --- what is asked for ------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------
 
 
-def _asked(
+def _subject(
     method: str | None, path: str | None, body: str | None, undo: str | None, to: str | None
 ) -> PlanSubject:
     if (undo is None) is not (to is None):
-        raise click.UsageError("--undo needs --to, and --to is for --undo: give both or none")
+        raise click.UsageError("--undo and --to belong together: give both or none")
     if undo is not None and to is not None:
         if method is not None:
-            raise click.UsageError("either a request or --undo: leave out METHOD and PATH")
+            raise click.UsageError("a request and --undo exclude each other: leave out one")
         return PlanSubject(undo=undo, to=to)
     if method is None or path is None:
         raise click.UsageError("a request is missing: METHOD PATH, as in PUT /connectors/x/stop")
@@ -250,7 +256,7 @@ def _asked(
 
 
 def _body(given: str) -> bytes:
-    """A body as it is given, from a file, or from standard input.
+    """BODY itself, or the content of its file or of standard input.
 
     Raises:
         InputRefused: the file cannot be read.
@@ -266,15 +272,13 @@ def _body(given: str) -> bytes:
 
 
 def _group(given: str | None) -> GroupOffsets | None:
-    """Offsets of a consumer group: `orders:0=5,orders:1=7`; an empty text is none at all."""
+    """Parse offsets of a consumer group: `orders:0=5,orders:1=7`; an empty text has none."""
     if given is None:
         return None
-    found = [(one, _COMMITTED.fullmatch(one.strip())) for one in given.split(",") if one.strip()]
-    for text, match in found:
+    offsets = []
+    for text in filter(str.strip, given.split(",")):
+        match = _COMMITTED.fullmatch(text.strip())
         if match is None:
             raise click.UsageError(f"--group: {text!r} is not of the form topic:partition=offset")
-    return tuple(
-        (match["topic"], int(match["partition"]), int(match["offset"]))
-        for _, match in found
-        if match
-    )
+        offsets.append((match["topic"], int(match["partition"]), int(match["offset"])))
+    return tuple(offsets)

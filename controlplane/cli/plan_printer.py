@@ -1,4 +1,4 @@
-"""A plan as people and machines are shown it."""
+"""Output of a plan, as a table or as JSON."""
 
 import base64
 from collections.abc import Iterator
@@ -21,35 +21,36 @@ from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
 EFFECTS_SHOWN = 20
-"""Effects in the output for people; JSON has them all."""
+"""Number of effects in a table; JSON has them all."""
 
 
-def print_plan(who: str, found: Forecast, plan: Plan, answer: Answer | None) -> None:
-    """Print who would write what, what comes of it, and what is assumed of the world."""
-    say(f"{who}: {amount(plan)}", style="bold")
+def print_plan(title: str, forecast: Forecast, plan: Plan, answer: Answer | None) -> None:
+    """Print the steps, the answer, the effects, and the assumptions about the world."""
+    say(f"{title}: {amount(plan)}", style="bold")
     if plan.steps:
         table(
             ("STEP", "TOPIC", "PARTITION", "KEY", "VALUE", "THEN"),
-            lines(plan, found.before),
+            lines(plan, forecast.before),
             spare=("PARTITION",),
         )
     if plan.steps and plan.commit_point is not None:
         say(f"commit point: {plan.commit_point}")
     if answer is not None:
         say(f"answer: {_text(answer)}")
-    for line in _effects(found):
+    for line in _effects(forecast):
         say(line)
-    for sentence in found.assumed:
+    for sentence in forecast.assumed:
         say(f"assumed: {sentence}")
 
 
-def _effects(found: Forecast) -> Iterator[str]:
+def _effects(forecast: Forecast) -> Iterator[str]:
     # Configs of tasks are long, and stand in the table if they are written.
-    changes = [one for one in found.effects() if one.aspect is not Aspect.TASK_CONFIG]
-    for one in changes[:EFFECTS_SHOWN]:
-        what = " ".join(filter(None, (one.aspect.value, fact.item(one.aspect, one.item))))
-        became = fact.change(one.aspect, one.item, one.before, one.after)
-        yield f"{one.connector}: {what}: {became}"
+    changes = [change for change in forecast.effects() if change.aspect is not Aspect.TASK_CONFIG]
+    for change in changes[:EFFECTS_SHOWN]:
+        item = fact.item(change.aspect, change.item)
+        what = " ".join(filter(None, (change.aspect.value, item)))
+        became = fact.change(change.aspect, change.item, change.before, change.after)
+        yield f"{change.connector}: {what}: {became}"
     more = len(changes) - EFFECTS_SHOWN
     if more > 0:
         yield f"… and {more} more changes; -o json has them all"
@@ -64,20 +65,20 @@ def _text(answer: Answer) -> str:
 
 
 def print_document(
-    about: dict[str, Any], found: Forecast, plan: Plan, answer: Answer | None
+    about: dict[str, Any], forecast: Forecast, plan: Plan, answer: Answer | None
 ) -> None:
-    """Print all there is, to the byte: here nothing is hidden."""
-    state = found.before
+    """Print the plan as JSON, with the exact bytes of its records; secrets are not hidden."""
+    state = forecast.before
     print_json(
         about
         | {
             "profile": state.profile.release,
             "exactly_once": state.exactly_once,
-            "command": msgspec.to_builtins(found.command),
-            "assumed": list(found.assumed),
+            "command": msgspec.to_builtins(forecast.command),
+            "assumed": list(forecast.assumed),
             "steps": [_step(step, state) for step in plan.steps],
             "commit_point": plan.commit_point,
-            "effects": [_change(one) for one in found.effects()],
+            "effects": [_change(change) for change in forecast.effects()],
             "answer": None if answer is None else _answer(answer),
         }
     )
@@ -100,7 +101,7 @@ def _document(draft: Draft, state: ClusterState) -> dict[str, Any]:
 
 
 def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
-    """Bytes as text, or as base64 where they are none: as the histories have them."""
+    """Bytes as text, or as base64 if they are no UTF-8: the form of recorded histories."""
     if raw is None:
         return {name: None}
     try:
@@ -109,13 +110,13 @@ def _bytes(name: str, raw: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(raw).decode()}
 
 
-def _change(one: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, Any]:
     return {
-        "connector": one.connector,
-        "aspect": one.aspect.value,
-        "item": one.item,
-        "before": one.before,
-        "after": one.after,
+        "connector": change.connector,
+        "aspect": change.aspect.value,
+        "item": change.item,
+        "before": change.before,
+        "after": change.after,
     }
 
 

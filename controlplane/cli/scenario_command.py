@@ -1,4 +1,4 @@
-"""The commands `scenario run`: play scenario files, show what differs, rewrite."""
+"""The command `scenario run`: play scenario files, show differences, rewrite."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -34,20 +34,25 @@ class ScenarioResult(NamedTuple):
 
     @property
     def different(self) -> list[Played]:
-        """The steps that print something else than is written."""
-        return [one for one in self.played if not one.as_written]
+        """Steps whose output differs from the file."""
+        return [step for step in self.played if not step.as_written]
 
 
 @click.group
 def scenario() -> None:
-    """Play scenarios: small stories about a log and those who read it."""
+    """Play scenarios: short stories about a log and its workers."""
 
 
 @scenario.command("run")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
-@click.option("--rewrite", "rewriting", is_flag=True, help="Write what is printed into the files.")
-@click.option("--via", multiple=True, metavar="NAME", help="Compare with this installed fold, too.")
-@click.option("--spark", is_flag=True, help="Compare with Spark's answers: --via spark.")
+@click.option("--rewrite", "rewriting", is_flag=True, help="Write the output into the files.")
+@click.option(
+    "--via",
+    multiple=True,
+    metavar="NAME",
+    help="Compare with the installed fold NAME as well. May be repeated.",
+)
+@click.option("--spark", is_flag=True, help="Compare with Spark as well: --via spark.")
 @click.option(
     "-o",
     "--output",
@@ -58,7 +63,7 @@ def scenario() -> None:
 def run_files(
     paths: Sequence[Path], rewriting: bool, via: Sequence[str], spark: bool, output: str
 ) -> None:
-    """Play scenario files, or all below a folder, and show where they print something else.
+    """Play scenario files, or all files of a folder, and show where the output differs.
 
     Exit code 1: there are differences.
     """
@@ -78,26 +83,26 @@ def run_files(
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            found = sorted(path.rglob(f"*{SUFFIX}"))
-            if not found:
+            files = sorted(path.rglob(f"*{SUFFIX}"))
+            if not files:
                 raise BadScenario(f"{path}: no *{SUFFIX} file in this folder")
-            yield from found
+            yield from files
         else:
             yield path
 
 
 def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[ScenarioResult]:
-    """Play all; nothing is written before everything has been played."""
+    """Play all files; with `rewriting`, files are written after all have been played."""
     if rewriting:
         check_clean(files)
     scenarios = [(path, read(path)) for path in files]
-    for path, one in scenarios:
-        if not one.steps:
-            raise BadScenario(f"{path}: no step in it, so nothing is shown: add `cluster w1@3.9`")
-    everything = play_all([one for _, one in scenarios], folds)
+    for path, parsed in scenarios:
+        if not parsed.steps:
+            raise BadScenario(f"{path}: the file has no step: begin with `cluster w1@3.9`")
+    outputs = play_all([parsed for _, parsed in scenarios], folds)
     results = [
-        ScenarioResult(path, one, played)
-        for (path, one), played in zip(scenarios, everything, strict=True)
+        ScenarioResult(path, parsed, played)
+        for (path, parsed), played in zip(scenarios, outputs, strict=True)
     ]
     if rewriting:
         for result in results:
@@ -107,11 +112,11 @@ def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[Scenar
 
 
 def _print(results: Sequence[ScenarioResult], *, rewriting: bool) -> None:
-    different = [one for result in results for one in result.different]
+    different = [step for result in results for step in result.different]
     if different and not rewriting:
         for result in results:
-            for one in result.different:
-                _print_difference(result.scenario, one)
+            for step in result.different:
+                _print_difference(result.scenario, step)
         say(ADVICE)
     steps = count(sum(len(result.played) for result in results), "step")
     verdict = f"{len(different)} {_verb(len(different), rewriting=rewriting)}"
@@ -138,13 +143,13 @@ def _print_difference(parsed: Scenario, played: Played) -> None:
 def _document(result: ScenarioResult) -> dict[str, Any]:
     steps = [
         {
-            "line": one.step.line,
-            "step": one.step.text,
-            "as_written": one.as_written,
-            "folds_agree": one.agreed,
-            "expected": one.step.expected,
-            "printed": one.printed,
+            "line": played.step.line,
+            "step": played.step.text,
+            "as_written": played.as_written,
+            "folds_agree": played.agreed,
+            "expected": played.step.expected,
+            "printed": played.printed,
         }
-        for one in result.played
+        for played in result.played
     ]
     return {"file": result.scenario.name, "title": result.scenario.title, "steps": steps}

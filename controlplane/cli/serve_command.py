@@ -1,4 +1,4 @@
-"""`controlplane serve`: Connect's REST API over a log, until Ctrl-C."""
+"""The command `serve`: Connect's REST API over a log, until Ctrl-C."""
 
 import asyncio
 import logging
@@ -47,6 +47,7 @@ from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
+    exactly_once_option,
     log_options,
     plugins_option,
     read_plugins,
@@ -86,10 +87,15 @@ class ServeOptions(msgspec.Struct, frozen=True):
     default=True,
     help="Follow the log as it grows, or serve its present state. [default: --follow]",
 )
-@click.option("--host", help="Address to listen on. [default: from `listeners`, or 127.0.0.1]")
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
+    metavar="N",
     help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
 )
 @named_option(
@@ -97,15 +103,14 @@ class ServeOptions(msgspec.Struct, frozen=True):
     "dialect",
     former=("--dialect", "--profile"),
     default=KIP,
-    show_default=True,
     metavar="RELEASE",
-    help="Release to answer as if a request has no profile=.",
+    help="Release to answer as, for requests without profile=. [default: kip]",
 )
-@click.option("--exactly-once", is_flag=True, help="Read as a worker with exactly-once support.")
+@exactly_once_option
 @click.option(
     "--read-only", is_flag=True, help="Refuse commands. [default: for logs that cannot be written]"
 )
-@click.option("--quiet", is_flag=True, help="Print no line per request or command.")
+@click.option("--quiet", is_flag=True, help="Log no requests and commands.")
 @click.option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
@@ -132,140 +137,141 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Serve Kafka Connect's REST API from LOG, as a worker of any release would.
 
-    An embedded log (sqlite:///state.db, made if it is not there) is served in full: this becomes
-    the one process that carries out its commands. kafka://host:port and a file of records are
-    read. Every endpoint takes profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end
-    offsets); /compat/RELEASE/ in front of a path speaks as that release does.
+    An embedded log (sqlite:///state.db, created if it does not exist) is read and written: this
+    process becomes its control plane. kafka://host:port and files of records are only read. Every
+    endpoint takes profile=RELEASE and as_of=MOMENT (a time, a record (config@57), or a vector of
+    end offsets). Paths under /compat/RELEASE/ are answered exactly as by that release.
     """
     support = exactly_once or reading.settings.exactly_once
-    spoken = read_profile(dialect, exactly_once=support)
-    written = log_format or reading.configuration.settings(LogSettings, LOG).format
-    _remark_as(written)
+    profile = read_profile(dialect, exactly_once=support)
+    form = log_format or reading.configuration.settings(LogSettings, LOG).format
+    _remark_as(form)
     known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
-    service = ServeOptions(log, reading, spoken, known, support, follow, quiet, written, read_only)
-    of_listeners = _told_to_us(log, reading.configuration)
+    service = ServeOptions(log, reading, profile, known, support, follow, quiet, form, read_only)
+    of_listeners = _listener_settings(log, reading.configuration)
     protection = Protection.told(reading.configuration, of_listeners)
     try:
-        where = _address(log, reading.configuration, host, port)
-        bound = listen(where.host, where.port)
-        protection = protection._replace(hosts=(*protection.hosts, where.host))
+        address = _address(log, reading.configuration, host, port)
+        bound = listen(address.host, address.port)
+        protection = protection._replace(hosts=(*protection.hosts, address.host))
     except NoListener as failed:
         advice = "give an address of this machine with --host" if failed.wrong_host else _PORT
         raise InputRefused(f"{failed}: {advice}") from None
     with (
         bound,
-        _administering(log, reading.configuration) as apart,
+        _admin_socket(log, reading.configuration) as admin,
         suppress(asyncio.CancelledError),
     ):
-        asyncio.run(_serve(service, protection, bound, apart))
+        asyncio.run(_serve(service, protection, bound, admin))
 
 
 _PORT = "choose another port with --port"
 
 
 def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
-    """Write remarks as log events where each line of standard error is to be JSON."""
+    """Write remarks as log events if each line of standard error must be JSON."""
     if log_format == "json":
         lines = logger(log_format=log_format)
         remark_by(lambda text: lines.warning("remark", text=text))
     return log_format
 
 
-def _address(log: str, told: Configuration, host: str | None, port: int | None) -> Address:
+def _address(log: str, settings: Configuration, host: str | None, port: int | None) -> Address:
     """Address to listen on: the flags, else the worker's settings."""
     if host is not None and port is not None:
         return Address(host, port)
-    usual = _told_to_us(log, told).make(WorkerSettings, listen_address)
+    configured = _listener_settings(log, settings).make(WorkerSettings, listen_address)
     return Address(
-        usual.host if host is None else host,
-        usual.port if port is None else port,
+        configured.host if host is None else host,
+        configured.port if port is None else port,
     )
 
 
-def _told_to_us(log: str, told: Configuration) -> Configuration:
-    """Settings of our listeners: in a cluster's file `listeners` are its workers' own."""
-    return told.only(lambda source: source.is_ours) if is_cluster(log) else told
+def _listener_settings(log: str, settings: Configuration) -> Configuration:
+    """Settings that may hold our listeners.
+
+    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it.
+    """
+    return settings.only(lambda source: source.is_ours) if is_cluster(log) else settings
 
 
 @contextmanager
-def _administering(log: str, told: Configuration) -> Iterator[socket.socket | None]:
+def _admin_socket(log: str, settings: Configuration) -> Iterator[socket.socket | None]:
     """Open the socket of the admin listener, if the settings have one."""
-    where = _told_to_us(log, told).make(WorkerSettings, admin_listen_address)
-    if where is None:
+    address = _listener_settings(log, settings).make(WorkerSettings, admin_listen_address)
+    if address is None:
         yield None
         return
     try:
-        apart = listen(where.host, where.port)
+        admin = listen(address.host, address.port)
     except NoListener as failed:
         advice = "an address of this machine" if failed.wrong_host else "another port"
         raise InputRefused(f"admin.listeners: {failed}: name {advice} there") from None
-    with apart:
-        yield apart
+    with admin:
+        yield admin
 
 
 async def _serve(
-    service: ServeOptions, protection: Protection, bound: socket.socket, apart: socket.socket | None
+    service: ServeOptions, protection: Protection, bound: socket.socket, admin: socket.socket | None
 ) -> None:
     """Serve until a signal cancels this."""
     sys.setswitchinterval(SWITCH_S)
     _end_on_signals()
-    loggers = _of_this_process(service)
+    loggers = _configured_loggers(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
     front = Front(protection, service.dialect, own)
     opened = _commanding if service.commands else _following
-    limits, tls = _within_files(protection.limits), protection.tls
+    limits, tls = _within_file_limit(protection.limits), protection.tls
     front.check()
     tell_of_full(front.logger)
     async with AsyncExitStack() as stack:
         known, log = await stack.enter_async_context(opened(service, front.logger, loggers))
         app = front.before(known)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
-        if apart is not None:
-            admin = front.before(known._replace(part=EndpointSet.ADMIN))
-            await stack.enter_async_context(serving(admin, apart, limits, protection.admin_tls))
+        if admin is not None:
+            admin_app = front.before(known._replace(part=EndpointSet.ADMIN))
+            await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.asks:
-            _warn_of_strangers(service, bound, apart)
+            _warn_if_open(service, bound, admin)
         await _announce(service, log, known.follower, url)
         freeze_long_lived()
         await server
 
 
-def _warn_of_strangers(
-    service: ServeOptions, bound: socket.socket, apart: socket.socket | None
-) -> None:
-    """Say so where more than this machine can reach what asks nobody who he is."""
+def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
+    """Warn if other machines can reach a listener that authenticates nobody."""
     may = "do everything" if service.commands else "read everything, configs with their secrets"
-    for one, what in ((bound, may), (apart, "set the levels of loggers")):
-        host = None if one is None else one.getsockname()[0]
+    for listener, what in ((bound, may), (admin, "set the levels of loggers")):
+        host = None if listener is None else listener.getsockname()[0]
         if host is not None and not ip_address(host).is_loopback:
             note(
-                f"Warning: whoever reaches {host} may {what}: tell who may come in with "
+                f"Warning: every client that reaches {host} may {what}: require credentials with "
                 "auth.password.file, auth.token.file or auth.proxy.header"
             )
 
 
-def _within_files(limits: HttpLimits) -> HttpLimits:
-    """The limits, with as many connections as the system has files for."""
-    able = make_room(limits.connections_max)
-    if able < limits.connections_max:
+def _within_file_limit(limits: HttpLimits) -> HttpLimits:
+    """The limits, with at most as many connections as the system allows open files."""
+    possible = make_room(limits.connections_max)
+    if possible < limits.connections_max:
         note(
-            f"Warning: the system lets this process hold {able} connections, fewer than "
+            f"Warning: the system lets this process hold {possible} connections, fewer than "
             f"http.connections.max={limits.connections_max}: raise `ulimit -n`, or lower the "
             "setting"
         )
-    return msgspec.structs.replace(limits, connections_max=able)
+    return msgspec.structs.replace(limits, connections_max=possible)
 
 
 SWITCH_S = 0.001
-"""Longest time for which a thread with long work keeps the interpreter from the event loop."""
+"""Longest time in seconds that a busy thread keeps the interpreter from the event loop."""
 
 QUIET_LIBRARIES = ("aiokafka", "uvicorn")
-"""Libraries that say more than anybody wants to know, unless he asks for it."""
+"""Libraries whose information is left out; a request to `/admin/loggers` can turn it on."""
 
 
-def _of_this_process(service: ServeOptions) -> Loggers:
-    """Python's own loggers: what they are told is told as all is here, at the usual levels."""
+def _configured_loggers(service: ServeOptions) -> Loggers:
+    """Python's loggers, whose records become log events of this service."""
     logging.root.addHandler(Passing(logger(log_format=service.log_format)))
     loggers = Loggers(now_ms, logging.root.manager)
     logging.root.setLevel(logging.INFO)
@@ -276,21 +282,22 @@ def _of_this_process(service: ServeOptions) -> Loggers:
 
 
 def _end_on_signals() -> None:
-    """Let Ctrl-C and `kill` cancel the task that serves: everything is closed on the way out."""
+    """Let SIGINT and SIGTERM cancel the serving task, which closes everything as it unwinds."""
     task = asyncio.current_task()
     assert task is not None
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(asked, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 _READ = "serve the log with --read-only"
+"""Advice if another process is the control plane of the log."""
 
 
 @asynccontextmanager
 async def _commanding(
     service: ServeOptions, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
-    """Be the control plane of an embedded log."""
+    """Open an embedded log as its control plane."""
     settings = plane_settings(service.reading.configuration, profile=service.dialect.release)
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
@@ -306,21 +313,21 @@ async def _commanding(
 async def _following(
     service: ServeOptions, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
-    """Read a log that others write."""
+    """Open a log that others write, for reading."""
     reading, exactly_once = service.reading, service.exactly_once
-    to_us = _told_to_us(service.where, reading.configuration).settings(WorkerSettings)
+    listeners = _listener_settings(service.where, reading.configuration).settings(WorkerSettings)
     try:
-        found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
+        opened = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     except NoSuchLog as missing:
-        raise NoSuchLog(f"{missing}{_made_by(service)}") from None
+        raise NoSuchLog(f"{missing}{_creation_advice(service)}") from None
     try:
-        _warn(service, found.problems)
+        _warn(service, opened.problems)
         worker = reading.configuration.make(WorkerSettings, decision_settings)
         worker = msgspec.structs.replace(worker, exactly_once_source=exactly_once)
         context = Context(profile=service.dialect, worker=worker, plugins=service.plugins)
-        part = EndpointSet.ALL if to_us.admin_listeners is None else EndpointSet.PUBLIC
+        part = EndpointSet.ALL if listeners.admin_listeners is None else EndpointSet.PUBLIC
         async with reading_service(
-            found,
+            opened,
             reading.topics,
             context,
             live=service.follow,
@@ -329,17 +336,17 @@ async def _following(
             loggers=loggers,
             part=part,
         ) as known:
-            yield known, found.log
+            yield known, opened.log
     finally:
-        await found.log.close()
+        await opened.log.close()
 
 
-def _made_by(service: ServeOptions) -> str:
+def _creation_advice(service: ServeOptions) -> str:
     """Advice on how `serve` creates a log at this path; empty if it creates none."""
     where = service.where
     if service.read_only or not service.follow:
-        return ". --read-only and --no-follow make no log" if where.startswith(SQLITE) else ""
-    return f". `controlplane serve {SQLITE}/{where}` makes a new log there"
+        return ". --read-only and --no-follow create no log" if where.startswith(SQLITE) else ""
+    return f". `controlplane serve {SQLITE}/{where}` creates a log there"
 
 
 def _warn(service: ServeOptions, problems: Iterable[str]) -> None:
@@ -352,7 +359,7 @@ CLASSES_NAMED = 5
 
 
 def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
-    """Say which connectors cannot be changed as long as their classes are not declared."""
+    """Warn of connectors whose configs cannot be changed, as their classes are not declared."""
     configs = state.config.connectors.values()
     used = {str(config.get("connector.class")) for config in configs}
     unknown = sorted(name for name in used if service.plugins.type_of(name) == UNKNOWN_TYPE)
@@ -368,7 +375,7 @@ def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
 async def _announce(
     service: ServeOptions, log: ReadableLog, follower: rest.States, url: str
 ) -> None:
-    """Say where what is served, and what to try, as soon as the log has been read."""
+    """Print the URL and examples once the log has been read."""
     state = await follower.state(service.dialect)
     connectors = count(len(views.connectors(state)), "connector")
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
@@ -378,8 +385,8 @@ async def _announce(
     if state.unreadable:
         records = count(state.unreadable_count, "record")
         note(
-            f"{safe(service.where)}: not taken: {records} of configs and statuses, or more; "
-            "`controlplane inspect` names them all, those of offsets too"
+            f"{safe(service.where)}: at least {records} of configs and statuses cannot be read, or "
+            "are ignored; `controlplane inspect` lists them, and those of offsets"
         )
     if service.commands:
         _note_unknown_classes(service, state)

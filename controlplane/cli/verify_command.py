@@ -1,4 +1,4 @@
-"""The command `verify`: every observed answer in a story, compared with the fold of the log."""
+"""The command `verify`: compare the recorded answers of a story with those of a log."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,12 +10,12 @@ import msgspec
 
 from controlplane.cli.answer_diff import (
     compared,
-    tells_a_consumer_group,
+    is_of_consumer_group,
     without_secrets,
     without_types,
 )
 from controlplane.cli.difference_evidence import Evidence
-from controlplane.cli.opened_log import read_all
+from controlplane.cli.opened_log import read_whole
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
 from controlplane.core.releases.profiles import resolve
@@ -51,14 +51,14 @@ EVERY_WORKER = "*"
 FIRST_LINE_BYTES = 1 << 16
 """Bytes of a first line that are searched for the name of a history."""
 
-ENDS_TOLD = 5
-"""Partitions that end too early and are named; the others are counted."""
+ENDS_SHOWN = 5
+"""Number of partitions to print that end too early; the others are counted."""
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
 class VerifyOptions(msgspec.Struct, frozen=True):
-    """The options of `verify`, as they were given."""
+    """Options of `verify`."""
 
     before: str | None
     exactly_once: tuple[str, ...]
@@ -67,26 +67,26 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(NamedTuple):
-    """A verdict, and how many answers of requests it leaves out."""
+    """Verdict, with the number of answers to requests that it leaves out."""
 
     verdict: StoryVerdict
     requests: int
-    """Answers to requests that change something: they follow from more than the log."""
+    """Answers to requests that change something: the log does not determine them."""
 
 
 class _Verify(click.Command):
-    """Takes the word behind `--exactly-once` as a worker only if a log and a story are left."""
+    """Command whose `--exactly-once` takes the next word only if LOG and STORY are left."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse once more, without a worker's name, where one of the two is missing."""
-        told = list(args)
+        """Parse; if LOG or STORY is missing, parse again with `--exactly-once` as a flag."""
+        words = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter:
-            if EXACTLY_ONCE not in told:
+            if EXACTLY_ONCE not in words:
                 raise
             every = [
-                f"{EXACTLY_ONCE}={EVERY_WORKER}" if one == EXACTLY_ONCE else one for one in told
+                f"{EXACTLY_ONCE}={EVERY_WORKER}" if word == EXACTLY_ONCE else word for word in words
             ]
             return super().parse_args(ctx, every)
 
@@ -98,7 +98,7 @@ class _Verify(click.Command):
     "--before",
     metavar="LOG",
     shell_complete=complete_files,
-    help="Log before the story's step `compacted`, as older workers have read it.",
+    help="Log before the story's step `compacted`, which older workers have read. [default: LOG]",
 )
 @click.option(
     EXACTLY_ONCE,
@@ -106,36 +106,42 @@ class _Verify(click.Command):
     multiple=True,
     is_flag=False,
     flag_value=EVERY_WORKER,
-    help="Worker that ran with exactly-once support; without a name all. May be repeated.",
+    help="Worker that ran with exactly-once support; without a name: all. May be repeated. "
+    "[default: as `exactly.once.source.support` says]",
 )
 @plugins_option
 @output_option
 @log_options
 def verify(log: str, story: Path, reading: LogOptions, **options: Any) -> None:
-    """Compare every answer observed in STORY with what LOG folds to.
+    """Compare the answers that STORY recorded from workers with the answers from LOG.
 
-    Exit code 1: there are differences; 2: there is nothing to compare. Answers to requests that
-    change something are counted, and not compared. Secrets are hidden; that they differ is told.
+    Answers to requests that change something are counted, not compared. Secrets are hidden;
+    secrets that differ are marked. Exit code 1: there are differences; 2: there is nothing to
+    compare.
     """
-    asked = VerifyOptions(**options)
-    if catalogue_file(asked.plugins, reading.settings) is None:
+    given = VerifyOptions(**options)
+    if catalogue_file(given.plugins, reading.settings) is None:
         note("no --plugins: the types of connectors are not compared")
     steps = _steps(story)
-    _check_workers(asked.exactly_once, steps)
+    _check_workers(given.exactly_once, steps)
     _warn_of_releases(steps)
-    _warn_of_strangers(log, story)
-    entries = asyncio.run(read_all(log, reading))
-    before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
-    known = {one.position: one for one in [*before, *entries]}
+    _warn_of_other_history(log, story)
+    entries = _entries(log, reading)
+    before = _entries(given.before, reading) if given.before else []
+    known = {entry.position: entry for entry in [*before, *entries]}
     _warn_of_ends(steps, known)
-    verdict = _verify(steps, entries, list(known.values()), reading, asked)
+    verdict = _verify(steps, entries, list(known.values()), reading, given)
     requests = sum(step.kind == "request" for step in steps)
     if not verdict.compared:
         reason = _left_out(verdict, requests) or "no step observes an answer"
-        raise InputRefused(f"{story} holds nothing that could be compared with a log: {reason}")
-    _print(VerifyReport(verdict, requests), Evidence(reading.topics, known, steps), asked.output)
+        raise InputRefused(f"{story} has nothing to compare with a log: {reason}")
+    _print(VerifyReport(verdict, requests), Evidence(reading.topics, known, steps), given.output)
     if verdict.differences:
         raise SystemExit(FOUND)
+
+
+def _entries(log: str, reading: LogOptions) -> list[Entry]:
+    return asyncio.run(read_whole(log, reading)).entries
 
 
 def _steps(story: Path) -> list[StoryStep]:
@@ -146,7 +152,7 @@ def _steps(story: Path) -> list[StoryStep]:
 
 
 def _check_workers(named: Iterable[str], steps: Iterable[StoryStep]) -> None:
-    """Raise `InputRefused` where a worker is named that the story does not know."""
+    """Raise `InputRefused` for a worker that the story lacks."""
     workers = sorted({step.worker for step in steps if step.worker})
     unknown = sorted({*named} - {*workers, EVERY_WORKER})
     if unknown:
@@ -154,15 +160,15 @@ def _check_workers(named: Iterable[str], steps: Iterable[StoryStep]) -> None:
 
 
 def _warn_of_releases(steps: Iterable[StoryStep]) -> None:
-    """Say so where a worker's release is too new to be known, and which it is read as."""
+    """Warn if a worker's release is too new, with the release that stands in for it."""
     for release in dict.fromkeys(step.release for step in steps if step.release):
         warning = resolve(release).warning
         if warning:
             note(f"Warning: {warning}")
 
 
-def _warn_of_strangers(log: str, story: Path) -> None:
-    """Say so where log and story are not of the same history, as their first lines have it."""
+def _warn_of_other_history(log: str, story: Path) -> None:
+    """Warn if the first lines of log and story name different histories."""
     if is_cluster(log):
         return
     names = [_history(path_of(log)), _history(story)]
@@ -171,31 +177,31 @@ def _warn_of_strangers(log: str, story: Path) -> None:
 
 
 def _warn_of_ends(steps: Iterable[StoryStep], known: Collection[Position]) -> None:
-    """Say so where observations were made behind the end of the log."""
+    """Warn if the story observes a worker that has read beyond the end of the log."""
     ends: dict[tuple[str, int], int] = {}
     for topic, partition, offset in known:
         ends[topic, partition] = max(ends.get((topic, partition), 0), offset + 1)
     beyond = [*_beyond(steps, ends, _marker_allowance(known, ends))]
-    for sentence in beyond[:ENDS_TOLD]:
+    for sentence in beyond[:ENDS_SHOWN]:
         note(f"Warning: {sentence}")
-    if len(beyond) > ENDS_TOLD:
-        note(f"Warning: … and {len(beyond) - ENDS_TOLD} more partitions end too early")
+    if len(beyond) > ENDS_SHOWN:
+        note(f"Warning: … and {len(beyond) - ENDS_SHOWN} more partitions end too early")
 
 
 def _beyond(
     steps: Iterable[StoryStep], ends: Mapping[tuple[str, int], int], allowance: int
 ) -> Iterator[str]:
-    """A sentence for each partition that ends before a place at which the story observes."""
-    told: set[tuple[str, int]] = set()
-    for step in (one for one in steps if one.kind == "observe"):
-        for topic, parts in step.positions.items():
-            for partition, end in enumerate(parts):
-                place, there = (topic, partition), ends.get((topic, partition), 0)
-                if end > there + allowance and place not in told:
-                    told.add(place)
+    """A sentence for each partition that ends before an observation of the story."""
+    reported: set[tuple[str, int]] = set()
+    for step in (step for step in steps if step.kind == "observe"):
+        for topic, observed_ends in step.positions.items():
+            for partition, end in enumerate(observed_ends):
+                log_end = ends.get((topic, partition), 0)
+                if end > log_end + allowance and (topic, partition) not in reported:
+                    reported.add((topic, partition))
                     yield (
                         f"step {step.n} has read up to {_text(topic, partition, end)}, and the log "
-                        f"ends at {_text(topic, partition, there)}: answers from there on are "
+                        f"ends at {_text(topic, partition, log_end)}: answers from there on are "
                         "compared with an older state"
                     )
 
@@ -205,7 +211,7 @@ def _text(topic: str, partition: int, offset: int) -> str:
 
 
 def _marker_allowance(known: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
-    """Offsets at the end of a partition that may be no records: 1 where the log has gaps.
+    """Number of offsets at the end of a partition that may be no records: 1 if the log has gaps.
 
     The marker that ends a transaction takes an offset, and no log file has it.
     """
@@ -213,7 +219,7 @@ def _marker_allowance(known: Collection[Position], ends: Mapping[tuple[str, int]
 
 
 def _history(path: Path) -> str | None:
-    """The history that a file says it belongs to; None: it says none."""
+    """Name of the history in the first line of a file; None: it has none."""
     try:
         with path.open("rb") as file:
             first = msgspec.json.decode(file.readline(FIRST_LINE_BYTES))
@@ -228,13 +234,16 @@ def _verify(
     entries: list[Entry],
     known: list[Entry],
     reading: LogOptions,
-    asked: VerifyOptions,
+    given: VerifyOptions,
 ) -> StoryVerdict:
-    """Each worker's answers from what it has read: `known` before compaction, `entries` after."""
+    """Compare each worker's answers with the records that it has read.
+
+    A worker that started before the compaction has read `known`, the others `entries`.
+    """
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
-    plugins = read_plugins(asked.plugins, reading.settings)
-    exactly_once = frozenset(support | {*asked.exactly_once})
-    old, young = generations(steps) if asked.before else ([], steps)
+    plugins = read_plugins(given.plugins, reading.settings)
+    exactly_once = frozenset(support | {*given.exactly_once})
+    old, young = generations(steps) if given.before else ([], steps)
     older, newer = (
         Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
         for log, part in ((known, old), (entries, young))
@@ -244,36 +253,38 @@ def _verify(
         older.differences + newer.differences,
         older.beyond + newer.beyond,
     )
-    declared = catalogue_file(asked.plugins, reading.settings)
+    declared = catalogue_file(given.plugins, reading.settings)
     return verdict if declared else _untyped(verdict)
 
 
 def _untyped(verdict: StoryVerdict) -> StoryVerdict:
-    """A verdict that does not hang on types: without a catalogue nobody knows them.
+    """The verdict without connector types, which are unknown without a catalogue.
 
-    Which offsets are those of a sink then shows in the answer itself.
+    The form of an offsets answer then shows whether the connector is a sink.
     """
     beyond = [
-        one
-        for one in verdict.differences
-        if one.path.endswith("/offsets") and tells_a_consumer_group(one.recorded)
+        difference
+        for difference in verdict.differences
+        if difference.path.endswith("/offsets") and is_of_consumer_group(difference.recorded)
     ]
     untyped = [
-        one._replace(
-            recorded=without_types(one.path, one.recorded),
-            folded=without_types(one.path, one.folded),
+        difference._replace(
+            recorded=without_types(difference.path, difference.recorded),
+            folded=without_types(difference.path, difference.folded),
         )
-        for one in verdict.differences
-        if one not in beyond
+        for difference in verdict.differences
+        if difference not in beyond
     ]
-    differences = [one for one in untyped if not same(one.recorded, one.folded)]
+    differences = [
+        difference for difference in untyped if not same(difference.recorded, difference.folded)
+    ]
     return StoryVerdict(verdict.compared - len(beyond), differences, verdict.beyond + len(beyond))
 
 
 def generations(steps: Iterable[StoryStep]) -> tuple[list[StoryStep], list[StoryStep]]:
-    """Observations of workers that started before the log was compacted, and of those after.
+    """Observations of workers that started before the log was compacted, and of the others.
 
-    A worker keeps what it has read: compaction shows only when it starts anew.
+    A worker keeps what it has read, so it sees the compaction only after a restart.
     """
     compacted = False
     started: dict[str | None, bool] = {}
@@ -327,7 +338,7 @@ def _print_difference(difference: AnswerDifference, evidence: Evidence) -> None:
     for line in compared(difference.recorded, difference.folded):
         say(f"  {line}", style=_STYLES.get(line[0], ""))
     cause = evidence.cause(difference)
-    why = records.record(cause, evidence.topics) if cause else "no record has a say in it"
+    why = records.record(cause, evidence.topics) if cause else "no record of the log"
     say(f"  because of {why}")
     say()
 
@@ -350,10 +361,10 @@ def _shown(difference: AnswerDifference, evidence: Evidence) -> dict[str, Any]:
         "step": difference.step,
         "release": difference.release,
         "path": difference.path,
-        **{side: _given(given) for side, given in shown._asdict().items()},
+        **{side: _document_of(answer) for side, answer in shown._asdict().items()},
         "cause": records.document(cause) if cause else None,
     }
 
 
-def _given(given: RecordedAnswer) -> dict[str, Any]:
-    return {"status": given.status, "answer": given.answer}
+def _document_of(answer: RecordedAnswer) -> dict[str, Any]:
+    return {"status": answer.status, "answer": answer.answer}

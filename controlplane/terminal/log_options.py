@@ -1,4 +1,4 @@
-"""Options that several commands share: about a log, how to print, whose eyes."""
+"""Options that several commands share: the log, the output format, the plugins, the release."""
 
 import functools
 from collections.abc import Callable
@@ -11,17 +11,20 @@ import msgspec
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
+from controlplane.logs.dumps import FORMATS
 from controlplane.logs.log_factory import DumpForm, Opening
 from controlplane.logs.topic_checks import renamed
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.option_names import MOMENT, Decorated
 from controlplane.terminal.table_text import wide_option
 from controlplane.terminal.worker_options import FILE, TOPICS, warn_of_unknown, worker_options
 
 __all__ = [
     "FILE",
     "LogOptions",
+    "as_of_option",
+    "exactly_once_option",
     "log_options",
     "not_empty",
     "output_option",
@@ -47,14 +50,14 @@ class LogOptions(msgspec.Struct, frozen=True):
 
     @property
     def named(self) -> frozenset[str]:
-        """Topics (`config`, `status`, …) that somebody named.
+        """Topics (`config`, `status`, …) that the user named explicitly.
 
-        A flag does. A file that repeats the usual name says nothing new, nor does a variable.
+        A flag names a topic. A file or a variable does so only if it differs from the default.
         """
-        told = self.configuration.values
-        flags = {key for key, one in told.items() if one.source.kind == "flag"}
-        names = zip(Topics.__struct_fields__, TOPICS.values(), strict=True)
-        return renamed(self.topics) | {what for what, (key, _) in names if key in flags}
+        values = self.configuration.values
+        flags = {key for key, setting in values.items() if setting.source.kind == "flag"}
+        keys = zip(Topics.__struct_fields__, TOPICS.values(), strict=True)
+        return renamed(self.topics) | {topic for topic, (key, _) in keys if key in flags}
 
     def opening(self, *, exactly_once: bool = True) -> Opening:
         """Options for opening the log; `exactly_once` as the worker reads it."""
@@ -65,9 +68,9 @@ NAMING = "topics are named by --config-topic and the like, or by --worker-proper
 
 
 def log_options(command: Decorated) -> Decorated:
-    """Add the options about a log; the command gets them as one argument, `reading: Reading`.
+    """Add the options about a log; the command gets them as one argument, `reading: LogOptions`.
 
-    Settings that mean nothing are warned of.
+    Prints a warning about settings that have no meaning.
     """
 
     @functools.wraps(command)
@@ -85,18 +88,22 @@ def log_options(command: Decorated) -> Decorated:
 def _numbers(
     _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, int]:
-    """Numbers by topic, as `TOPIC=N` tells them."""
-    found = {}
+    """Parse `TOPIC=N`, given once per topic."""
+    numbers = {}
     for text in given:
         topic, _, number = text.rpartition("=")
         if not topic or not number.isascii() or not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not of the form TOPIC=N")
-        found[topic] = int(number)
-    return found
+        numbers[topic] = int(number)
+    return numbers
 
 
 _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--format", metavar="NAME", help="Format of a dump, if it is not detected."),
+    click.option(
+        "--format",
+        metavar="NAME",
+        help=f"Format of a dump: {', '.join(FORMATS)}. [default: detected]",
+    ),
     click.option("--topic", metavar="NAME", help="Topic of a dump that names none."),
     click.option(
         "--partition",
@@ -116,14 +123,14 @@ _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="TOPIC=N",
         multiple=True,
         callback=_numbers,
-        help="Number of partitions of a dump's topic: offsets=25. [default: from the dump, else "
-        "the smallest that fits its records]",
+        help="Number of partitions of a dump's topic: offsets=25. May be repeated. "
+        "[default: from the dump, else the smallest that fits its records]",
     ),
 )
 
 
 def not_empty(_: click.Context, __: click.Parameter, given: Any) -> Any:
-    """Refuse an empty text, for options and arguments: a variable of a script is not set.
+    """Refuse an empty text as an option or argument: usually an unset variable of a script.
 
     Raises:
         BadParameter: the value, or one of several, is empty.
@@ -144,14 +151,33 @@ def output_option(command: Decorated) -> Decorated:
     )(wide_option(command))
 
 
+def as_of_option(command: Decorated) -> Decorated:
+    """Add `--as-of MOMENT`; the command gets `as_of`."""
+    return click.option(
+        "--as-of",
+        metavar="MOMENT",
+        help=f"Read the log up to a moment: {MOMENT}. [default: the end]",
+    )(command)
+
+
+def exactly_once_option(command: Decorated) -> Decorated:
+    """Add `--exactly-once`; the command gets `exactly_once`."""
+    return click.option(
+        "--exactly-once",
+        is_flag=True,
+        help="Read like a worker with exactly-once support: skip aborted records. "
+        "[default: as `exactly.once.source.support` says]",
+    )(command)
+
+
 def plugins_option(command: Decorated) -> Decorated:
     """Add `--plugins FILE`; the command gets `plugins`, the path or None."""
     return click.option(
         "--plugins",
         type=FILE,
         metavar="FILE",
-        help="Connector classes, as GET /connector-plugins lists them or `plugins harvest` writes "
-        "them. [default: the file of `plugins.catalogue`, or Kafka's own classes alone]",
+        help="File of connector classes: the output of GET /connector-plugins or of `plugins "
+        "harvest`. [default: the file of `plugins.catalogue`, or only Kafka's own classes]",
     )(command)
 
 
@@ -160,8 +186,8 @@ def trust_option(command: Decorated) -> Decorated:
     return click.option(
         "--trust-unknown-classes",
         is_flag=True,
-        help="Accept configs of connector classes and other plugins that are not declared. "
-        "[default: `plugins.trust.unknown`, or refuse them as a worker does]",
+        help="Accept configs with connector classes and other plugins that are not declared. "
+        "[default: as `plugins.trust.unknown` says, or refuse them like a worker]",
     )(command)
 
 
@@ -170,7 +196,7 @@ def read_plugins(
 ) -> Plugins:
     """The plugins of a catalogue file, of installed packages, and Kafka's own.
 
-    A flag is stronger than the settings.
+    `path` and `trusting` come from flags and beat the settings.
 
     Raises:
         CatalogueError: not a catalogue.
@@ -186,20 +212,20 @@ def read_plugins(
 
 
 def catalogue_file(path: Path | None, settings: WorkerSettings) -> Path | None:
-    """The catalogue that a flag names, else the one that the settings name."""
+    """The catalogue file: `path` from a flag, else the one in the settings."""
     if path is None and settings.plugins_catalogue:
         return Path(settings.plugins_catalogue)
     return path
 
 
 def read_profile(name: str, *, exactly_once: bool = False) -> Profile:
-    """The profile of a release by its name; a release too new to be known is warned of.
+    """The profile of a release by its name; prints a warning if the release is too new.
 
     Raises:
-        UnknownRelease: the name means nothing, or no release with `exactly_once` support.
+        UnknownRelease: no such release, or one without `exactly_once` support.
     """
-    found = resolve(name)
-    check_support(found.profile, exactly_once=exactly_once)
-    if found.warning:
-        click.echo(f"Warning: {found.warning}", err=True)
-    return found.profile
+    resolved = resolve(name)
+    check_support(resolved.profile, exactly_once=exactly_once)
+    if resolved.warning:
+        click.echo(f"Warning: {resolved.warning}", err=True)
+    return resolved.profile

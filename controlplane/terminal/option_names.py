@@ -1,4 +1,4 @@
-"""Names on the command line: one name per meaning, former names of options, misspelt commands.
+"""Names and help texts that options share, former names of options, misspelt commands.
 
 Former names are parsed like the present one. Help texts and completion do not show them.
 """
@@ -12,9 +12,23 @@ import click
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+MOMENT = "a time, a record (config@57), or a vector of end offsets"
+"""Forms of a MOMENT, for help texts."""
+
+ACCESS_HELP = {
+    "where": "URL of a worker, or a log: sqlite:///state.db. [CONTROLPLANE_CLUSTER; default: "
+    "http://localhost:8083]",
+    "user": "Credentials for basic authentication; prompts for a missing password. "
+    "[CONTROLPLANE_USER]",
+    "token": "Bearer token for authentication. [CONTROLPLANE_TOKEN]",
+    "ca_file": "Trust the CA certificates in FILE (PEM) as well as the system's. "
+    "[CONTROLPLANE_CA_FILE]",
+}
+"""Help texts of the options about a cluster, by parameter; they may also precede the command."""
+
 
 class NamedOption(click.Option):
-    """An option with former names, which are parsed and never shown."""
+    """Option with former names, which are parsed and never shown."""
 
     def __init__(
         self, param_decls: Sequence[str] | None = None, former: Sequence[str] = (), **given: Any
@@ -23,7 +37,7 @@ class NamedOption(click.Option):
         self.former = tuple(former)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Let the parser take the former names, too."""
+        """Let the parser also accept the former names."""
         super().add_to_parser(parser, ctx)
         if self.former:
             hidden = copy.copy(self)
@@ -39,21 +53,21 @@ def named_option(
 
 
 ALIKE = 0.6
-"""Similarity (`difflib`) from which a word is taken for a misspelling; click's value."""
+"""Similarity (`difflib`) from which a word counts as a misspelling; click's value."""
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = ALIKE) -> str:
-    """The question behind a sentence about an unknown word, as click words it; may be empty."""
-    meant = sorted(map(repr, get_close_matches(word, [*known], cutoff=cutoff)))
-    if len(meant) > 1:
-        return f" (Did you mean one of: {', '.join(meant)}?)"
-    return f" Did you mean {meant[0]}?" if meant else ""
+    """Suggestion to append to a sentence about an unknown word, as click words it; may be empty."""
+    matches = sorted(map(repr, get_close_matches(word, [*known], cutoff=cutoff)))
+    if len(matches) > 1:
+        return f" (Did you mean one of: {', '.join(matches)}?)"
+    return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def check_command(group: click.Group, ctx: click.Context, name: str) -> None:
-    """Raise `UsageError` for a command that a group lacks, with the names that may be meant.
+    """Raise `UsageError` for a command that a group lacks, with the closest names.
 
-    click knows only commands that have been imported.
+    click suggests only commands that have been imported, so the names are searched here.
     """
     if not ctx.resilient_parsing and group.get_command(ctx, name) is None and name[:1] != "-":
         ctx.fail(f"No such command {name!r}.{did_you_mean(name, group.list_commands(ctx))}")

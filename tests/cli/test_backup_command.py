@@ -188,5 +188,5 @@ def test_a_copy_that_reaches_elsewhere(copied: dict[str, list[int]]) -> None:
     before, after = {CONFIG: [4], STATUS: [1, 1]}, {CONFIG: [8], STATUS: [1, 3]}
     for sound in (before, after, {CONFIG: [5], STATUS: [1, 2]}):
         check(Path("copy.db"), before, sound, after)
-    with pytest.raises(LogCorrupt, match=r"copy\.db does not reach"):
+    with pytest.raises(LogCorrupt, match=r"copy\.db does not end where"):
         check(Path("copy.db"), before, copied, after)

@@ -212,7 +212,7 @@ def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--as-of", "status@9:1"], "status@9:1: connect-status has no records in partition 9"),
         (["--as-of", '{"nope":[1]}'], "the log has no topic"),
         (["--config-topic", "nope"], "there is no topic nope (found: connect-configs"),
-        (["--connector", "nope"], "no connector 'nope' is known at this point"),
+        (["--connector", "nope"], "there is no connector 'nope' at this point"),
         (["--history", "nope"], "no record of this log concerns a connector 'nope'"),
         (["--plugins", "README.md"], "README.md is no catalogue of connector classes"),
         (["--plugins", "README.md"], '[{"class": "org.example.MySource", "type": "source"}]'),

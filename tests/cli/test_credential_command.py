@@ -45,7 +45,7 @@ def test_a_program_that_writes_no_password() -> None:
     """An empty password is refused."""
     said = call(*PASSWORD, typed="\n")
     assert (said.code, said.out) == (2, "")
-    assert "there is no password on standard input" in said.err
+    assert "standard input has no password" in said.err
 
 
 def _fits(line: str, password: str) -> None:

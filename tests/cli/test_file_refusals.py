@@ -122,7 +122,7 @@ def test_a_scenario_that_is_none(tmp_path: Path) -> None:
     file = tmp_path / "file"
     for content, expected in {
         b"\x80\x81": "give a .scenario file",
-        b"": "no step in it, so nothing is shown: add `cluster w1@3.9`",
+        b"": "the file has no step: begin with `cluster w1@3.9`",
     }.items():
         file.write_bytes(content)
         said = refusal(call("scenario", "run", file))

@@ -29,7 +29,7 @@ def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
     assert [call(*asked).code, call(*asked, "--fail").code] == [0, 1]
     assert call(*asked, "--fail", "-o", "json").code == 1
     assert call(*asked, "--fail", "--as-of", "config@0").code == 0
-    assert "say --hazards" in call("inspect", poisoned, "--fail").err
+    assert "--fail needs --hazards" in call("inspect", poisoned, "--fail").err
 
 
 def test_a_record_that_stops_a_worker(poisoned: Path) -> None:

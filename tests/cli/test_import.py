@@ -190,7 +190,7 @@ def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Pat
 def test_a_cluster_is_never_written_to(histories: Path) -> None:
     """LOG is a file."""
     said = call("import", histories / "life-3.9.log.jsonl", "kafka://127.0.0.1:1")
-    assert "is a cluster, which is only ever read" in refusal(said)
+    assert "is a cluster, which is only read" in refusal(said)
 
 
 KCAT = (

@@ -25,7 +25,7 @@ trailing   source   PagesSource  STOPPED       0      PAUSED   -
   config@18  undecodable value: no JSON: a value is missing at position 14
   config@19  properties is missing or not an object
   config@22  value is unexpectedly null
-  … and 6 more; -o json names them
+  … and 6 more; -o json has them
 read up to {"connect-configs":[28],"connect-offsets":[11,9,2,3,2],"connect-status":[18,30,10]}
 """
 
@@ -269,7 +269,7 @@ def test_different_views_exclude_each_other(histories: Path) -> None:
     ):
         said = call("inspect", log, *options)
         assert said.code == 2
-        assert "are different views: ask for one" in said.err
+        assert "are different views: give one of them" in said.err
 
 
 def test_a_pipe_has_no_colour_and_may_be_closed(histories: Path) -> None:

@@ -154,7 +154,7 @@ async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(requests) == 2
     assert {(line["principal"], line["peer"]) for line in requests} == {("anonymous", "127.0.0.1")}
     remarks = [line["text"] for line in lines if line["event"] == "remark"]
-    assert any("whoever reaches 0.0.0.0" in remark for remark in remarks)
+    assert any("every client that reaches 0.0.0.0" in remark for remark in remarks)
     assert any("group.idd" in remark for remark in remarks) == (told == "flag")
 
 
@@ -276,7 +276,7 @@ async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
     async with running(str(tmp_path / "connect.db")) as service:
         code, told = await service.end()
     assert (code, told.count("\n")) == (0, 1)
-    assert "not taken: 2 records of configs and statuses, or more; `controlplane inspect`" in told
+    assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in told
 
 
 async def test_empty_log(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_port_in_use() -> None:
             ["nix.db"],
             "nix.db does not exist: check the path. `controlplane serve sqlite:///nix.db`",
         ),
-        (["sqlite:///nix.db", "--read-only"], "--read-only and --no-follow make no log"),
+        (["sqlite:///nix.db", "--read-only"], "--read-only and --no-follow create no log"),
         ([LIFE, "--host", "nix.invalid"], "'nix.invalid' is no address, and no name that is known"),
         ([LIFE, "--host", NOT_OURS], "this machine has no such address): give an address of this"),
         (

@@ -87,7 +87,7 @@ async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
     for told, warnings in (((), 1), (asked, 0)):
         async with running(*everywhere, *told) as service:
             _, said = await service.end()
-        assert said.count("Warning: whoever reaches 0.0.0.0 may do everything: tell") == warnings
+        assert said.count("Warning: every client that reaches 0.0.0.0 may do ") == warnings
         assert said.count("Warning") == warnings
 
 
@@ -95,8 +95,9 @@ async def test_who_asks_nobody_is_warned_though_nothing_can_be_changed(tokens: P
     """Readable configs have secrets, so reading warns, too; and so does an open admin address."""
     apart = ("--override", "admin.listeners=http://0.0.0.0:0")
     asked = ("--override", f"auth.token.file={tokens}")
-    reading = "Warning: whoever reaches 0.0.0.0 may read everything, configs with their secrets: "
-    setting = "Warning: whoever reaches 0.0.0.0 may set the levels of loggers: tell who may come"
+    reach = "Warning: every client that reaches 0.0.0.0 may"
+    reading = f"{reach} read everything, configs with their secrets: require credentials"
+    setting = f"{reach} set the levels of loggers: require credentials"
     for words, warnings in (
         (("--host", "0.0.0.0"), [reading]),
         (("--host", "0.0.0.0", *asked), []),

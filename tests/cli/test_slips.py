@@ -68,7 +68,7 @@ def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
     """With what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     said = refusal(call("import", *logs, tmp_path / "log.db"))
-    assert said.endswith("of topics made anew, into a log for each")
+    assert said.endswith("of each life of a topic, into a log of its own")
 
 
 def test_a_file_that_may_not_be_read(console: Path) -> None:

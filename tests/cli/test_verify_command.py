@@ -181,9 +181,7 @@ def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: 
         story.write_text("\n".join([lines[0], *kept]), "utf-8")
         for output in ("table", "json"):
             said = call("verify", log, story, "--plugins", PLUGINS, "-o", output)
-            assert refusal(said).endswith(
-                f"holds nothing that could be compared with a log: {reason}"
-            )
+            assert refusal(said).endswith(f"has nothing to compare with a log: {reason}")
 
 
 def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:

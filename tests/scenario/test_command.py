@@ -127,7 +127,7 @@ def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
     for text in ("", "# only a comment\n"):
         result = run(write(tmp_path, "a", text))
         assert result.exit_code == 2
-        assert "no step in it, so nothing is shown" in result.stderr
+        assert "the file has no step: begin with" in result.stderr
 
 
 FOLD = """

@@ -1,4 +1,4 @@
-"""`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
+"""`--history CONNECTOR`: every change of a connector, with its record and time."""
 
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.opened_log import InputLog
@@ -19,39 +19,39 @@ async def show(source: InputLog, profile: Profile, output: str, name: str) -> No
     Raises:
         InputRefused: no record concerns it.
     """
-    told = history(
+    changes = history(
         await source.entries(),
         name,
         profile,
         topics=source.topics,
         exactly_once=source.exactly_once,
     )
-    if not told.records:
+    if not changes.records:
         raise InputRefused(f"no record of this log concerns a connector {name!r}: check the name")
     if output == "json":
         about = source.about | {"profile": profile.release, "connector": name}
-        entries = {event.entry.position: event.entry for event in told.events}
+        entries = {event.entry.position: event.entry for event in changes.events}
         print_json(
             about
-            | {"events": [records.of_event(event, source.topics) for event in told.events]}
+            | {"events": [records.of_event(event, source.topics) for event in changes.events]}
             | {"records": [records.document(entry) for entry in entries.values()]}
         )
         return
-    _print(told.events, source.topics)
-    acted = {event.entry.position for event in told.events}
-    quiet = len({entry.position for entry in told.records} - acted)
+    _print(changes.events, source.topics)
+    effective = {event.entry.position for event in changes.events}
+    ineffective = len({entry.position for entry in changes.records} - effective)
     say()
-    hidden = f" ({quiet} changed nothing and are not shown)" if quiet else ""
-    say(f"{count(len(told.records), 'record')}{hidden}, as {heading(profile, source)}")
+    hidden = f" ({ineffective} changed nothing and are not shown)" if ineffective else ""
+    say(f"{count(len(changes.records), 'record')}{hidden}, as {heading(profile, source)}")
 
 
 # --- printing -------------------------------------------------------------------------------
 
 
-def _print(found: list[HistoryEvent], topics: Topics) -> None:
+def _print(events: list[HistoryEvent], topics: Topics) -> None:
     rows: list[tuple[str, str, str, str]] = []
     last = None
-    for event in records.shortened(found):
+    for event in records.shortened(events):
         again = event.entry.position == last
         last = event.entry.position
         where = "" if again else records.place(event.entry.position, topics)

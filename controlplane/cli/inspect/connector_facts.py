@@ -13,11 +13,11 @@ from controlplane.core.text.redaction import redacted, redacted_text, redacted_v
 from controlplane.core.text.value_text import json_line
 
 NONE = "-"
-"""Shown where there is nothing."""
+"""Cell without a value."""
 
 
 class ConnectorFacts(msgspec.Struct, frozen=True):
-    """Facts about one connector for one row of a table."""
+    """Facts about one connector, for a row of a table."""
 
     name: str
     configured: bool
@@ -45,7 +45,7 @@ class ConnectorFacts(msgspec.Struct, frozen=True):
 
 
 def alias(connector_class: str | None) -> str:
-    """The short name by which Connect takes a class, too: `FileStreamSource`."""
+    """Short name of a class, which Connect also accepts: `FileStreamSource`."""
     simple = (connector_class or NONE).rpartition(".")[2]
     return simple.removesuffix("Connector") or simple
 
@@ -57,12 +57,12 @@ def states(task_states: dict[int, str]) -> str:
 
 
 def names(state: ClusterState) -> list[str]:
-    """Connectors, and names of which only a half is there."""
+    """Connectors, and names on which an operation is half done."""
     return sorted({*views.connectors(state), *(half.connector for half in views.half_done(state))})
 
 
 def all_facts(state: ClusterState, plugins: Plugins) -> list[ConnectorFacts]:
-    """Every connector at a glance, by name."""
+    """Facts about every connector, by name."""
     halves: dict[str, list[str]] = {}
     for name, half in views.half_done(state):
         halves.setdefault(name, []).append(half.value)
@@ -88,15 +88,15 @@ def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -
     )
 
 
-def _class(told: Any) -> str | None:
-    """A connector's class for people; Connect takes a config in which it is no text."""
-    if told is None:
+def _class(value: Any) -> str | None:
+    """The value of `connector.class` as text; in a config it may be any JSON value."""
+    if value is None:
         return None
-    return redacted_text(told) if isinstance(told, str) else json_line(redacted_value("", told))
+    return redacted_text(value) if isinstance(value, str) else json_line(redacted_value("", value))
 
 
 def _tasks(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
-    """Number of tasks that a worker would run, and the problems with them."""
+    """Number of tasks that a worker would run, and the remarks about them."""
     flags = ["inconsistent"] if name in state.config.inconsistent else []
     if name not in state.config.connectors:
         return None, flags

@@ -1,4 +1,4 @@
-"""`--connector NAME`: everything that a worker knows about one connector."""
+"""`--connector NAME`: the state of one connector in full."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -26,8 +26,8 @@ from controlplane.terminal.tables import table
 OFFSETS_SHOWN = 50
 """Source partitions in a table; JSON has them all."""
 
-NAMED = 10
-"""Known connectors that the error about an unknown one names."""
+NAMES_SHOWN = 10
+"""Number of connectors that the error about an unknown one lists."""
 
 
 async def show(
@@ -36,15 +36,16 @@ async def show(
     """Print one connector.
 
     Raises:
-        InputRefused: nothing is known of it.
+        InputRefused: the log has nothing about it.
     """
     fold = await source.fold(profile)
     state = fold.snapshot()
     known = names(state)
     if name not in known and not _traces(state, name):
-        some = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+        shown_names = ", ".join(known[:NAMES_SHOWN]) + (", …" if known[NAMES_SHOWN:] else "")
         raise InputRefused(
-            f"no connector {name!r} is known at this point (known: {some or 'none'})"
+            f"there is no connector {name!r} at this point of the log (connectors: "
+            f"{shown_names or 'none'}): check the name and --as-of"
         )
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
@@ -67,7 +68,7 @@ def _traces(state: ClusterState, name: str) -> bool:
 
 
 def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]:
-    """All about one connector but its offsets, as JSON. Secrets are hidden."""
+    """State of one connector as JSON, without its offsets. Secrets are hidden."""
     halves = [half.value for owner, half in views.half_done(state) if owner == name]
     brief = facts(state, name, plugins, halves)
     config = state.config.connectors.get(name)
@@ -88,7 +89,7 @@ def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]
 
 
 def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | None]:
-    """Each task that has a config or a status, and why a worker could not list them, if so."""
+    """Tasks that have a config or a status, and the error if a worker cannot list them."""
     fails: str | None = None
     try:
         configs = views.task_configs(state, name)
@@ -111,18 +112,19 @@ def _offsets(
     shown: Iterable[views.OffsetView],
     left_out: Mapping[Position, views.UnreadableOffset],
 ) -> dict[str, Any]:
-    """Source offsets as JSON: those that a worker shows, and the records that it cannot read."""
+    """Source offsets as JSON: those that a worker shows, and those that it cannot read."""
     return {
         "source_offsets": [
-            redacted_value("", {"partition": one.partition, "offset": one.offset}) for one in shown
+            redacted_value("", {"partition": view.partition, "offset": view.offset})
+            for view in shown
         ],
         "unreadable_offsets": [
             {
-                "partition": redacted_value("", one.partition),
+                "partition": redacted_value("", unreadable.partition),
                 "position": position._asdict(),
-                "reason": redacted_text(one.reason),
+                "reason": redacted_text(unreadable.reason),
             }
-            for position, one in left_out.items()
+            for position, unreadable in left_out.items()
         ],
     }
 
@@ -167,33 +169,33 @@ def _print_offsets(document: Mapping[str, Any]) -> None:
     if document["type"] == "sink":
         say("its offsets lie in its consumer group, not in this log")
         return
-    found = document["source_offsets"]
-    if not found and document["unreadable_offsets"]:
+    offsets = document["source_offsets"]
+    if not offsets and document["unreadable_offsets"]:
         say("no source offsets that it can read")
         return
-    if not found:
+    if not offsets:
         say("no source offsets (those of a sink lie in its consumer group, not in this log)")
         return
-    rows = [(_text(one["partition"]), _text(one["offset"])) for one in found[:OFFSETS_SHOWN]]
-    table(("SOURCE PARTITION", "SOURCE OFFSET"), rows)
-    more = len(found) - OFFSETS_SHOWN
+    rows = [(_text(entry["partition"]), _text(entry["offset"])) for entry in offsets]
+    table(("SOURCE PARTITION", "SOURCE OFFSET"), rows[:OFFSETS_SHOWN])
+    more = len(offsets) - OFFSETS_SHOWN
     if more > 0:
         say(f"… and {count(more, 'source partition')} more; -o json has them all")
-    if any(one["offset"] is None for one in found):
+    if any(entry["offset"] is None for entry in offsets):
         say("null: the worker looks under other key bytes than those in the log (see --hazards)")
 
 
 def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics: Topics) -> None:
-    """The source partitions that a worker does not show, with the record that it cannot read."""
+    """Print the source partitions that a worker leaves out, with the unreadable record."""
     if not left_out:
         return
     say(f"{count(len(left_out), 'source partition')} left out, as it cannot read:")
-    for position, one in list(left_out.items())[:OFFSETS_SHOWN]:
-        partition = _text(redacted_value("", one.partition))
-        say(f"  {place(position, topics)}  {partition}  {redacted_text(one.reason)}")
+    for position, unreadable in list(left_out.items())[:OFFSETS_SHOWN]:
+        partition = _text(redacted_value("", unreadable.partition))
+        say(f"  {place(position, topics)}  {partition}  {redacted_text(unreadable.reason)}")
     more = len(left_out) - OFFSETS_SHOWN
     if more > 0:
-        say(f"  … and {more} more; -o json names them")
+        say(f"  … and {more} more; -o json has them all")
 
 
 def _reported(status: Mapping[str, Any] | None) -> str:

@@ -1,6 +1,7 @@
-"""`--hazards`: records on which a worker of a release chokes, which no view can show.
+"""`--hazards`: records that stop a worker, make reads fail or split a group.
 
-Without a release every one is asked: what stops one worker is often nothing to the next.
+Without `--release` the hazards of all releases are listed: a record that stops one release is often
+harmless to the next.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ _STYLES = {Danger.STOPS_WORKER: "red", Danger.LOSES_BATCH: "red", Danger.READ_FA
 
 
 class HazardHit(NamedTuple):
-    """A hazard, and the releases that meet it; none where only one was asked."""
+    """Hazard with the releases that it affects; empty if only one release was examined."""
 
     hazard: Hazard
     releases: tuple[str, ...] = ()
@@ -31,88 +32,92 @@ class HazardHit(NamedTuple):
 async def show(
     source: InputLog, profile: Profile | None, output: str, connector: str | None
 ) -> int:
-    """Print every hazard, worst first, for one release or for all (None); return how many.
+    """Print the hazards for one release or for all (None), worst first; return their number.
 
-    Of one connector: also those that hit every connector.
+    With `connector`, hazards of other connectors are left out.
     """
     entries = await source.entries()
     every = _of_all(source, entries) if profile is None else _of(source, entries, profile)
-    found = [one for one in every if connector is None or one.hazard.connector in (None, connector)]
-    by_place = {entry.position: entry for entry in entries}
+    hits = [hit for hit in every if connector is None or hit.hazard.connector in (None, connector)]
+    by_position = {entry.position: entry for entry in entries}
     if output == "json":
-        told = {
+        reader = {
             "profile": profile.release if profile else None,
             "exactly_once": source.exactly_once,
         }
-        print_json(source.about | told | {"hazards": [_document(one, by_place) for one in found]})
-        return len(found)
-    _print(source, found, by_place)
-    say(_summary(source, profile, len(found)))
+        documents = [_document(hit, by_position) for hit in hits]
+        print_json(source.about | reader | {"hazards": documents})
+        return len(hits)
+    _print(source, hits, by_position)
+    say(_summary(source, profile, len(hits)))
     say(f"read up to {vector(source)}")
-    return len(found)
+    return len(hits)
 
 
 def _of(source: InputLog, entries: Iterable[Entry], profile: Profile) -> list[HazardHit]:
     found = hazards(entries, profile, topics=source.topics, exactly_once=source.exactly_once)
-    return [HazardHit(one) for one in found]
+    return [HazardHit(hazard) for hazard in found]
 
 
 def _of_all(source: InputLog, entries: Iterable[Entry]) -> list[HazardHit]:
-    """Equal hazards of several releases are one."""
+    """Hazards of all releases; equal hazards of several releases become one."""
     releases: dict[Hazard, list[str]] = {}
     for profile, found in hazards_of_each(
-        entries, _asked(source), topics=source.topics, exactly_once=source.exactly_once
+        entries, _profiles(source), topics=source.topics, exactly_once=source.exactly_once
     ):
         for hazard in dict.fromkeys(found):
             releases.setdefault(hazard, []).append(profile.release)
-    return [HazardHit(one, tuple(releases[one])) for one in sorted(releases, key=worst_first)]
+    ordered = sorted(releases, key=worst_first)
+    return [HazardHit(hazard, tuple(releases[hazard])) for hazard in ordered]
 
 
-def _asked(source: InputLog) -> list[Profile]:
-    """Every release whose workers can read as it is asked for."""
+def _profiles(source: InputLog) -> list[Profile]:
+    """All releases, or those with exactly-once support if the log is read with it."""
     profiles = map(Profile.of, RELEASES)
-    return [one for one in profiles if one.exactly_once_support or not source.exactly_once]
+    return [
+        profile for profile in profiles if profile.exactly_once_support or not source.exactly_once
+    ]
 
 
 def spans(releases: Sequence[str]) -> Iterator[str]:
-    """Releases in the fewest words: `0.9.0.0 to 3.2.3`."""
-    at = [RELEASES.index(release) for release in releases]
+    """Ranges of consecutive releases: `0.9.0.0 to 3.2.3`."""
+    numbers = [RELEASES.index(release) for release in releases]
     first = 0
-    for index in range(len(at)):
-        if index + 1 == len(at) or at[index + 1] != at[index] + 1:
-            one, other = releases[first], releases[index]
-            yield one if one == other else f"{one} to {other}"
+    for index in range(len(numbers)):
+        if index + 1 == len(numbers) or numbers[index + 1] != numbers[index] + 1:
+            oldest, newest = releases[first], releases[index]
+            yield oldest if oldest == newest else f"{oldest} to {newest}"
             first = index + 1
 
 
-def _summary(source: InputLog, profile: Profile | None, found: int) -> str:
-    many = count(found, "hazard") if found else "no hazards"
+def _summary(source: InputLog, profile: Profile | None, number: int) -> str:
+    hazard_count = count(number, "hazard") if number else "no hazards"
     if profile is None:
-        first = _asked(source)[0].release
+        first = _profiles(source)[0].release
         support = " with exactly-once support" if source.exactly_once else ""
-        who = f"workers of all releases{support}, {first} to {NEWEST},"
-        return f"{who} would meet {many} in {source.where}"
-    return heading(profile, source, f"would meet {many} in")
+        workers = f"workers of all releases{support}, {first} to {NEWEST},"
+        return f"{workers} would meet {hazard_count} in {source.where}"
+    return heading(profile, source, f"would meet {hazard_count} in")
 
 
-def _print(source: InputLog, found: list[HazardHit], by_place: Mapping[Position, Entry]) -> None:
-    if not found:
+def _print(source: InputLog, hits: list[HazardHit], by_position: Mapping[Position, Entry]) -> None:
+    if not hits:
         return
     heads: tuple[str, ...] = ("DANGER", "RELEASES", "RECORD", "KEY", "CONNECTOR", "WHAT HAPPENS")
-    rows = [_cells(source, one, by_place[one.hazard.position]) for one in found]
-    if not any(one.releases for one in found):
+    rows = [_cells(source, hit, by_position[hit.hazard.position]) for hit in hits]
+    if not any(hit.releases for hit in hits):
         heads, rows = _without_releases(heads), list(map(_without_releases, rows))
-    styles = {number: _STYLES.get(one.hazard.danger, "") for number, one in enumerate(found)}
+    styles = {number: _STYLES.get(hit.hazard.danger, "") for number, hit in enumerate(hits)}
     table(heads, rows, styles, spare=("KEY",))
     say()
 
 
-def _cells(source: InputLog, met: HazardHit, entry: Entry) -> tuple[str, ...]:
-    hazard = met.hazard
+def _cells(source: InputLog, hit: HazardHit, entry: Entry) -> tuple[str, ...]:
+    hazard = hit.hazard
     named = owner(entry.topic, entry.key, source.topics, Profile.of(KIP))
     return (
         hazard.danger.value,
-        ", ".join(spans(met.releases)),
+        ", ".join(spans(hit.releases)),
         records.place(hazard.position, source.topics),
         records.key(entry),
         (named if hazard.connector is None else hazard.connector) or "",
@@ -124,12 +129,12 @@ def _without_releases(cells: tuple[str, ...]) -> tuple[str, ...]:
     return cells[:1] + cells[2:]
 
 
-def _document(met: HazardHit, by_place: Mapping[Position, Entry]) -> dict[str, Any]:
-    hazard = met.hazard
+def _document(hit: HazardHit, by_position: Mapping[Position, Entry]) -> dict[str, Any]:
+    hazard = hit.hazard
     return {
         "danger": hazard.danger.value,
         "reason": redacted_text(hazard.reason),
         "connector": hazard.connector,
-        "record": records.document(by_place[hazard.position]),
-        **({"releases": list(spans(met.releases))} if met.releases else {}),
+        "record": records.document(by_position[hazard.position]),
+        **({"releases": list(spans(hit.releases))} if hit.releases else {}),
     }

@@ -1,4 +1,4 @@
-"""The command `inspect`: which view of a log is asked for, and by whose eyes."""
+"""The command `inspect`: select a view of a log, and the releases that read it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,6 +22,8 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
+    as_of_option,
+    exactly_once_option,
     log_options,
     not_empty,
     output_option,
@@ -37,7 +39,7 @@ TWO = 2
 
 
 class InspectOptions(msgspec.Struct, frozen=True):
-    """The options of `inspect`, as they were given."""
+    """Options of `inspect`."""
 
     profile: str | None
     compare: str | None
@@ -53,43 +55,45 @@ class InspectOptions(msgspec.Struct, frozen=True):
 
 
 class ViewRequest(msgspec.Struct, frozen=True):
-    """A view of a log to print: options, releases and known plugins."""
+    """View of a log to print: options, releases and known plugins."""
 
-    asked: InspectOptions
+    options: InspectOptions
     profiles: tuple[Profile, ...]
     plugins: Plugins
 
     async def overview(self, source: InputLog) -> None:
-        """All connectors."""
-        await overview.show(source, self.profiles[0], self.plugins, self.asked.output)
+        """Print all connectors."""
+        await overview.show(source, self.profiles[0], self.plugins, self.options.output)
 
     async def depth(self, source: InputLog) -> None:
-        """Print the view of one connector."""
-        name = self.asked.connector or ""
-        await connector_view.show(source, self.profiles[0], self.plugins, self.asked.output, name)
+        """Print one connector in detail."""
+        name = self.options.connector or ""
+        await connector_view.show(source, self.profiles[0], self.plugins, self.options.output, name)
 
     async def comparison(self, source: InputLog) -> None:
-        """All connectors, or one, as several releases see them."""
-        about = release_comparison.ComparisonScope(
-            self.profiles, self.plugins, self.asked.connector
+        """Print all connectors, or one, as several releases see them."""
+        scope = release_comparison.ComparisonScope(
+            self.profiles, self.plugins, self.options.connector
         )
-        await release_comparison.show(source, about, self.asked.output)
+        await release_comparison.show(source, scope, self.options.output)
 
     async def hazards(self, source: InputLog) -> None:
         """Print the hazards, which no view can show."""
-        profile = None if self.asked.profile is None else self.profiles[0]
-        found = await hazard_list.show(source, profile, self.asked.output, self.asked.connector)
-        if found and self.asked.fail:
+        profile = None if self.options.profile is None else self.profiles[0]
+        hazards = await hazard_list.show(
+            source, profile, self.options.output, self.options.connector
+        )
+        if hazards and self.options.fail:
             raise SystemExit(FOUND)
 
     async def changes(self, source: InputLog) -> None:
-        """Everything that happened to one connector."""
-        name = self.asked.history or ""
-        await change_list.show(source, self.profiles[0], self.asked.output, name)
+        """Print every change of one connector."""
+        name = self.options.history or ""
+        await change_list.show(source, self.profiles[0], self.options.output, name)
 
     async def rest(self, source: InputLog) -> None:
-        """Every read endpoint."""
-        await rest_answers.show(source, self.profiles[0], self.plugins, self.asked.output)
+        """Print the answers of the read endpoints."""
+        await rest_answers.show(source, self.profiles[0], self.plugins, self.options.output)
 
 
 ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
@@ -102,7 +106,7 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
     "profile",
     former=("--profile",),
     metavar="RELEASE",
-    help="Release to read as: 3.4, kip. [default: kip; with --hazards all]",
+    help="Release to read as: 3.4, kip. [default: kip; with --hazards: all]",
 )
 @click.option(
     "--compare",
@@ -110,9 +114,18 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
     callback=not_empty,
     help="Compare releases side by side: 3.4,3.9,kip.",
 )
-@click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
-@click.option("--connector", metavar="NAME", callback=not_empty, help="One connector in depth.")
-@click.option("--hazards", is_flag=True, help="What no view can show, for all releases or one.")
+@as_of_option
+@click.option(
+    "--connector",
+    metavar="NAME",
+    callback=not_empty,
+    help="Show one connector in detail; with --compare or --hazards: show only this one.",
+)
+@click.option(
+    "--hazards",
+    is_flag=True,
+    help="List the records that stop a worker, make reads fail or split a group.",
+)
 @click.option(
     "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."
 )
@@ -124,57 +137,57 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
     is_flag=True,
     help="Print the answer of every read endpoint as JSON; -o json shows secrets, as Connect does.",
 )
-@click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
+@exactly_once_option
 @plugins_option
 @output_option
 @log_options
 def inspect(log: str, reading: LogOptions, **options: Any) -> None:
-    """Show the state that a worker has after reading a LOG.
+    """Show the state that a worker has after reading LOG.
 
-    The worker is of our own profile, kip, unless --release names a release. Exit code 1: there is
-    a hazard, and --fail was given.
+    The worker has our own profile, kip, unless --release names a release. Exit code 1: there is a
+    hazard, and --fail was given.
     """
-    asked = InspectOptions(**options)
-    view = _view(asked)
-    if asked.fail and not asked.hazards:
-        raise click.UsageError("--fail is about hazards: say --hazards, too")
-    if asked.compare and asked.profile:
+    given = InspectOptions(**options)
+    view = _view(given)
+    if given.fail and not given.hazards:
+        raise click.UsageError("--fail needs --hazards: give both")
+    if given.compare and given.profile:
         raise click.UsageError("--compare names the releases: leave out --release")
     names = (
-        asked.compare.split(",")
-        if asked.compare
-        else [KIP if asked.profile is None else asked.profile]
+        given.compare.split(",")
+        if given.compare
+        else [KIP if given.profile is None else given.profile]
     )
-    if asked.compare and len(names) < TWO:
+    if given.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
-    plugins = read_plugins(asked.plugins, reading.settings)
-    support = asked.exactly_once or reading.settings.exactly_once
+    plugins = read_plugins(given.plugins, reading.settings)
+    support = given.exactly_once or reading.settings.exactly_once
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
-    question = ViewRequest(asked, profiles, plugins)
-    asyncio.run(_answer(log, reading, question, view, exactly_once=support))
+    request = ViewRequest(given, profiles, plugins)
+    asyncio.run(_show(log, reading, request, view, exactly_once=support))
 
 
-async def _answer(
+async def _show(
     where: str,
     reading: LogOptions,
-    question: ViewRequest,
+    request: ViewRequest,
     view: ViewFunction,
     *,
     exactly_once: bool,
 ) -> None:
-    as_of = question.asked.as_of
+    as_of = request.options.as_of
     async with opened(where, reading, exactly_once=exactly_once, as_of=as_of) as source:
-        await view(question, source)
+        await view(request, source)
 
 
-def _view(asked: InspectOptions) -> ViewFunction:
-    """The one view asked for; `--connector` alone is a view, beside others it is a filter."""
-    wanted = ("compare", "history", "hazards", "rest")
-    views = [f"--{name}" for name in wanted if getattr(asked, name)]
-    if asked.connector and not {*views} & {"--compare", "--hazards"}:
+def _view(options: InspectOptions) -> ViewFunction:
+    """The selected view; `--connector` alone is a view, beside others it is a filter."""
+    names = ("compare", "history", "hazards", "rest")
+    views = [f"--{name}" for name in names if getattr(options, name)]
+    if options.connector and not {*views} & {"--compare", "--hazards"}:
         views.append("--connector")
     if len(views) > 1:
-        raise click.UsageError(f"{' and '.join(views)} are different views: ask for one")
+        raise click.UsageError(f"{' and '.join(views)} are different views: give one of them")
     return _VIEWS[views[0] if views else ""]
 
 

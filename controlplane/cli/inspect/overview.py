@@ -1,4 +1,4 @@
-"""The default view: all connectors, what could not be read, and how far it was read."""
+"""The default view: all connectors, the unreadable records, and the end offsets."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
 UNREADABLE_SHOWN = 5
-"""Unreadable records that the table view names; JSON has all that were kept."""
+"""Number of unreadable records below the table; JSON has all that were kept."""
 
 _HEADS = ("CONNECTOR", "TYPE", "CLASS", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
 _SPARE = ("CLASS", "TYPE", "TASKS")
@@ -28,24 +28,24 @@ async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str
     """Print the connectors of a log."""
     state = await source.state(profile)
     fold = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
-    found = await unreadable(source.batches(), fold)
+    summary = await unreadable(source.batches(), fold)
     offsets = await places_of(views.unreadable_offsets(state), source, fold)
     for position, offset in offsets.items():
-        found.add(position, f"{offset.reason}; kept, but never shown")
+        summary.add(position, f"{offset.reason}; kept, but never shown")
     rows = all_facts(state, plugins)
     if output == "json":
-        print_json(_document(source, found, state, rows))
+        print_json(_document(source, summary, state, rows))
         return
     _print_rows(rows)
     say()
     say(f"{count(len(state.config.connectors), 'connector')}, as {heading(profile, source)}")
-    for line in _remarks(found, source.topics):
+    for line in _remarks(summary, source.topics):
         say(line)
     say(f"read up to {vector(source)}")
 
 
 def heading(profile: Profile, source: InputLog, does: str = "sees") -> str:
-    """Headline of a view: release, log and end offsets."""
+    """Headline of a view: `a worker of 3.9 sees state.db`."""
     support = " with exactly-once support" if source.exactly_once else ""
     release = profile.release
     worker = "our own worker (kip)" if release == KIP else f"a worker of {release}"
@@ -57,15 +57,15 @@ def vector(source: InputLog) -> str:
     return msgspec.json.encode({topic: list(ends) for topic, ends in source.stop.items()}).decode()
 
 
-def _remarks(found: UnreadableSummary, topics: Topics) -> list[str]:
-    """Lines on the records that the worker cannot read, or ignores: how many, the first, why."""
-    if not found.count:
+def _remarks(summary: UnreadableSummary, topics: Topics) -> list[str]:
+    """Lines on the records that the worker cannot read, or ignores: number, positions, reasons."""
+    if not summary.count:
         return []
-    shown = list(found.records.items())[:UNREADABLE_SHOWN]
-    lines = [f"{count(found.count, 'record')} that it cannot read, or ignores:"]
-    lines += [f"  {place(position, topics)}  {why}" for position, why in shown]
-    more = found.count - len(shown)
-    return lines + ([f"  … and {more} more; -o json names them"] if more else [])
+    shown = list(summary.records.items())[:UNREADABLE_SHOWN]
+    lines = [f"{count(summary.count, 'record')} that it cannot read, or ignores:"]
+    lines += [f"  {place(position, topics)}  {reason}" for position, reason in shown]
+    more = summary.count - len(shown)
+    return lines + ([f"  … and {more} more; -o json has them"] if more else [])
 
 
 def _print_rows(rows: list[ConnectorFacts]) -> None:
@@ -83,17 +83,17 @@ def _print_rows(rows: list[ConnectorFacts]) -> None:
 
 
 def _document(
-    source: InputLog, found: UnreadableSummary, state: ClusterState, rows: list[ConnectorFacts]
+    source: InputLog, summary: UnreadableSummary, state: ClusterState, rows: list[ConnectorFacts]
 ) -> dict[str, Any]:
     return source.about | {
         "profile": state.profile.release,
         "exactly_once": state.exactly_once,
         "connectors": [msgspec.to_builtins(row, str_keys=True) for row in rows],
         "unreadable": {
-            "count": found.count,
+            "count": summary.count,
             "records": [
-                {"position": position._asdict(), "reason": why}
-                for position, why in found.records.items()
+                {"position": position._asdict(), "reason": reason}
+                for position, reason in summary.records.items()
             ],
         },
     }

@@ -1,4 +1,4 @@
-"""`--compare 3.4,3.9,kip`: one log, seen by workers of several releases, side by side."""
+"""`--compare 3.4,3.9,kip`: the state of workers of several releases, side by side."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,13 +20,13 @@ from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
 DIFFERENCES_SHOWN = 100
-"""Differences that a table names; JSON has them all."""
+"""Number of differences below the table; JSON has them all."""
 
 MARK, SAME = "≠", "="
 
 
 class ReleaseDifference(msgspec.Struct):
-    """A fact on which releases disagree: the value in each, and the record that caused it."""
+    """Fact on which releases disagree: the value in each, and the record that caused it."""
 
     connector: str
     aspect: Aspect
@@ -42,89 +42,101 @@ class ReleaseDifference(msgspec.Struct):
 
 
 class ComparisonScope(NamedTuple):
-    """Releases to compare, the classes that are known, and the one connector, or None for all."""
+    """Releases to compare, known classes, and a connector (None: all)."""
 
     profiles: Sequence[Profile]
     plugins: Plugins
     connector: str | None = None
 
 
-async def show(source: InputLog, about: ComparisonScope, output: str) -> None:
-    """Print all connectors (or one) with a column per release, and why columns differ."""
-    loaded, found = await _compared(source, about.profiles)
-    differences = [one for one in found if about.connector in (None, one.connector)]
-    causes = await source.records(one.cause for one in differences if one.cause is not None)
-    rows = _rows(loaded, about, differences)
+async def show(source: InputLog, scope: ComparisonScope, output: str) -> None:
+    """Print the connectors with a column per release, then the differences with their causes."""
+    by_release, every = await _compared(source, scope.profiles)
+    differences = [
+        difference for difference in every if scope.connector in (None, difference.connector)
+    ]
+    causes = await source.records(
+        difference.cause for difference in differences if difference.cause is not None
+    )
+    rows = _rows(by_release, scope, differences)
     if output == "json":
-        print_json(source.about | _document(loaded, rows, differences, causes))
+        print_json(source.about | _document(by_release, rows, differences, causes))
         return
-    _print_rows(loaded, rows, {one.connector for one in differences})
+    _print_rows(by_release, rows, {difference.connector for difference in differences})
     say()
-    _print_differences(loaded, differences, causes, source)
+    _print_differences(by_release, differences, causes, source)
     say(f"read up to {vector(source)}")
 
 
 async def _compared(
     source: InputLog, profiles: Sequence[Profile]
 ) -> tuple[dict[str, ClusterState], list[ReleaseDifference]]:
-    """State by release, and what differs. Offsets are traced only if some do: that is slow."""
+    """State by release, and the differences.
+
+    Tracing the causes of offsets is slow, so it is done only if an offset differs.
+    """
     for trace in (False, True):
-        loaded = {one.release: await source.state(one, trace=trace) for one in profiles}
-        differences = compare(loaded)
-        if all(one.cause is not None for one in differences):
+        by_release = {
+            profile.release: await source.state(profile, trace=trace) for profile in profiles
+        }
+        differences = compare(by_release)
+        if all(difference.cause is not None for difference in differences):
             break
-    return loaded, differences
+    return by_release, differences
 
 
-def compare(loaded: Mapping[str, ClusterState]) -> list[ReleaseDifference]:
-    """Every fact on which not all agree, in the order of `diff`."""
-    (_, base), *others = loaded.items()
-    found: dict[tuple[str, Aspect, str], ReleaseDifference] = {}
+def compare(by_release: Mapping[str, ClusterState]) -> list[ReleaseDifference]:
+    """Every fact on which the releases disagree, in the order of `diff`."""
+    (_, base), *others = by_release.items()
+    differences: dict[tuple[str, Aspect, str], ReleaseDifference] = {}
     for release, state in others:
-        for one in diff(base, state):
-            place = one.connector, one.aspect, one.item
-            known = found.setdefault(place, _agreed(one, loaded))
-            known.values[release] = one.after
-            known.cause = known.cause or one.cause
-    places = sorted(found, key=lambda place: (place[0], list(Aspect).index(place[1]), place[2]))
-    return [found[place] for place in places]
+        for change in diff(base, state):
+            fact = change.connector, change.aspect, change.item
+            difference = differences.setdefault(fact, _agreed(change, by_release))
+            difference.values[release] = change.after
+            difference.cause = difference.cause or change.cause
+    facts = sorted(differences, key=lambda fact: (fact[0], list(Aspect).index(fact[1]), fact[2]))
+    return [differences[fact] for fact in facts]
 
 
-def _agreed(change: Change, loaded: Mapping[str, ClusterState]) -> ReleaseDifference:
-    values = dict.fromkeys(loaded, change.before)
+def _agreed(change: Change, by_release: Mapping[str, ClusterState]) -> ReleaseDifference:
+    """A difference in which all releases still have the value of the first."""
+    values = dict.fromkeys(by_release, change.before)
     return ReleaseDifference(change.connector, change.aspect, change.item, values, change.cause)
 
 
 FactsByRelease = dict[str, dict[str, ConnectorFacts]]
-"""Connector → release → its facts there."""
+"""Connector → release → facts about it in that release."""
 
 
 def _rows(
-    loaded: Mapping[str, ClusterState], about: ComparisonScope, differences: list[ReleaseDifference]
+    by_release: Mapping[str, ClusterState],
+    scope: ComparisonScope,
+    differences: list[ReleaseDifference],
 ) -> FactsByRelease:
-    rows: FactsByRelease = {one.connector: {} for one in differences}
-    for release, state in loaded.items():
-        for one in all_facts(state, about.plugins):
-            if about.connector in (None, one.name):
-                rows.setdefault(one.name, {})[release] = one
+    rows: FactsByRelease = {difference.connector: {} for difference in differences}
+    for release, state in by_release.items():
+        for facts in all_facts(state, scope.plugins):
+            if scope.connector in (None, facts.name):
+                rows.setdefault(facts.name, {})[release] = facts
     return dict(sorted(rows.items()))
 
 
 def _print_rows(
-    loaded: Mapping[str, ClusterState], rows: FactsByRelease, differing: set[str]
+    by_release: Mapping[str, ClusterState], rows: FactsByRelease, differing: set[str]
 ) -> None:
     lines = []
-    for name, seen in rows.items():
-        cells = [_brief(seen.get(release)) for release in loaded]
+    for name, row in rows.items():
+        cells = [_brief(row.get(release)) for release in by_release]
         if name not in differing:
             cells[1:] = [SAME] * (len(cells) - 1)
         lines.append((MARK if name in differing else "", name, *cells))
     marked = {number: "yellow" for number, line in enumerate(lines) if line[0]}
-    table(("", "CONNECTOR", *loaded), lines, marked)
+    table(("", "CONNECTOR", *by_release), lines, marked)
 
 
 def _brief(facts: ConnectorFacts | None) -> str:
-    """A connector in one cell."""
+    """One cell: target state, status, tasks and remarks."""
     if facts is None:
         return NONE
     if not facts.configured:
@@ -134,66 +146,68 @@ def _brief(facts: ConnectorFacts | None) -> str:
 
 
 def _tasks(facts: ConnectorFacts) -> str:
-    """`2 tasks RUNNING`; where not every task is told of, or they differ, what there is of both."""
+    """`2 tasks RUNNING`; if tasks differ or are not reported: `2 tasks, 1 RUNNING`."""
     if facts.tasks is None:
         return "? tasks"
     tasks, reported = count(facts.tasks, "task"), facts.task_states
-    alike = set(reported.values())
-    if len(reported) == facts.tasks and len(alike) <= 1:
-        return f"{tasks} {''.join(alike)}".strip()
+    distinct = set(reported.values())
+    if len(reported) == facts.tasks and len(distinct) <= 1:
+        return f"{tasks} {''.join(distinct)}".strip()
     return f"{tasks}, {states(reported) if reported else 'none reported'}"
 
 
 def _print_differences(
-    loaded: Mapping[str, ClusterState],
+    by_release: Mapping[str, ClusterState],
     differences: list[ReleaseDifference],
     causes: Mapping[Position, Entry],
     source: InputLog,
 ) -> None:
     if not differences:
-        say(f"{' and '.join(loaded)} agree in everything", style="green")
+        say(f"{' and '.join(by_release)} agree in everything", style="green")
         return
-    for one in differences[:DIFFERENCES_SHOWN]:
-        say(f"{one.connector}: {one.fact}", style="bold")
-        for release, value in one.values.items():
-            say(f"  {release:8} {text(one.aspect, one.item, value)}")
-        cause = causes.get(one.cause) if one.cause else None
-        say(f"  because of {records.record(cause, source.topics) if cause else 'no one record'}")
+    for difference in differences[:DIFFERENCES_SHOWN]:
+        say(f"{difference.connector}: {difference.fact}", style="bold")
+        for release, value in difference.values.items():
+            say(f"  {release:8} {text(difference.aspect, difference.item, value)}")
+        cause = causes.get(difference.cause) if difference.cause else None
+        record = records.record(cause, source.topics) if cause else "no single record"
+        say(f"  because of {record}")
     more = len(differences) - DIFFERENCES_SHOWN
     if more > 0:
-        say(f"… and {more} more differences; `-o json` has them all")
+        say(f"… and {more} more differences; -o json has them all")
     say()
 
 
 def _document(
-    loaded: Mapping[str, ClusterState],
+    by_release: Mapping[str, ClusterState],
     rows: FactsByRelease,
     differences: list[ReleaseDifference],
     causes: Mapping[Position, Entry],
 ) -> dict[str, Any]:
-    differing = {one.connector for one in differences}
+    differing = {difference.connector for difference in differences}
     return {
-        "profiles": list(loaded),
+        "profiles": list(by_release),
         "connectors": [
             {
                 "name": name,
                 "differs": name in differing,
-                "seen": {release: msgspec.to_builtins(seen.get(release)) for release in loaded},
+                "seen": {release: msgspec.to_builtins(row.get(release)) for release in by_release},
             }
-            for name, seen in rows.items()
+            for name, row in rows.items()
         ],
-        "differences": [_shown(one, causes) for one in differences],
+        "differences": [_shown(difference, causes) for difference in differences],
     }
 
 
-def _shown(one: ReleaseDifference, causes: Mapping[Position, Entry]) -> dict[str, Any]:
-    cause = causes.get(one.cause) if one.cause else None
+def _shown(difference: ReleaseDifference, causes: Mapping[Position, Entry]) -> dict[str, Any]:
+    cause = causes.get(difference.cause) if difference.cause else None
     return {
-        "connector": one.connector,
-        "aspect": one.aspect.value,
-        "item": item(one.aspect, one.item),
+        "connector": difference.connector,
+        "aspect": difference.aspect.value,
+        "item": item(difference.aspect, difference.item),
         "values": {
-            release: shown(one.aspect, one.item, value) for release, value in one.values.items()
+            release: shown(difference.aspect, difference.item, value)
+            for release, value in difference.values.items()
         },
         "cause": records.document(cause) if cause else None,
     }

@@ -1,4 +1,4 @@
-"""`--rest`: what a worker of a release answers to every read request, as one JSON object.
+"""`--rest`: the answers of a release's worker to all read requests, as one JSON object.
 
 An endpoint that the release lacks is listed with the 404 of its workers.
 """
@@ -13,14 +13,11 @@ from controlplane.terminal.output import print_json
 
 
 async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str) -> None:
-    """Print path → status and answer.
-
-    For machines exactly what a worker answers, which hides nothing; for people without secrets.
-    """
+    """Print the status and body by path; `-o json` shows secrets, as a worker does."""
     state = await source.state(profile)
     reading = Reading(state, plugins, source.cluster_id)
-    shown = {}
-    for path in ("/", *every_path(state)):
-        found = answer(reading, path)
-        shown[path] = {"status": found.status, "answer": found.body}
-    print_json(shown if output == "json" else redacted(shown))
+    answers = {path: answer(reading, path) for path in ("/", *every_path(state))}
+    document = {
+        path: {"status": given.status, "answer": given.body} for path, given in answers.items()
+    }
+    print_json(document if output == "json" else redacted(document))

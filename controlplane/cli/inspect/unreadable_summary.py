@@ -1,7 +1,7 @@
-"""Records of a log that a worker cannot read, or ignores: where they lie, and why.
+"""Records of a log that a worker cannot read, or ignores, with positions and reasons.
 
-A fold that is loaded fast never looks at records that later ones replace. Here every record counts,
-also one that no longer has a say; of source offsets the keys alone, and the values that are left.
+Bulk loading skips records that later ones replace, so all records are read once more here. For
+source offsets, only the keys and the remaining values are examined.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -16,35 +16,35 @@ from controlplane.core.text.redaction import redacted_text
 from controlplane.core.views import UnreadableOffset
 
 KEPT = 1_000
-"""Records that are named, with the reason; more are only counted."""
+"""Number of records that are kept with their reasons; more are only counted."""
 
 
 class UnreadableSummary(msgspec.Struct):
-    """Numbers of records that a worker does not accept, and the first of them."""
+    """Number of records that a worker does not accept, with the first of them."""
 
     count: int = 0
     records: dict[Position, str] = {}
 
     def add(self, position: Position, reason: str) -> None:
-        """Count one more; a reason may quote what the record says."""
+        """Count a record; its reason may quote the record, so secrets are hidden."""
         self.count += 1
         if len(self.records) < KEPT:
             self.records[position] = redacted_text(reason)
 
 
 async def unreadable(batches: AsyncIterator[Batch], fold: Fold) -> UnreadableSummary:
-    """Every record that the worker of a fresh fold does not take. The fold is used up by this.
+    """Summarise the records that a fresh fold does not accept; the fold is changed.
 
-    Within a partition batches must come in the order of their offsets.
+    Batches of a partition must come in the order of their offsets.
     """
-    found = UnreadableSummary()
+    summary = UnreadableSummary()
     keys: dict[bytes | None, RecordFate] = {}
     async for batch in batches:
         outcomes = _each if batch.topic in _kept_whole(fold.topics) else _by_key
         for position, outcome in outcomes(batch, fold, keys):
             if outcome.kind is not FateKind.ACCEPTED:
-                found.add(position, outcome.reason)
-    return found
+                summary.add(position, outcome.reason)
+    return summary
 
 
 def _kept_whole(topics: Topics) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def _each(batch: Batch, fold: Fold, _: dict[bytes | None, RecordFate]) -> Record
 
 
 def _by_key(batch: Batch, fold: Fold, keys: dict[bytes | None, RecordFate]) -> RecordFates:
-    """Yield the fates of source offsets: computed once per key, as they depend on it alone."""
+    """Yield the fates of source offsets: they depend on the key alone, and are kept by key."""
     new = {key: index for index, key in enumerate(batch.keys) if key not in keys}
     if new:
         entries = list(batch.entries())
@@ -79,17 +79,17 @@ def _by_key(batch: Batch, fold: Fold, keys: dict[bytes | None, RecordFate]) -> R
 async def places_of(
     offsets: Iterable[UnreadableOffset], source: InputLog, fold: Fold
 ) -> dict[Position, UnreadableOffset]:
-    """Positions of the records of source offsets, in their order.
+    """Unreadable source offsets by the positions of their records, in order.
 
-    A state does not know that of offsets. So their topics are read once more, which is seldom
-    needed: what Connect writes can be read.
+    A state does not keep these positions, so the topics are read again. This is rare: Connect
+    writes readable offsets.
     """
-    wanted = {(one.topic, one.key, one.value): one for one in offsets}
-    topics = sorted({one.topic for one in wanted.values()} & source.stop.keys())
+    wanted = {(offset.topic, offset.key, offset.value): offset for offset in offsets}
+    topics = sorted({offset.topic for offset in wanted.values()} & source.stop.keys())
     places: dict[_Record, Position] = {}
     if topics:
         async for batch in source.batches(topics):
-            places.update(one for one in _seen(batch, fold) if one[0] in wanted)
+            places |= {record: place for record, place in _visible(batch, fold) if record in wanted}
     return {places[record]: wanted[record] for record in sorted(places, key=places.__getitem__)}
 
 
@@ -97,8 +97,8 @@ _Record = tuple[str, bytes | None, bytes | None]
 """Topic, key, value."""
 
 
-def _seen(batch: Batch, fold: Fold) -> Iterator[tuple[_Record, Position]]:
-    """Each record that the worker sees, and where it lies."""
+def _visible(batch: Batch, fold: Fold) -> Iterator[tuple[_Record, Position]]:
+    """Yield each record that the worker sees, with its position."""
     unseen = () if fold.sees_aborted(batch.topic) else batch.aborted
     columns = zip(batch.offsets, batch.keys, batch.values, strict=True)
     for index, (offset, key, value) in enumerate(columns):
