@@ -21,6 +21,12 @@ def by_name(connector: str | None) -> tuple[bool, str]:
     return connector is not None, connector or ""
 
 
+def regeneration(*, runs: bool) -> str:
+    """Clause about the worker that generates lost tasks of a connector again."""
+    worker = "the worker that runs the connector" if runs else "no worker"
+    return f"{worker} generates them again{'' if runs else ' until the connector runs'}"
+
+
 class Severity(Enum):
     """Severity of a finding, the mildest first."""
 

@@ -31,7 +31,7 @@ def who(about: AuditContext, told: DecodedRecord, *verbs: TrailVerb) -> str:
     if not people:
         return ""
     if len(people) > 1:
-        return f" by one of {', '.join(people)} (the audit stream has them all at that time)"
+        return f" by one of {', '.join(people)} (all of them are in the audit stream at that time)"
     if near[0].connector is None:
-        return f" most likely by {people[0]}, whose request at that time names no connector,"
-    return f" by {people[0]}, as the audit stream has it,"
+        return f" most likely by {people[0]} (audit stream; the request names no connector)"
+    return f" by {people[0]} (audit stream)"

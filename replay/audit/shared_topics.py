@@ -109,11 +109,11 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
     names = sorted(shared)
     sentence = (
         f"the clusters {_some(names)} have the same session key: they write one config "
-        "topic, or one was made from a copy of the other, or the same log was given twice"
+        "topic, or one was created from a copy of the other, or the same log is named twice"
     )
     advice = (
-        "Give each cluster a group.id and topics of its own; two groups on one config topic "
-        "both run every connector."
+        "Give each cluster its own group.id and topics; two groups on one config topic both run "
+        "every connector."
     )
     evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
     one = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
@@ -123,12 +123,12 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
     there = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
     sentence = (
-        f"{topic} is written by sources of several clusters: {there} – if those clusters write to "
-        "the same Kafka, the topic holds the records of all of them"
+        f"sources of several clusters write {topic}: {there}; if these clusters use the same "
+        "Kafka, the topic holds records of all of them"
     )
     advice = (
-        "Delete the connector where it should not run any more (after a move, most likely), or "
-        "give each of them a topic of its own."
+        "Delete the connector in the cluster where it should no longer run (most likely after a "
+        "move), or give each source its own topic."
     )
     evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
     whom = writers[0].cluster, writers[0].connector

@@ -18,24 +18,23 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             0,
-            "A request and the record that came of it lie at most so far apart: access logs know "
-            "whole seconds, clocks differ, and validation takes its time before a config is "
-            "written.",
+            "Greatest time between a request and its record: access logs have whole seconds, "
+            "clocks differ, and a config is validated before it is written.",
         ),
     ] = 10_000
     under_way_ms: Annotated[
         int,
         _least(
             0,
-            "What began less than this before the log ends may still be under way: a worker gives "
-            "up a request after 90 s.",
+            "A change that began less than this before the end of the log may still be in "
+            "progress: a worker gives up a request after 90 s.",
         ),
     ] = 90_000
     rebalance_ms: Annotated[
         int,
         _least(
             0,
-            "Tasks that nobody runs may be waiting for a worker that left to come back: as long as "
+            "Unassigned tasks may wait this long for a worker to return: "
             "`scheduled.rebalance.max.delay.ms` (5 min).",
         ),
     ] = 300_000
@@ -51,45 +50,49 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _least(
             1,
-            "Shorter pauses of a source are not worth anybody's attention: an hour without news "
-            "is what most alerts are set to.",
+            "Shorter pauses of a source are not reported: most alerts are set to an hour without "
+            "data.",
         ),
     ] = 3_600_000
     stall_gaps: Annotated[
         int,
         _least(
             1,
-            "A pause counts when it is so many times the longest before: a source that is read "
-            "once a day has pauses of a day.",
+            "A pause counts if it is this many times the longest earlier one: a source that is "
+            "read once a day has pauses of a day.",
         ),
     ] = 10
     stall_records: Annotated[
         int,
-        _least(2, "So many moves of a source are needed before anybody knows how often it moves."),
+        _least(2, "Number of moves of a source from which its usual pauses are known."),
     ] = 5
     flap_failures: Annotated[
         int,
-        _least(2, "Failing once is a failure and twice bad luck: from here on it is a pattern."),
+        _least(2, "Number of failures within the window; fewer are no pattern."),
     ] = 3
     flap_departures: Annotated[
         int,
         _least(
             2,
-            "Each rebalance takes a task out of RUNNING, and rolling a few workers makes a few: "
-            "more than these have another cause.",
+            "Number of exits from RUNNING within the window: each rebalance causes one, and a "
+            "rolling restart of a few workers causes a few.",
         ),
     ] = 10
     flap_window_ms: Annotated[
         int,
-        _least(1, "Within this time: two rounds of `scheduled.rebalance.max.delay.ms` (5 min)."),
+        _least(
+            1,
+            "Window for failures and exits: two rounds of `scheduled.rebalance.max.delay.ms` "
+            "(5 min).",
+        ),
     ] = 600_000
     storm_restarts: Annotated[
         int,
-        _least(2, "A person who restarts a connector so often is most likely a script."),
+        _least(2, "Number of restarts within the window; so many come most likely from a script."),
     ] = 5
     storm_window_ms: Annotated[
         int,
-        _least(1, "Within this time: a script that tries every two minutes is found."),
+        _least(1, "Window for restarts: it also detects a script that tries every two minutes."),
     ] = 600_000
 
 

@@ -55,12 +55,14 @@ _HAZARDOUS = {
 }
 """Severity of hazards that the new release brings; all others are informational."""
 
-_REPLACE = "# write a good record under the key of the one at {}, and let the topic be compacted"
+_REPLACE = (
+    "# write a valid record under the key of the record at {}, and let the topic be compacted"
+)
 
 _MENDING = {
     Danger.STOPS_WORKER: _REPLACE,
     Danger.LOSES_BATCH: _REPLACE,
-    Danger.READ_FAILS: "# let the connector commit its tasks anew, behind {}",
+    Danger.READ_FAILS: "# let the connector commit its tasks again, after {}",
 }
 """First remedy of a hazard."""
 
@@ -259,8 +261,8 @@ def _disagreement(evidence: LogEvidence) -> list[Hazard]:
     )
     reason = (
         f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
-        f"{evidence.roll.newer.release} at {newer}: the group rebalances until another record that "
-        "both can read is appended"
+        f"{evidence.roll.newer.release} at {newer}: the group rebalances until a record that both "
+        "can read is appended"
     )
     return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
 

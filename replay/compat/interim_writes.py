@@ -88,7 +88,7 @@ ENDPOINTS: tuple[tuple[str, str], ...] = (
 
 WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
-    ("restart_requests", "a restart with includeTasks or onlyFailed is taken for a plain one"),
+    ("restart_requests", "a restart with includeTasks or onlyFailed is treated as a plain one"),
 )
 """Requests that only the newer release knows, and their fate while an older worker leads or
 receives them."""
@@ -96,22 +96,23 @@ receives them."""
 
 def remarks(roll: ReleaseChange) -> Iterator[str]:
     """Yield features that fail while both releases run, or afterwards."""
+    older, newer = roll.older.release, roll.newer.release
     if roll.mixed:
         for field, what in (*ENDPOINTS, *WHILE_MIXED):
             if roll.gains(field):
-                yield f"while a worker of {roll.older.release} leads or is asked, {what}"
+                yield f"while a worker of {older} leads or receives the request, {what}"
         for field, what in ENDPOINTS:
             if roll.loses(field):
-                yield f"while a worker of {roll.newer.release} is asked, {what}"
+                yield f"while a worker of {newer} receives the request, {what}"
     for field, what in ENDPOINTS:
         if getattr(roll.start, field) and not getattr(roll.goal, field):
-            yield f"when all workers are of {roll.goal.release}, {what}"
+            yield f"once all workers run {roll.goal.release}, {what}"
 
 
 def interim(roll: ReleaseChange) -> str:
     """Reported states of running instances while their worker is replaced."""
     return (
-        f"a worker of {roll.start.release} that ends reports its connectors and tasks UNASSIGNED, "
-        "unless they have FAILED: they are shown so until the next worker reports them "
+        f"a stopping worker of {roll.start.release} reports its connectors and tasks UNASSIGNED, "
+        "unless they have FAILED; this status is shown until the next worker reports them "
         "(RUNNING, PAUSED or STOPPED)"
     )

@@ -54,7 +54,7 @@ def quieted(connector: str, release: Profile) -> str:
     It waits for the end of the tasks, because they commit their offsets once more.
     """
     if not release.target_states:
-        return f"# stop all workers: {release.release} knows no other way to keep a connector quiet"
+        return f"# stop all workers: {release.release} can neither pause nor stop a connector"
     return verb("stop" if release.stops else "pause", connector, "--wait")
 
 

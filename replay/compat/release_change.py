@@ -81,8 +81,8 @@ def roll(start: Profile, goal: Profile, mode: RolloutMode | None = None) -> Rele
     usual = RolloutMode.DOWNGRADE if back else RolloutMode.UPGRADE
     if (mode is RolloutMode.UPGRADE and back) or (mode is RolloutMode.DOWNGRADE and forwards):
         raise BadReleaseChange(
-            f"{goal.release} is {'newer' if forwards else 'older'} than {start.release}, so going "
-            f"there is no {mode.value}: say --mode {usual.value}, or leave it out"
+            f"{goal.release} is {'newer' if forwards else 'older'} than {start.release}, so this "
+            f"change is no {mode.value}: give --mode {usual.value}, or leave --mode out"
         )
     return ReleaseChange(start, goal, mode or usual)
 

@@ -22,7 +22,7 @@ from controlplane.core.text.value_text import item
 from controlplane.core.views.diff import Aspect, Change, diff
 from controlplane.core.views.hazards import Danger, Hazard, hazards
 from replay.compat.preparation import rerun, written
-from replay.findings import Finding, Severity, by_name
+from replay.findings import Finding, Severity, by_name, regeneration
 from replay.lint.log_cleaner import cleaned
 
 CHANGES_SHOWN = 5
@@ -54,7 +54,7 @@ def lint(
 
     running, dangers = known(log), met(log)
     found: dict[tuple[str | None, str], Finding] = {}
-    for tombstones, later in ((True, ""), (False, " (once the tombstones are gone, too)")):
+    for tombstones, later in ((True, ""), (False, " (once its tombstones are removed, too)")):
         left = cleaned(log, names, tombstones=tombstones)
         rehearsal = Rehearsal(cluster, running, known(left), later)
         for one in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
@@ -124,8 +124,8 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
         "inconsistent",
         name,
         Severity.DANGER,
-        "becomes inconsistent: its last commit does not find all of its task configs any more, so "
-        f"it has no tasks; {_anew(wanted)}",
+        "becomes inconsistent: task configs of its last commit are missing, so it has no tasks; "
+        f"{regeneration(runs=wanted is Target.STARTED)}",
         evidence=(rehearsal.place(name, Aspect.TASKS),),
         advice=rerun(name) if wanted is Target.PAUSED else "",
     )
@@ -144,7 +144,7 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Find
         name,
         _BADNESS[wanted],
         f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; "
-        f"{_anew(wanted)}",
+        f"{regeneration(runs=wanted is Target.STARTED)}",
         evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
         advice=rerun(name) if wanted is Target.PAUSED else "",
     )
@@ -159,17 +159,10 @@ _BADNESS = {
 """Severity of lost tasks; a stopped connector needs none."""
 
 
-def _anew(wanted: Target) -> str:
-    """Clause about the worker that regenerates lost tasks."""
-    if wanted is Target.STARTED:
-        return "whoever runs it makes them anew"
-    return "nobody makes them anew until it runs"
-
-
 def _why_lost(rehearsal: Rehearsal) -> str:
     if rehearsal.started.profile.commit_needs_config:
-        return "they were committed before its config, of which compaction leaves the last alone"
-    return "compaction takes the last commit that this release can read"
+        return "they were committed before its config, and compaction keeps only its last config"
+    return "compaction removes the last commit that this release can read"
 
 
 def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
@@ -183,8 +176,8 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
         "zombie-tasks",
         name,
         Severity.WARNING,
-        f"was deleted, but {count(tasks, 'task')} of it come back: a connector that is created "
-        "under this name begins with them",
+        f"was deleted, but {count(tasks, 'task')} of it {'comes' if tasks == 1 else 'come'} back: "
+        "a new connector of this name starts with them",
         evidence=(
             rehearsal.place(name, Aspect.CONFIG),
             rehearsal.started.changed.get((name, Aspect.TASKS, "")),
@@ -229,9 +222,9 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Findi
         "reads-otherwise",
         name,
         Severity.WARNING,
-        f"is read otherwise: {'; '.join(words)}{tail}",
+        f"is read differently: {'; '.join(words)}{tail}",
         evidence=(one.cause for one in changes),
-        advice="look at the records that are named, and write anew what is meant",
+        advice="check these records, and write the intended values again",
     )
     return finding, changes
 
@@ -271,5 +264,5 @@ def _thrown(
                 one.connector,
                 (one.position,),
                 f"{one.danger.value}: {one.reason}{later}",
-                "keep the topic from being compacted until another record replaces this one",
+                "prevent compaction of the topic until another record replaces this one",
             )

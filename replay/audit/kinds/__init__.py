@@ -5,6 +5,7 @@ from collections.abc import Callable
 from replay.audit.context import Audit, AuditContext
 from replay.audit.kinds.config_changes import ConfigChanges
 from replay.audit.kinds.duplicate_keys import DuplicateKeys
+from replay.audit.kinds.interrupted_commands import InterruptedCommands
 from replay.audit.kinds.mixed_groups import MixedGroups
 from replay.audit.kinds.offset_rewinds import OffsetRewinds
 from replay.audit.kinds.orphaned_offsets import OrphanedOffsets
@@ -13,7 +14,6 @@ from replay.audit.kinds.restart_storms import RestartStorms
 from replay.audit.kinds.secrets_in_clear import SecretsInClear
 from replay.audit.kinds.stalls import SourceStalls
 from replay.audit.kinds.state_flaps import StateFlaps
-from replay.audit.kinds.unfinished_commands import UnfinishedCommands
 from replay.audit.kinds.unreadable_records import UnreadableRecords
 from replay.audit.kinds.zombies import Zombies
 
@@ -27,7 +27,7 @@ TABLE: tuple[Callable[[AuditContext], Audit], ...] = (
     Zombies,
     MixedGroups,
     PartialCommits,
-    UnfinishedCommands,
+    InterruptedCommands,
     SecretsInClear,
     DuplicateKeys,
     UnreadableRecords,

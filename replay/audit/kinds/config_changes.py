@@ -65,11 +65,11 @@ class ConfigChanges:
             verbs = TrailVerb.CREATE, TrailVerb.CONFIG
             return self._told(told, "connector-created", "was created", more, *verbs)
         more = f": {_differences(before, after)}"
-        return self._told(told, "config-changed", "got another config", more, TrailVerb.CONFIG)
+        return self._told(told, "config-changed", "was reconfigured", more, TrailVerb.CONFIG)
 
     def _target(self, told: DecodedRecord, before: Target | None, wanted: Target) -> Finding:
         was = (before or Target.STARTED).value
-        happened = f"went from {was} to {wanted.value}"
+        happened = f"was changed from {was} to {wanted.value}"
         return self._told(told, "target-changed", happened, "", *_ASKED_BY[wanted])
 
     def _told(

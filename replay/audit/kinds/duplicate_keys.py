@@ -48,21 +48,21 @@ class DuplicateKeys:
     ) -> Finding:
         of = "" if name is None else f" of {name}"
         severity = Severity.DANGER if unlike else Severity.INFO
-        fate = (
-            f"{count(len(unlike), 'key')} with different values: which one counts is a matter of "
-            "luck, and may change when a worker starts"
+        values = (
+            f"{count(len(unlike), 'key')} with different values; the value that counts depends on "
+            "the order of reading and may change when a worker starts"
             if unlike
-            else "with the same value everywhere"
+            else "with equal values"
         )
         lie = "lies" if len(split) == 1 else "lie"
         numbers = ", ".join(map(str, sorted({part for parts in split for part in parts})))
         sentence = (
             f"{count(len(split), 'key')}{of} in {topic} {lie} in several partitions ({numbers}), "
-            f"{fate}"
+            f"{values}"
         )
         advice = (
-            "Write the right value (for offsets: stop the connector, PATCH its offsets) and a "
-            "tombstone for the key into the other partition; never add partitions to this topic."
+            "Write the correct value (for offsets: stop the connector, PATCH its offsets), and a "
+            "tombstone for the key into the other partition. Never add partitions to this topic."
         )
         shown = sorted(entry.position for parts in unlike or split for entry in parts.values())
         words = FindingText(sentence, advice if unlike else "")

@@ -71,13 +71,13 @@ class MixedGroups:
         if crossings != CROSSINGS:
             return
         sentence = (
-            f"{ahead} and {behind} report to one status topic from two groups: {ahead} in "
-            f"generation {self._heard[ahead].generation}, while {behind} moves on in generation "
+            f"{ahead} and {behind} write to one status topic, but belong to two groups: {ahead} is "
+            f"in generation {self._heard[ahead].generation}, {behind} has just joined generation "
             f"{moved.record.status.generation}"
         )
         advice = (
-            "Two clusters share their topics: give each a group.id and topics of its own. Until "
-            "then both run every connector, and each overwrites what the other reports."
+            "Two clusters share their topics: give each its own group.id and topics. Until then "
+            "both run every connector, and they overwrite each other's statuses."
         )
         evidence, words = [moved.position, told.position], FindingText(sentence, advice)
         yield self._about.finding("two-clusters-one-topic", Severity.DANGER, None, evidence, words)

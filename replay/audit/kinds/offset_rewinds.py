@@ -53,14 +53,15 @@ class OffsetRewinds:
         connector, kind, at_rest = key
         severity = Severity.INFO if at_rest else Severity.WARNING
         by = who(self._about, burst.last, TrailVerb.OFFSETS)
-        number = count(burst.count, "source offset")
-        when = f"at {at(burst.last.time_ms)}"
-        if kind == "offsets-reset":
-            happened = f"{connector} lost {number}{by} {when}"
-        else:
-            happened = f"{connector} went back{by} {when} in {number}, {_example(burst.last)}"
-        told, advice = _JUDGED[kind, at_rest]
-        words = FindingText(f"{happened}: {told}", advice)
+        change = "reset" if kind == "offsets-reset" else "rewound"
+        example = "" if kind == "offsets-reset" else f", {_example(burst.last)}"
+        happened = (
+            f"{count(burst.count, 'source offset')} of {connector} "
+            f"{'was' if burst.count == 1 else 'were'} {change}{by} at {at(burst.last.time_ms)}"
+            f"{example}"
+        )
+        explanation, advice = _EXPLANATIONS[kind, at_rest]
+        words = FindingText(f"{happened}: {explanation}", advice)
         return self._about.finding(kind, severity, connector, burst.evidence, words)
 
 
@@ -76,25 +77,25 @@ def _kind(previous: PreviousRecord, told: DecodedRecord) -> str | None:
 def _example(told: DecodedRecord) -> str:
     assert told.previous is not None  # a rewind has a previous record
     shown = (told.record.partition, told.previous.offset, told.offset)
-    partition, was, now = (json_line(redacted_value("", one)) for one in shown)
-    return f"in that of {partition} from {was} to {now}"
+    partition, was, now = (json_line(redacted_value("", value)) for value in shown)
+    return f"most recently that of {partition} from {was} to {now}"
 
 
-_MEANT = FindingText("it did not run then, so that was most likely meant")
+_INTENDED = FindingText("the connector was stopped or absent, so this was most likely intended")
 
-_JUDGED = {
-    ("offsets-reset", True): _MEANT,
-    ("offsets-regressed", True): _MEANT,
+_EXPLANATIONS = {
+    ("offsets-reset", True): _INTENDED,
+    ("offsets-regressed", True): _INTENDED,
     ("offsets-reset", False): FindingText(
-        "nobody had stopped it, so its tasks went on from what they had in memory, and a restart "
-        "begins at the start",
-        "Stop the connector before its offsets are reset (PUT /connectors/…/stop), then look "
-        "whether they are what you want.",
+        "the connector was not stopped, so its tasks continued from the offsets in their memory, "
+        "and a restarted task begins at the start",
+        "Stop the connector (PUT /connectors/…/stop) and check its offsets. Always stop a "
+        "connector before its offsets are reset.",
     ),
     ("offsets-regressed", False): FindingText(
-        "nobody had stopped it, so what lies in between is most likely read twice",
-        "Look who else writes under this name: a worker that was believed dead, a second cluster, "
-        "a restored backup. Expect duplicates behind this point.",
+        "the connector was not stopped, so the records in between are most likely read twice",
+        "Search for another writer of this connector's offsets: a worker believed dead, a second "
+        "cluster, a restored backup. Expect duplicates after this point.",
     ),
 }
 """Explanation of the severity, by whether the connector was at rest."""

@@ -65,12 +65,12 @@ class OrphanedOffsets:
         if not inherited:
             return
         sentence = (
-            f"{name} was created again at {self._about.place(told.position)} and goes on from "
-            f"{count(len(inherited), 'source offset')} of its former life, which ended at "
-            f"{self._about.place(deleted)}: what lies before them it does not read"
+            f"{name} was created again at {self._about.place(told.position)} and continues from "
+            f"{count(len(inherited), 'source offset')} of its predecessor, deleted at "
+            f"{self._about.place(deleted)}: it does not read the data before them"
         )
         advice = (
-            "If it is to begin at the start: stop it, reset its offsets "
+            "If it should read from the start: stop it, reset its offsets "
             "(DELETE /connectors/…/offsets) and resume it."
         )
         evidence = [told.position, deleted, *(entry.position for entry in inherited)]
@@ -82,15 +82,15 @@ class OrphanedOffsets:
         gone = (
             f"deleted at {self._about.place(deleted)}"
             if deleted is not None
-            else "of which this log has no config"
+            else "without a config in this log"
         )
         sentence = (
-            f"{name}, {gone}, has left {number} behind: the next one of that name goes on from "
+            f"{name}, {gone}, left {number} behind: a new connector of this name continues from "
             "there"
         )
         advice = (
-            "Nothing, unless the name is to be used again for something else: then reset the "
-            "offsets first, or take another name."
+            "No action is needed, unless the name will be reused for another purpose: then reset "
+            "the offsets first, or choose another name."
         )
         first = [deleted] if deleted is not None else []
         evidence = [*first, *(entry.position for entry in live.values())]

@@ -24,7 +24,7 @@ from replay.audit.context import AuditContext, FindingText
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
 
-_STOP_ANEW = "Stop the connector again (PUT /connectors/…/stop), or resume it if it is to run."
+_STOP_ANEW = "Stop the connector again (PUT /connectors/…/stop), or resume it if it should run."
 
 
 class _ConnectorRecords(msgspec.Struct):
@@ -90,14 +90,16 @@ class PartialCommits:
             return
         was = count(life.had_tasks, "task")
         if life.stopped_since:
-            sentence = f"{name} was resumed and is RUNNING, but its {was} were not made anew"
-            advice = "Restart the connector (POST /connectors/…/restart): it makes its tasks anew."
+            sentence = f"{name} was resumed and is RUNNING, but its {was} were not generated again"
+            advice = (
+                "Restart the connector (POST /connectors/…/restart): it generates its tasks again."
+            )
         else:
             sentence = (
-                f"{name} is RUNNING with no tasks; it had {was}, and nothing stopped it: a stop "
-                "died half-way, or the connector asked for no tasks"
+                f"{name} is RUNNING without tasks; it had {was}, and no stop was recorded: a stop "
+                "was interrupted, or the connector returned no task configs"
             )
-            advice = f"{_STOP_ANEW} If it finds nothing to read, nothing has to be done."
+            advice = f"{_STOP_ANEW} If its source has nothing to read, no action is needed."
         words = FindingText(sentence, advice)
         yield self._finding("stop-half-done", name, [life.commit, life.status], words)
 
@@ -106,10 +108,10 @@ class PartialCommits:
         if self._target(name) is not Target.STOPPED or not tasks:
             return
         sentence = (
-            f"{name} is STOPPED, yet its set of {count(tasks, 'task')} was not emptied: a stop "
-            "that died half-way, or that was written by something else than a worker"
+            f"{name} is STOPPED, but its set of {count(tasks, 'task')} was not emptied: a stop was "
+            "interrupted, or a program other than a worker wrote it"
         )
-        advice = f"{_STOP_ANEW} Before that its offsets cannot be changed safely."
+        advice = f"{_STOP_ANEW} Until then its offsets cannot be changed safely."
         seen = [life.target, life.commit]
         yield self._finding("stop-half-done", name, seen, FindingText(sentence, advice))
 
@@ -122,31 +124,29 @@ class PartialCommits:
         if any(not _is_unassigned(report) for report in reports):
             return
         sentence = (
-            f"{name} is RUNNING, and nobody runs any of its {count(len(tasks), 'task')}: a stop "
-            "that left the task set as it was, or a rebalance that did not end"
+            f"{name} is RUNNING, but no worker runs any of its {count(len(tasks), 'task')}: a stop "
+            "left the task set unchanged, or a rebalance did not end"
         )
-        advice = "Stop the connector and resume it: its tasks are then made and assigned anew."
+        advice = "Stop and resume the connector: its tasks are then generated and assigned again."
         seen = [life.target, life.commit, life.status, *reports]
         words, patience_ms = FindingText(sentence, advice), self._about.thresholds.rebalance_ms
         yield self._finding("tasks-not-running", name, seen, words, patience_ms)
 
     def _task_set(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
         advice = (
-            "Write the config once more as it is (PUT /connectors/…/config), or restart the "
-            "connector: its tasks are then made and committed anew."
+            "Write the unchanged config again (PUT /connectors/…/config), or restart the "
+            "connector: its tasks are then generated and committed again."
         )
         waiting: Mapping[int, object] = self._config.deferred.get(name, {})
         if waiting:
             sentence = (
                 f"{name} has {count(len(waiting), 'task config')} without the commit that should "
-                "follow: whoever made them died, and its tasks run as they were before"
+                "follow: their writer died, and the tasks run with their earlier configs"
             )
             words = FindingText(sentence, advice)
             yield self._finding("tasks-uncommitted", name, [life.task], words)
         if name in self._config.inconsistent:
-            sentence = (
-                f"{name} runs no tasks: the last commit speaks of tasks whose configs are not there"
-            )
+            sentence = f"{name} runs no tasks: configs of tasks in its last commit are missing"
             words = FindingText(sentence, advice)
             yield self._finding("tasks-inconsistent", name, [life.commit], words)
 
@@ -175,7 +175,7 @@ def judged(
     """Severity and text for records without the expected successor."""
     latest_ms = max((told.time_ms for told in seen), default=-1)
     if latest_ms >= 0 and now_ms - latest_ms < patience_ms:
-        more = " (it was written just before the log ends: it may be under way)"
+        more = " (written just before the end of the log: it may still be in progress)"
         return Severity.INFO, words._replace(sentence=words.sentence + more)
     return Severity.WARNING, words
 

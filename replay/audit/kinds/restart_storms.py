@@ -41,11 +41,11 @@ class RestartStorms:
         by = who(self._about, burst.last, TrailVerb.RESTART)
         sentence = (
             f"{name} was restarted {burst.count} times within {lasting(burst.lasted_ms)} until "
-            f"{at(burst.last.time_ms)}, the last time{by or ' by nobody knows whom'}"
+            f"{at(burst.last.time_ms)}, the last time{by or ' by an unknown caller'}"
         )
         advice = (
-            "Stop what restarts it (most likely a script that watches for FAILED), and mend what "
-            "makes it fail; let scripts wait longer each time."
+            "Stop the program that restarts it (most likely a script that watches for FAILED), and "
+            "fix the cause of the failures. Let scripts wait longer after each attempt."
         )
         words, severity = FindingText(sentence, advice), Severity.WARNING
         return self._about.finding("restart-storm", severity, name, burst.evidence, words)

@@ -49,11 +49,11 @@ class SecretsInClear:
     def end(self) -> Iterator[Finding]:
         """Report the places by connector."""
         for name, places in self._found.items():
-            sentence = f"{name} has secrets in clear in {', '.join(places)}"
+            sentence = f"{name} has secrets in clear text in {', '.join(places)}"
             advice = (
-                "Whoever reads the topic has them: replace the values by references to a config "
-                "provider (${file:…} and the like), then change the secrets themselves, as the "
-                "old records stay until they are compacted away."
+                "Every reader of the topic sees them. Replace the values by references to a config "
+                "provider (such as ${file:…}), then change the secrets: the old records remain "
+                "until they are compacted away."
             )
             words, severity = FindingText(sentence, advice), Severity.WARNING
             evidence = sorted(set(places.values()))

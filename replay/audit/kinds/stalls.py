@@ -60,12 +60,12 @@ class SourceStalls:
             if self._running.get(name) and self._out_of_proportion(pace, self._about.clock.now_ms):
                 still = lasting(self._about.clock.now_ms - pace.last.time_ms)
                 sentence = (
-                    f"{name} is RUNNING but has not moved for {still}, since "
+                    f"{name} is RUNNING but has made no progress for {still}, since "
                     f"{at(pace.last.time_ms)}; {self._usual(pace)}"
                 )
                 advice = (
-                    "Look whether its source has anything new; if so, restart the connector with "
-                    "its tasks and look at the worker's log for a task that hangs."
+                    "Check whether its source has new data. If so, search the worker's log for a "
+                    "hanging task, and restart the connector with its tasks."
                 )
                 words = FindingText(sentence, advice)
                 yield self._finding(Severity.WARNING, name, [pace.last], words)
@@ -89,8 +89,8 @@ class SourceStalls:
         paused_ms = told.time_ms - pace.last.time_ms
         if self._out_of_proportion(pace, told.time_ms):
             sentence = (
-                f"{name} stood still for {lasting(paused_ms)} until {at(told.time_ms)}, though it "
-                f"was RUNNING; {self._usual(pace)}"
+                f"{name} made no progress for {lasting(paused_ms)} until {at(told.time_ms)}, "
+                f"although it was RUNNING; {self._usual(pace)}"
             )
             yield self._finding(Severity.INFO, name, [pace.last, told], FindingText(sentence))
         pace.last = told.kept
@@ -104,7 +104,7 @@ class SourceStalls:
         return usual and long
 
     def _usual(self, pace: _OffsetPace) -> str:
-        return f"before that it had moved {pace.moves} times, at least every {_span(pace)}"
+        return f"before that its offsets moved {pace.moves} times, at least every {_span(pace)}"
 
     def _finding(
         self, severity: Severity, name: str, seen: list[DecodedRecord], words: FindingText

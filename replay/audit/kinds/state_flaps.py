@@ -65,22 +65,22 @@ class StateFlaps:
         trace = status.trace.splitlines()[0] if status.trace else "no trace was written"
         sentence = (
             f"{instance(*who)} failed {burst.count} times within {lasting(burst.lasted_ms)} until "
-            f"{at(burst.last.time_ms)}, and was started again in between; the last time: {trace}"
+            f"{at(burst.last.time_ms)}, and was restarted in between; last failure: {trace}"
         )
         advice = (
-            "Mend what the trace tells before it is restarted again; something or somebody "
-            "restarts it without looking."
+            "Fix the cause in the trace before the next restart, and find the script or person "
+            "that keeps restarting it."
         )
         return self._finding(who, burst, FindingText(sentence, advice))
 
     def _restless(self, who: ConnectorOrTask, burst: Burst) -> Finding:
         sentence = (
-            f"{instance(*who)} was taken out of RUNNING {burst.count} times within "
-            f"{lasting(burst.lasted_ms)} until {at(burst.last.time_ms)}, without having failed"
+            f"{instance(*who)} left RUNNING {burst.count} times within "
+            f"{lasting(burst.lasted_ms)} until {at(burst.last.time_ms)}, without a failure"
         )
         advice = (
-            "The group rebalances without rest: look for a worker that leaves and joins again "
-            "(out of memory, slow polls, a liveness probe that is too strict)."
+            "The group keeps rebalancing: search for a worker that leaves and joins again (out of "
+            "memory, slow polls, a liveness probe that is too strict)."
         )
         return self._finding(who, burst, FindingText(sentence, advice))
 

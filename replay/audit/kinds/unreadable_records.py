@@ -22,8 +22,8 @@ REASONS_KEPT = 8
 _OTHERS = "other reasons"
 
 _ADVICE = (
-    "Let `controlplane inspect --hazards` tell what each of them does; then write a good record "
-    "under its key, and let the topic be compacted."
+    "`controlplane inspect --hazards` shows the effect of each of them. Write a valid record under "
+    "its key, and let the topic be compacted."
 )
 
 
@@ -81,9 +81,8 @@ class UnreadableRecords:
     def _sentence(self, name: str, topic: _TopicProblems) -> str:
         number, release = topic.reasons.total(), self._about.profile.release
         reasons = ", ".join(f"{reason} ({of})" for reason, of in topic.reasons.most_common())
-        mean = "means" if number == 1 else "mean"
-        harm = f"; at {topic.thrown} of them it throws" if topic.thrown else ""
+        harm = f"; it throws at {topic.thrown} of them" if topic.thrown else ""
         return (
-            f"{count(number, 'record')} of {name} {mean} nothing to a worker of {release}: "
+            f"a worker of {release} cannot read {count(number, 'record')} of {name}: "
             f"{reasons}{harm}"
         )

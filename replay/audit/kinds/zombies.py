@@ -133,19 +133,20 @@ def _words(what: ConnectorOrTask, first: _Ownership, second: _Ownership) -> Find
             f"generation {owner.generation}"
         )
         advice = (
-            "Restart both workers, one after the other, and look whether they really are of one "
-            f"cluster (group.id). {_TWICE}"
+            "Restart both workers, one after the other, and check that they belong to one cluster "
+            f"(group.id). {_TWICE}"
         )
         return FindingText(sentence, advice)
     sentence = (
         f"{instance(*what)} has two owners: {owner.worker} runs it in generation "
-        f"{owner.generation}, and {stale.worker} still speaks for it in generation "
+        f"{owner.generation}, and {stale.worker} still reports it in generation "
         f"{stale.generation}"
     )
-    advice = f"Restart the worker {stale.worker}: it has lost the group unnoticed. {_TWICE}"
+    advice = f"Restart the worker {stale.worker}: it left the group without noticing. {_TWICE}"
     return FindingText(sentence, advice)
 
 
 _TWICE = (
-    "What both wrote meanwhile is there twice; exactly-once support fences such a task of a source."
+    "Records that both wrote meanwhile exist twice; exactly-once support fences such tasks of "
+    "sources."
 )

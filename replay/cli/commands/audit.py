@@ -38,10 +38,10 @@ class _FindingFilter(NamedTuple):
 def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print every kind and every threshold, and end."""
     if asked:
-        table(("KIND", "WHAT IT IS ABOUT"), KINDS.items())
+        table(("KIND", "MEANING"), KINDS.items())
         say()
         shown = [(one.name, f"{one.usual} {one.unit}".strip(), one.reason) for one in known()]
-        table(("THRESHOLD", "USUAL", "WHY"), shown)
+        table(("THRESHOLD", "DEFAULT", "MEANING"), shown)
         ctx.exit()
 
 
@@ -144,15 +144,12 @@ def _thresholds(told: Sequence[str]) -> Thresholds:
 def _print(found: FleetFindings) -> None:
     several = len(found.topics) > 1
     if found.findings:
-        heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", _MATTER, "RECORDS")
+        heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
         table(heads, [_row(one, found, several=several) for one in found.findings])
         say()
     for advice, about in _advised(found.findings).items():
         say(f"{', '.join(about)}: {advice}")
     print_fleet(found)
-
-
-_MATTER = "WHAT IS THE MATTER"
 
 
 def _row(one: Finding, found: FleetFindings, *, several: bool) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ _STYLES = ("green", "yellow", "red")
 
 _STEPS = {
     StepTime.BEFORE: "Before the first worker is changed:",
-    StepTime.DURING: "With each worker:",
+    StepTime.DURING: "For each worker:",
     StepTime.AFTER: "When all workers are changed:",
 }
 
@@ -114,7 +114,7 @@ def _print(done: ClusterResults[CompatOutcome]) -> None:
             _print_roll(step)
         if len(one.rolls) > 1:
             verdict = report_formats.worst(one.rolls)
-            say(f"all of the way: {verdict.words}", style=_STYLES[verdict])
+            say(f"all steps: {verdict.words}", style=_STYLES[verdict])
     if len(done.results) > 1:
         _print_fleet(done)
 
@@ -183,8 +183,7 @@ def _print_reasons(one: ReportedConnector) -> None:
     for written in one.writes:
         older, newer = written.views
         say(
-            f"  asked to {written.request} it, {older.release} writes "
-            f"{', '.join(written.records)}: "
+            f"  a {written.request} by {older.release} writes {', '.join(written.records)}: "
             f"{older.target} for {older.release}, {newer.target} for {newer.release}"
         )
 

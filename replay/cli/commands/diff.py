@@ -258,7 +258,7 @@ def _print(found: Sequence[_Comparison]) -> None:
         for one in compared.changes
     ]
     if rows:
-        table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "BECAUSE OF"), rows)
+        table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "CAUSE"), rows)
     for compared in found:
         number = len(compared.changes)
         told = count(number, "difference") if number else "no differences"

@@ -71,7 +71,7 @@ def _print(found: FleetFindings) -> None:
     if not found.findings:
         return
     several = len(found.topics) > 1
-    heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "WHAT HAPPENS", "RECORDS")
+    heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
     table(heads, [_row(one, found, several=several) for one in found.findings])
     for one in found.findings:
         if one.advice:

@@ -103,7 +103,7 @@ def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None
     if living:
         called = ", ".join(one.called for one in living)
         click.echo(
-            f"{called}: looked at again every {job.pause_s:g} s until Ctrl-C; --once looks once",
+            f"{called}: captured again every {job.pause_s:g} s until Ctrl-C; --once captures once",
             err=True,
         )
 
@@ -128,7 +128,7 @@ def _tell(look: _CaptureAttempt, job: CaptureOptions, *, is_tried_again: bool) -
     """Print the problem of a log."""
     sentence = safe(str(look.error))
     if is_tried_again:
-        click.echo(f"{look.source.called}: {sentence}; it is tried again", err=True)
+        click.echo(f"{look.source.called}: {sentence}; the capture is retried", err=True)
     else:
         which = "" if job.alone else f"{look.source.called}: "
         click.echo(f"Error: {which}{sentence}", err=True)

@@ -33,7 +33,7 @@ def engine(choice: EngineChoice, asked: Sequence[StateQuery]) -> Iterator[StateE
             yield InProcessEngine(progress)
         return
     if choice.engine == AUTO:
-        click.echo(f"Spark works it out ({why})", err=True)
+        click.echo(f"using Spark ({why})", err=True)
     from replay.engine.spark.engine import SparkEngine  # noqa: PLC0415 - see `EngineChoice.started`
 
     with bar() as progress, choice.started(progress) as session:
@@ -46,7 +46,7 @@ def _made(choice: EngineChoice, asked: Sequence[StateQuery]) -> tuple[str, str]:
         return SPARK, f"one job at {choice.where.master}"
     rows = sum(part.rows for one in asked for part in one.plan.busy)
     if choice.engine == AUTO and rows >= WORTH_IT:
-        return SPARK, f"one job at {choice.where.master}, for {rows:,} rows are to be read"
+        return SPARK, f"one job at {choice.where.master}, because {rows:,} rows must be read"
     return HERE, "in this process: no JVM is started"
 
 

@@ -22,7 +22,7 @@ def print_captured(captured: Sequence[CaptureResult], output: str) -> None:
             say(f"{one.cluster.name}: {gap.sentence}", style="yellow")
         if 0 < len(one.left_out) <= TOPICS_SHOWN:
             topics = ", ".join(one.left_out)
-            say(f"{one.cluster.name}: not archived, for no connector names it: {topics}")
+            say(f"{one.cluster.name}: not archived, because no connector names them: {topics}")
 
 
 def _row(one: CaptureResult) -> tuple[str, ...]:

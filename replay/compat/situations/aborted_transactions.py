@@ -23,7 +23,7 @@ from replay.compat.situation import Sighting
 from replay.compat.situations.state_commands import anything_again, told_again, wanted
 from replay.findings import Severity
 
-_WHY = "writes once more what was committed, for all to read"
+_WHY = "writes the committed records again, so that all workers read them"
 
 
 def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
@@ -41,16 +41,16 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
             evidence=tuple(sorted({one.cause for one in ours if one.cause is not None})),
             severity=Severity.DANGER,
             sentence="differs by records of an aborted transaction: members with exactly-once "
-            "support do not see them, all others obey them",
+            "support skip them, all others apply them",
             steps=tuple(_as_committed(evidence, records, ours)),
         )
     if blind.config.offset != obeying.config.offset:
-        settled = "any record that is written behind it lets members agree"
+        settled = "any later record lets the members agree"
         yield Sighting(
             evidence=(aborted[-1].position,),
             severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
             sentence="the config topic ends in an aborted transaction: members with and without "
-            "exactly-once support never agree how far it reaches, and rebalance without end",
+            "exactly-once support never agree on its end, and rebalance endlessly",
             steps=(PreparationStep(StepTime.BEFORE, anything_again(evidence), settled),),
         )
 

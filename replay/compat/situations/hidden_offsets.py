@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.records import ConnectorConfig
+from controlplane.core.text.safe_text import count
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, again, copied_topic, offsets_of
 from replay.compat.situation import Sighting
@@ -51,11 +52,10 @@ def _value(last: LastEntries, key: bytes | None) -> bytes | None:
 
 def _sentence(evidence: LogEvidence, own: str, behind: int, *, back: bool) -> str:
     older, newer = evidence.roll.older.release, evidence.roll.newer.release
+    stale = f"lacks the present value of {count(behind, 'offset')}" if behind else "has them all"
     if back:
-        what = f"{behind} of them differ there" if behind else "all of them are there, too"
-        return f"has its offsets in {own}; {older} looks into the worker's topic alone: {what}"
-    what = f"{behind} that are in the worker's topic are not in it" if behind else "it has them all"
-    return f"is to have its offsets in {own}, and {newer} looks nowhere else: {what}"
+        return f"has its offsets in {own}; {older} reads only the worker's topic, which {stale}"
+    return f"names {own} for its offsets; {newer} reads only that topic, which {stale}"
 
 
 def _copying(
@@ -63,7 +63,7 @@ def _copying(
 ) -> tuple[PreparationStep, ...]:
     """Copy one connector's offsets between topics while it is quiet; others continue."""
     line = copied_topic(*ways, through=offsets_of(name))
-    copy = PreparationStep(StepTime.BEFORE, line, "brings the offsets where they are read")
+    copy = PreparationStep(StepTime.BEFORE, line, "copies its offsets to the topic that is read")
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)
 
 
@@ -78,7 +78,7 @@ def aborted_offsets(evidence: LogEvidence) -> Iterator[Sighting]:
                 evidence=tuple(_positions(aborted)),
                 severity=Severity.WARNING,
                 sentence="has offsets of an aborted transaction; workers without exactly-once "
-                "support go on from them, and leave out what was never written",
+                "support continue from them and skip records that were never written",
                 steps=_as_committed(evidence, name, aborted),
             )
 
@@ -94,6 +94,6 @@ def _as_committed(
         if one.topic == evidence.topics.offsets and one.key in wrong and not one.aborted
     }
     lines = (again(last.get(one.key), one) for one in aborted)
-    why = "puts an offset back to what was committed, for all to read"
+    why = "writes the last committed offset again, so that all workers read it"
     steps = (PreparationStep(StepTime.BEFORE, line, why) for line in lines)
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", *steps)

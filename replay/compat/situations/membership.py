@@ -22,13 +22,15 @@ def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
     if told is None:
         return
     older, mixed = evidence.roll.older.release, evidence.roll.mixed
-    setting = "# connect.protocol=compatible on every newer worker while older ones live"
+    setting = "# connect.protocol=compatible on every newer worker while older ones run"
     yield Sighting(
         evidence=(told.position,),
         severity=Severity.WARNING if mixed else Severity.INFO,
-        sentence=f"the cluster signs requests among its workers, {older} does not: "
-        + ("the whole group falls back to unsigned ones" if mixed else "its key is left unused"),
-        steps=(PreparationStep(StepTime.DURING, setting, "nobody then waits for signatures"),)
+        sentence=f"the workers sign their requests to each other, {older} does not: "
+        + (
+            "the whole group falls back to unsigned ones" if mixed else "it ignores the session key"
+        ),
+        steps=(PreparationStep(StepTime.DURING, setting, "then no worker requires signatures"),)
         if mixed
         else (),
     )
@@ -42,8 +44,8 @@ def envelopes(evidence: LogEvidence) -> Iterator[Sighting]:
             evidence=tuple(one.position for one in told),
             severity=Severity.DANGER,
             sentence=f"{len(told)} config records are wrapped in a schema: "
-            f"{evidence.roll.newer.release} has no internal converters any more and reads none of "
-            "them, so their connectors are gone",
+            f"{evidence.roll.newer.release} has no internal converters and reads none of them, "
+            "so their connectors are missing",
             steps=tuple(_unwrapping(evidence.topics)),
         )
 
@@ -63,8 +65,8 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
     Recreated connectors would all run, and sources would start over. In the same topic the old
     records would stay, and each commit would cost workers the rest of their batch.
     """
-    halt = "# stop all workers: one after the other they cannot be changed here"
-    yield PreparationStep(StepTime.BEFORE, halt, "what is written behind the copy would be lost")
+    halt = "# stop all workers: a rolling change is impossible here"
+    yield PreparationStep(StepTime.BEFORE, halt, "records written after the copy would be lost")
     settings = {
         "config.storage.topic": (topics.config, 1),
         "offset.storage.topic": (topics.offsets, 25),
@@ -74,15 +76,15 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
         plain = f"{topic}{PLAIN}"
         made = compacted_topic(plain, partitions)
         yield PreparationStep(
-            StepTime.BEFORE, made, "with as many replicas as the brokers give by themselves"
+            StepTime.BEFORE, made, "the brokers' default number of replicas applies"
         )
         copied = copied_topic(topic, plain, UNWRAPPED)
         yield PreparationStep(
-            StepTime.BEFORE, copied, "the same records as every release reads them"
+            StepTime.BEFORE, copied, "the same records in a form that every release reads"
         )
     named = ", ".join(f"{one}={topic}{PLAIN}" for one, (topic, _) in settings.items())
     yield PreparationStep(
-        StepTime.DURING, f"# {named} on every worker", "they go on from the copies"
+        StepTime.DURING, f"# {named} on every worker", "the workers continue from the copies"
     )
 
 
@@ -93,13 +95,14 @@ def refused_clients(evidence: LogEvidence) -> Iterator[Sighting]:
         yield Sighting(
             evidence=(told[-1].position,),
             severity=Severity.WARNING,
-            sentence=f"a worker of {evidence.roll.newer.release} or its like has written here; "
-            f"if the brokers are of 4.0 or later, {evidence.roll.older.release} cannot connect",
+            sentence=f"a worker of {evidence.roll.newer.release} or a similar release has written "
+            f"to this log; if the brokers run 4.0 or later, {evidence.roll.older.release} cannot "
+            "connect",
             steps=(
                 PreparationStep(
                     StepTime.BEFORE,
                     'kafka-broker-api-versions.sh --bootstrap-server "$BROKERS"',
-                    "where Produce begins at version 3, brokers refuse such clients",
+                    "if Produce begins at version 3, the brokers refuse such clients",
                 ),
             ),
         )

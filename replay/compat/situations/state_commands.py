@@ -72,7 +72,7 @@ def kept_quiet(
         return meanwhile
     goal = meant(evidence, name)
     if goal is Target.STARTED:
-        resume = PreparationStep(StepTime.AFTER, verb("resume", name), "goes on as it did before")
+        resume = PreparationStep(StepTime.AFTER, verb("resume", name), "resumes the connector")
         return PreparationStep(StepTime.BEFORE, quieted(name, start), why), *meanwhile, resume
     quiet = told_again(name, goal, start) or quieted(name, start)
     return PreparationStep(StepTime.BEFORE, quiet, why), *meanwhile

@@ -25,7 +25,7 @@ def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
             evidence=tuple(one.position for one in told),
             severity=Severity.INFO,
             sentence=f"is reported {' and '.join(states)}, which {evidence.roll.older.release} "
-            f"cannot read: it shows {instead} until a worker of it reports",
+            f"cannot read: it shows {instead} until one of its own workers reports",
         )
 
 
@@ -47,8 +47,10 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
         last = {one.entry.key: one for one in told if one.record.topic in topics}
         there = name in evidence.newer.config.connectors
         release = evidence.roll.older.release
-        deleted = "was deleted and still has active topics, which a connector of the same name gets"
-        living = f"has active topics; {release} does not know of them, and deleting it there "
+        deleted = (
+            "was deleted and still has active topics; a new connector of this name inherits them"
+        )
+        living = f"has active topics; {release} does not know them, and a deletion there "
         yield Sighting(
             connector=name,
             evidence=tuple(one.position for one in last.values()),
@@ -62,7 +64,7 @@ def _removed(told: EvidenceRecord) -> PreparationStep:
     key, place = java_library.decode_key(told.entry.key or b""), told.position
     command = written(place.topic, place.partition, key, "")
     return PreparationStep(
-        StepTime.BEFORE, command, "no worker has a request for it: the connector is gone"
+        StepTime.BEFORE, command, "no request removes it, because the connector is deleted"
     )
 
 
@@ -79,6 +81,6 @@ def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
                 connector=name,
                 evidence=tuple(one.position for one in told),
                 severity=Severity.INFO,
-                sentence=f"tells the version of its plugin; {evidence.roll.older.release} does not "
-                "read it, and drops it with its next report",
+                sentence=f"reports the version of its plugin; {evidence.roll.older.release} "
+                "ignores it and omits it in its next report",
             )

@@ -20,18 +20,21 @@ def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
         reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
         again = (
             wanted(
-                evidence, name, Target.STOPPED, "writes the stop anew, behind an empty task set"
+                evidence, name, Target.STOPPED, "writes the stop again, after an empty task set"
             ),
         )
         if not older.target_states:
-            severity, then = Severity.DANGER, "and runs it: it knows no way to keep it quiet"
+            severity, then = (
+                Severity.DANGER,
+                "and runs it: it can neither pause nor stop a connector",
+            )
             steps = _removed(name)
         elif reads != Target.PAUSED.value:
             severity, then, steps = Severity.DANGER, "and runs it", again
         elif tasks:
-            severity, then, steps = Severity.WARNING, "and holds its tasks ready", again
+            severity, then, steps = Severity.WARNING, "and keeps its tasks paused", again
         else:
-            severity, then = Severity.INFO, "without tasks; to pause it there is to forget its stop"
+            severity, then = Severity.INFO, "without tasks; a pause there overwrites the stop"
             steps = ()
         yield Sighting(
             connector=name,
@@ -46,12 +49,16 @@ def resumed_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
     """2: a worker without STOPPED has resumed a stopped connector."""
     for name, was, now in _overwritten(evidence, Target.STARTED):
         tasks = len(evidence.newer.config.task_ids(name))
-        then = "its tasks were made anew since" if tasks else "whoever owns it makes its tasks anew"
+        then = (
+            "its tasks were generated again since"
+            if tasks
+            else "its worker generates its tasks again"
+        )
         yield Sighting(
             connector=name,
             evidence=(was.position, now.position),
             severity=Severity.INFO,
-            sentence=f"was STOPPED and resumed by a worker older than STOPPED; {then}",
+            sentence=f"was STOPPED and resumed by a worker that does not know STOPPED; {then}",
         )
 
 
@@ -64,8 +71,9 @@ def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(was.position, now.position),
             severity=Severity.WARNING if again else Severity.INFO,
-            sentence="was STOPPED until a worker older than STOPPED paused it: it is PAUSED for "
-            "all now, without tasks until it is resumed, and its offsets cannot be changed",
+            sentence="was STOPPED until a worker that does not know STOPPED paused it: all "
+            "releases now read PAUSED, it has no tasks until it is resumed, and its offsets cannot "
+            "be changed",
             steps=(wanted(evidence, name, Target.STOPPED, why),) if again else (),
         )
 
@@ -81,14 +89,14 @@ def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position,),
             severity=Severity.DANGER,
-            sentence=f"was stopped by a record that says STOPPED without {V2}: "
-            f"{evidence.roll.older.release} cannot read it and stays with {reads}",
+            sentence=f"was stopped by a record with STOPPED but without {V2}: "
+            f"{evidence.roll.older.release} cannot read it and keeps {reads}",
             steps=(
                 wanted(
                     evidence,
                     name,
                     Target.STOPPED,
-                    "writes the stop so that every release can read it",
+                    "writes the stop in a form that every release can read",
                 ),
             ),
         )
@@ -104,9 +112,11 @@ def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position,),
             severity=Severity.WARNING,
-            sentence=f"is {was.value} only as long as nobody starts it anew: its target state was "
-            "removed, so any worker that starts runs it",
-            steps=(wanted(evidence, name, was, f"unless it may run: keeps it {was.value}"),),
+            sentence=f"is {was.value} only until its worker restarts: its target state was "
+            "removed, so every starting worker runs it",
+            steps=(
+                wanted(evidence, name, was, f"keeps it {was.value}; skip this step if it may run"),
+            ),
         )
 
 
@@ -121,8 +131,8 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position, commit.position),
             severity=Severity.WARNING,
-            sentence=f"is STOPPED, and an older leader has committed {count(tasks, 'task')} of it "
-            f"since: {older} holds them ready, on {newer} they shut themselves down",
+            sentence=f"is STOPPED, but an older leader has since committed {count(tasks, 'task')} "
+            f"of it: {older} keeps them paused, {newer} shuts them down",
             steps=(wanted(evidence, name, Target.STOPPED, "commits its empty task set again"),),
         )
 
@@ -183,6 +193,6 @@ def _read_by_older(evidence: LogEvidence, name: str) -> str:
 def _removed(name: str) -> tuple[PreparationStep, ...]:
     kept = verb("get connectors", name, "-o", "yaml") + " > kept.yaml"
     return (
-        PreparationStep(StepTime.BEFORE, kept, "to create it again, one day"),
-        PreparationStep(StepTime.BEFORE, verb("delete connector", name), "or else it runs"),
+        PreparationStep(StepTime.BEFORE, kept, "saves its config for a later creation"),
+        PreparationStep(StepTime.BEFORE, verb("delete connector", name), "otherwise it would run"),
     )

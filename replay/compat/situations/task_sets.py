@@ -18,7 +18,7 @@ from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, copied, rerun, verb, written
 from replay.compat.situation import Sighting
 from replay.compat.situations.state_commands import kept_quiet
-from replay.findings import Severity
+from replay.findings import Severity, regeneration
 
 
 def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
@@ -37,8 +37,8 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position,),
             severity=Severity.WARNING,
-            sentence=f"was to be restarted, but {shown} never was: workers of "
-            f"{evidence.roll.older.release} do not see such requests",
+            sentence=f"has a restart request without effect on {shown}: workers of "
+            f"{evidence.roll.older.release} do not read such requests",
             steps=again,
         )
 
@@ -75,14 +75,15 @@ def unfenceable(evidence: LogEvidence) -> Iterator[Sighting]:
             continue
         commit = evidence.commit(name)
         pending = commit is not None and commit.rank > told.rank
-        later = ", and tasks were committed since, so they are to be fenced" if pending else ""
+        later = ", and tasks were committed since, so they must be fenced" if pending else ""
         steps = _unfenced_steps(evidence, name)
         yield Sighting(
             connector=name,
             evidence=(told.position, commit.position) if commit and pending else (told.position,),
             severity=Severity.WARNING if steps else Severity.INFO,
             sentence=f"has {count(number[name], 'transactional producer')}{later}; "
-            f"{evidence.roll.older.release} writes without transactions, which nobody can fence",
+            f"{evidence.roll.older.release} writes without transactions, and such producers cannot "
+            "be fenced",
             steps=steps,
         )
 
@@ -92,7 +93,7 @@ def _unfenced_steps(evidence: LogEvidence, name: str) -> tuple[PreparationStep, 
     if evidence.roll.goal is evidence.roll.older:
         return kept_quiet(evidence, name, "no task writes while the release changes")
     setting = "# exactly.once.source.support=preparing on every worker, one by one"
-    return (PreparationStep(StepTime.DURING, setting, "then fencing is safe"),)
+    return (PreparationStep(StepTime.DURING, setting, "makes fencing safe"),)
 
 
 def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
@@ -120,10 +121,9 @@ def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
 def _older_tasks(evidence: LogEvidence, tasks: int, dropping: list[str], *, runs: bool) -> str:
     since = f"has {count(tasks, 'task')}, committed before its config"
     if not dropping:
-        return f"{since}; {evidence.roll.goal.release} takes them as they are"
-    lost = f"once the log is compacted, {dropping[-1]} drops them when a worker starts"
-    then = "whoever runs it makes them anew" if runs else "nobody makes them anew until it runs"
-    return f"{since}: {lost}, and {then}"
+        return f"{since}; {evidence.roll.goal.release} reads them unchanged"
+    lost = f"once the log is compacted, a starting worker of {dropping[-1]} drops them"
+    return f"{since}: {lost}, and {regeneration(runs=runs)}"
 
 
 def _commit_again(
@@ -131,10 +131,10 @@ def _commit_again(
 ) -> tuple[PreparationStep, ...]:
     """Steps that commit tasks again; workers that track the config's version do it themselves."""
     if evidence.roll.start.commit_needs_config:
-        why = "commits its tasks behind its config once they run; then it is paused as before"
+        why = "lets it run until its tasks are committed after its config, then pauses it again"
         return (PreparationStep(StepTime.BEFORE, rerun(name), why),)
     places = *_last_configs(evidence, name, commit.record.tasks), commit.position
-    why = "appends its task configs and their commit once more, behind its config"
+    why = "appends its task configs and their commit again, after its config"
     return (PreparationStep(StepTime.BEFORE, copied(places), why),)
 
 
@@ -157,9 +157,9 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if falling else Severity.INFO,
-            sentence=f"{'is there again' if there else 'was deleted'}, and "
-            f"{count(commit.record.tasks, 'task')} of its first life left in the log: {when}{who} "
-            "that starts takes that for whatever bears the name",
+            sentence=f"was deleted{' and created again' if there else ''}, and the log still has "
+            f"{count(commit.record.tasks, 'task')} of the deleted connector: {when}{who} "
+            "that starts gives them to a connector of this name",
             steps=(_emptied(evidence, commit),) if falling else (),
         )
 
@@ -189,10 +189,10 @@ def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
         # An empty set would end this worker and each later one.
         shunned = f"# create no connector {safe(commit.record.connector)}"
         return PreparationStep(
-            StepTime.AFTER, shunned, "no record that takes its tasks away can be read"
+            StepTime.AFTER, shunned, "the workers can read no record that removes its tasks"
         )
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
     command = written(place.topic, place.partition, key, '{"tasks":0}')
     return PreparationStep(
-        StepTime.BEFORE, command, "no worker has a request for it: empties its task set"
+        StepTime.BEFORE, command, "empties its task set; no request of a worker does this"
     )

@@ -50,7 +50,7 @@ def test_table() -> None:
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
     assert "CLUSTER" not in result.stdout
-    assert result.stdout.count("pages: If it is to begin at the start") == 1
+    assert result.stdout.count("pages: If it should read from the start") == 1
     assert result.stdout.endswith("lab: 1 finding\n")
     assert run(MIRROR, "--least", "danger", "--cluster", "lab").stdout == "lab: no findings\n"
 
@@ -95,7 +95,7 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
     trail = tmp_path / "trail"
     trail.write_text("\n".join([COMMON.format("GET /", 200), "?", json.dumps(event), ""]))
     result = run(log, "--trail", str(trail), "--kind", "config-changed")
-    assert "a got another config by bob, as the audit stream has it" in result.stdout
+    assert "a was reconfigured by bob (audit stream)" in result.stdout
     assert result.stderr.startswith(
         f"{trail}: line 2 is no JSON object, no log line of `serve`, no line of an access log\n"
         f"{trail}: 3 lines read, 1 request that may have written something, "
@@ -112,7 +112,7 @@ def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
         "target=/connectors/a/config dialect= principal=bob status=200 bytes=17 peer=::1\n"
     )
     result = run(log, "--trail", str(trail), "--kind", "config-changed")
-    assert "a got another config by bob, as the audit stream has it" in result.stdout
+    assert "a was reconfigured by bob (audit stream)" in result.stdout
     assert f"{trail}: 1 line read, 1 request that may have" in result.stderr
 
 

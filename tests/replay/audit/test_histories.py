@@ -102,7 +102,7 @@ def test_tasks_that_nobody_ran() -> None:
     found = audit([cluster._replace(entries=seen)], Thresholds(rebalance_ms=0))
     (idle,) = (one for one in found if one.kind == "tasks-not-running")
     assert (idle.connector, idle.severity) == ("pages", Severity.WARNING)
-    assert "nobody runs any of its 2 tasks" in idle.sentence
+    assert "no worker runs any of its 2 tasks" in idle.sentence
 
 
 def test_nothing_of_a_session_key_is_told() -> None:

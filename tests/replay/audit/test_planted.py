@@ -37,7 +37,7 @@ def test_planted(case: Case) -> None:
 def test_a_resume_is_told_from_a_stop() -> None:
     """Both leave a connector without tasks; what to do is not the same."""
     for case, words in (
-        (configs.stop_died_after_the_tasks, "nothing stopped it: a stop died half-way"),
+        (configs.stop_died_after_the_tasks, "no stop was recorded: a stop was interrupted"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
     ):
         (told,) = (one for one in audit(case.clusters()) if one.kind == "stop-half-done")

@@ -155,16 +155,16 @@ def test_headers_tell_for_sure() -> None:
 
 
 NAMED = {
-    "before it": ([asked("bob", -5 * SECOND)], " by bob, as the audit stream has it, at"),
-    "a bit after it": ([asked("bob", 5 * SECOND)], " by bob, as the audit stream has it, at"),
+    "before it": ([asked("bob", -5 * SECOND)], " by bob (audit stream) at"),
+    "a bit after it": ([asked("bob", 5 * SECOND)], " by bob (audit stream) at"),
     "too early": ([asked("bob", -HOUR)], "STOPPED at"),
     "too late": ([asked("bob", HOUR)], "STOPPED at"),
     "about another connector": ([asked("bob", connector="b")], "STOPPED at"),
     "who wanted something else": ([asked("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
     "who does not say whom": ([asked("bob", connector=None)], "most likely by bob"),
-    "the one who says whom": ([asked("eve", connector=None), asked("bob")], " by bob, as"),
-    "two": ([asked("bob", -3 * SECOND), asked("eve", SECOND)], "by one of eve, bob (the audit"),
-    "the same twice": ([asked("bob", -3 * SECOND), asked("bob", SECOND)], " by bob, as"),
+    "the one who says whom": ([asked("eve", connector=None), asked("bob")], " by bob (audit"),
+    "two": ([asked("bob", -3 * SECOND), asked("eve", SECOND)], "by one of eve, bob (all of them"),
+    "the same twice": ([asked("bob", -3 * SECOND), asked("bob", SECOND)], " by bob (audit"),
     "nobody": ([], "STOPPED at"),
 }
 

@@ -101,7 +101,7 @@ class Following:
         self._process.send_signal(signal.SIGINT)
         _, told = self._process.communicate()
         assert self._process.returncode == 130
-        ending = "; it is tried again"
+        ending = "; the capture is retried"
         return [line.removesuffix(ending) for line in told.splitlines() if line.endswith(ending)]
 
     def has_ended(self) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
         assert capture.stderr is not None
         told = iter(capture.stderr.readline, "")
-        assert "a: looked at again every 0.1 s until Ctrl-C; --once looks once\n" in told
+        assert "a: captured again every 0.1 s until Ctrl-C; --once captures once\n" in told
         capture.send_signal(signal.SIGINT)
         capture.communicate()
 
@@ -177,7 +177,7 @@ def test_an_outage_is_waited_out(tmp_path: Path) -> None:
     assert capture.returncode == 130
     for line in told:
         assert line.startswith("nobody: ")
-        assert line.endswith("; it is tried again\n")
+        assert line.endswith("; the capture is retried\n")
 
 
 @pytest.mark.parametrize("names", [("bad",), ("bad", "worse")])

@@ -69,55 +69,55 @@ def test_unassigned_comes_before_running() -> None:
             "3.4",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+            "while a worker of 3.4.1 leads or receives the request, GET /connectors/{c}/o",
         ),
         (
             "3.9",
             "3.4",
             RolloutMode.ROLLING,
-            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+            "while a worker of 3.4.1 leads or receives the request, GET /connectors/{c}/o",
         ),
         (
             "3.9",
             "3.4",
             None,
-            "when all workers are of 3.4.1, GET /connectors/{c}/offsets is answered 404",
+            "once all workers run 3.4.1, GET /connectors/{c}/offsets is answered 404",
         ),
         (
             "3.9",
             "3.6",
             None,
-            "when all workers are of 3.6.2, PATCH /connectors/{c}/config is answered 405",
+            "once all workers run 3.6.2, PATCH /connectors/{c}/config is answered 405",
         ),
         (
             "3.9",
             "4.3",
             None,
-            "when all workers are of 4.3.0, GET /connectors/{c}/tasks-config is an",
+            "once all workers run 4.3.0, GET /connectors/{c}/tasks-config is an",
         ),
         (
             "3.9",
             "4.3",
             RolloutMode.ROLLING,
-            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+            "while a worker of 4.3.0 receives the request, GET /connectors/{c}/tasks-c",
         ),
         (
             "4.3",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+            "while a worker of 4.3.0 receives the request, GET /connectors/{c}/tasks-c",
         ),
         (
             "3.8",
             "3.9",
             RolloutMode.ROLLING,
-            "while a worker of 3.8.1 leads or is asked, GET /health is an",
+            "while a worker of 3.8.1 leads or receives the request, GET /health is an",
         ),
         (
             "2.3",
             "2.4",
             RolloutMode.ROLLING,
-            "while a worker of 2.3.1 leads or is asked, GET and PUT /admin",
+            "while a worker of 2.3.1 leads or receives the request, GET and PUT /admin",
         ),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_record_on_which_the_goal_does_not_start() -> None:
     log = running().put(CONFIG, "task-a-0", {})
     back = told(log, "3.9", "3.2")
     assert (back.verdict, dangers(back)) == (ReleaseVerdict.UNSAFE, [Danger.STOPS_WORKER])
-    assert back.plan[0].command.endswith("the one at config@3, and let the topic be compacted")
+    assert back.plan[0].command.endswith("the record at config@3, and let the topic be compacted")
     assert told(log, "3.9", "3.4").verdict is ReleaseVerdict.COMPATIBLE
 
 

@@ -25,7 +25,7 @@ def test_the_direction_is_seen() -> None:
 )
 def test_the_wrong_direction_is_refused(start: str, goal: str, mode: RolloutMode) -> None:
     """A mode that contradicts the two releases is refused."""
-    with pytest.raises(BadReleaseChange, match=f"no {mode.value}: say --mode"):
+    with pytest.raises(BadReleaseChange, match=f"no {mode.value}: give --mode"):
         change(start, goal, mode)
 
 

@@ -173,9 +173,8 @@ def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StorySt
     """While a worker of 3.4 led, both answered 404 to a stop."""
     told = foretold(log, story, CHANGES[0])
     assert (
-        f"while a worker of {OLD} leads or is asked, PUT /connectors/{{c}}/stop is answered "
-        + (str(story[12].status))
-        in told.remarks
+        f"while a worker of {OLD} leads or receives the request, "
+        f"PUT /connectors/{{c}}/stop is answered {story[12].status}" in told.remarks
     )
     assert story[12].status == story[13].status
 

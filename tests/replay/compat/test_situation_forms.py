@@ -43,11 +43,11 @@ def test_offsets_that_the_newer_release_does_not_find() -> None:
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
     one = told_of_own_topic(log, "3.2", "3.9")
     assert one.sighting.severity is DANGER
-    assert "1 that are in the worker's topic are not in it" in one.sighting.sentence
+    assert "lacks the present value of 1 offset" in one.sighting.sentence
     assert [place.topic for place in one.sighting.evidence] == [CONFIG, OFFSETS]
     copied = told_of_own_topic(log.offset("a", 1, "own"), "3.2", "3.9")
     assert copied.sighting.severity is INFO
-    assert "it has them all" in copied.sighting.sentence
+    assert "which has them all" in copied.sighting.sentence
 
 
 def test_offsets_that_the_older_release_does_not_find() -> None:
@@ -59,7 +59,7 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         ("3.2", "3.9", "pause"),
     ):
         one = told_of_own_topic(log, start, goal, RolloutMode.ROLLING if word == "pause" else None)
-        assert "1 of them differ there" in one.sighting.sentence
+        assert "lacks the present value of 1 offset" in one.sighting.sentence
         assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
         stop, copy, resume = one.sighting.steps
         assert stop.command == f"controlplane {word} --wait a"
@@ -68,7 +68,7 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
     same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
     assert same.sighting.severity is INFO
-    assert "all of them are there, too" in same.sighting.sentence
+    assert "which has them all" in same.sighting.sentence
 
 
 def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
@@ -81,9 +81,9 @@ def test_how_an_older_worker_resumed_it() -> None:
     """The second: before and after its tasks were made anew."""
     log = stopped().target("a", {"state": "STARTED"})
     (one,) = seen(PAIRS[2], log, 2)
-    assert one.sighting.sentence.endswith("whoever owns it makes its tasks anew")
+    assert one.sighting.sentence.endswith("its worker generates its tasks again")
     (one,) = seen(PAIRS[2], log.tasks("a", 1), 2)
-    assert one.sighting.sentence.endswith("its tasks were made anew since")
+    assert one.sighting.sentence.endswith("its tasks were generated again since")
 
 
 @pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
@@ -111,7 +111,7 @@ def test_whose_active_topics_are_left_behind() -> None:
     """The eleventh: those of a living connector, should it be deleted; and those of the deleted."""
     pair = PAIRS[11]
     (one,) = seen(pair, running().active("a", "t"), 11)
-    assert one.sighting.sentence.endswith("deleting it there leaves them behind")
+    assert one.sighting.sentence.endswith("a deletion there leaves them behind")
     (one,) = seen(pair, pair.planted, 11)
     assert one.sighting.sentence.startswith("was deleted and still has active topics")
 
@@ -126,7 +126,7 @@ def test_how_producers_are_kept_from_writing_twice() -> None:
     there = PAIRS[9]._replace(start="3.2", goal="3.9")
     (one,) = seen(there, fenced(1).tasks("a", 1), 9)
     assert "exactly.once.source.support=preparing" in one.sighting.steps[0].command
-    assert "tasks were committed since, so they are to be fenced" in one.sighting.sentence
+    assert "tasks were committed since, so they must be fenced" in one.sighting.sentence
     assert len(one.sighting.evidence) == 2
 
 
@@ -204,9 +204,9 @@ def test_who_makes_tasks_anew() -> None:
     """The twelfth: whoever runs it, at once or once it runs."""
     pair = PAIRS[12]
     (one,) = seen(pair, running().config("a", rows="2"), 12)
-    assert one.sighting.sentence.endswith("whoever runs it makes them anew")
+    assert one.sighting.sentence.endswith("the worker that runs the connector generates them again")
     (one,) = seen(pair, pair.planted, 12)
-    assert one.sighting.sentence.endswith("nobody makes them anew until it runs")
+    assert one.sighting.sentence.endswith("no worker generates them again until the connector runs")
 
 
 def test_older_tasks_are_those_of_the_same_life() -> None:
@@ -223,9 +223,11 @@ def test_a_deleted_connector_leaves_tasks() -> None:
     log = running(tasks=2).gone("a")
     (one,) = seen(pair, log, 13)
     assert one.sighting.severity is WARNING
-    assert one.sighting.sentence.startswith("was deleted, and 2 tasks of its first life left")
+    assert one.sighting.sentence.startswith("was deleted, and the log still has 2 tasks")
     (one,) = seen(pair, pair.planted, 13)
-    assert one.sighting.sentence.startswith("is there again, and 2 tasks of its first life left")
+    assert one.sighting.sentence.startswith(
+        "was deleted and created again, and the log still has 2 tasks"
+    )
     (one,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
     assert one.sighting.severity is INFO
     (one,) = seen(pair, Planted().tasks("a", 1), 13)
@@ -307,7 +309,7 @@ def test_a_session_key_matters_only_while_both_live() -> None:
     pair = pair._replace(mode=None)
     (one,) = seen(pair, pair.planted, 10)
     assert one.sighting.severity is INFO
-    assert one.sighting.sentence.endswith("its key is left unused")
+    assert one.sighting.sentence.endswith("it ignores the session key")
 
 
 def test_the_older_the_later_for_whoever_goes_back() -> None:

@@ -158,7 +158,7 @@ def test_reports_of_the_deleted_come_back() -> None:
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
     (one,) = lint(log.entries, Profile.of("3.9"))
     assert one.kind == "status-returns"
-    assert one.sentence.endswith("(once the tombstones are gone, too)")
+    assert one.sentence.endswith("(once its tombstones are removed, too)")
     assert not lint(log.put(STATUS, "status-task-a-0", None).entries, Profile.of("3.9"))
 
 
@@ -166,9 +166,9 @@ def test_who_makes_tasks_anew() -> None:
     """A running connector makes its tasks anew; a paused one when it runs; a deleted one never."""
     profile = Profile.of("3.9")
     (one,) = lint(running().config("a", rows="2").entries, profile)
-    assert one.sentence.endswith("whoever runs it makes them anew")
+    assert one.sentence.endswith("the worker that runs the connector generates them again")
     (one,) = lint(KINDS[LOSES][1].entries, profile)
-    assert one.sentence.endswith("nobody makes them anew until it runs")
+    assert one.sentence.endswith("no worker generates them again until the connector runs")
     assert not lint(Planted().config("a").gone("a").tasks("a", 1).entries, profile)
 
 

@@ -80,4 +80,4 @@ def test_who_did_it(tmp_path: Path) -> None:
     (tmp_path / "trail").write_text(event)
     words = ("report", LIFE, "--to", tmp_path / "page.html", "--towards", "4.3")
     call(*words, "--trail", tmp_path / "trail")
-    assert " by bob, as the audit stream has it" in (tmp_path / "page.html").read_text()
+    assert " by bob (audit stream)" in (tmp_path / "page.html").read_text()

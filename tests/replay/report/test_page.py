@@ -177,7 +177,7 @@ def test_findings_releases_and_compaction() -> None:
     (reasons,) = shown.by_id("c0-releases").all("details")
     assert next(reasons.all("summary")).text == "to 3.9.2, 4.3.0 needs preparation"
     assert "older-tasks (KAFKA-17719)" in reasons.text
-    assert "appends its task configs and their commit once more" in reasons.text
+    assert "appends its task configs and their commit again" in reasons.text
 
 
 def test_a_fleet() -> None:
@@ -193,7 +193,7 @@ def test_a_fleet() -> None:
     matrix = next(shown.by_id("releases").all("table", "matrix"))
     assert [row[0] for row in rows(matrix)] == ["east", "west"]
     between = shown.by_id("shared")
-    assert "orders is written by sources of several clusters" in between.text
+    assert "sources of several clusters write orders" in between.text
     links = {one.text: one.attributes["href"] for one in between.all("a", "chip")}
     assert [*links] == ["east status@2", "west status@2"]
     for link in links.values():

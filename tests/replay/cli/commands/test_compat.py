@@ -112,7 +112,7 @@ def test_the_table_tells_why_and_what_to_do(dump: Any) -> None:
     assert "STOPPED, 1 task; shown RUNNING, then STOPPED" in result.stdout
     assert "danger: naive-stop (KIP-875): was stopped by a record" in result.stdout
     assert "target state: STARTED → STOPPED [config@3]" in result.stdout
-    assert 'asked to pause it, 3.4.1 writes target-state-a {"state":"PAUSED"}' in result.stdout
+    assert 'a pause by 3.4.1 writes target-state-a {"state":"PAUSED"}' in result.stdout
     assert "PUT /connectors/{c}/stop is answered 404" in result.stdout
     assert "When all workers are changed:\n  controlplane stop a\n" in result.stdout
 
@@ -182,7 +182,7 @@ def test_the_whole_way(dump: Any) -> None:
     assert verdicts["3.6.2 to 3.7.2"] == told["verdict"] == "needs preparation"
     assert result.exit_code == 1
     shown = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive").stdout
-    assert shown.endswith("all of the way: needs preparation\n")
+    assert shown.endswith("all steps: needs preparation\n")
 
 
 def test_strangers_names_are_made_safe(dump: Any) -> None:
@@ -241,7 +241,7 @@ def test_topics_may_have_other_names(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (("--from", "3.9", "--to", "nine"), "unknown release 'nine'"),
-        (("--from", "3.9", "--to", "3.4", "--mode", "upgrade"), "say --mode downgrade"),
+        (("--from", "3.9", "--to", "3.4", "--mode", "upgrade"), "give --mode downgrade"),
         (("--from", "3.9"), "Missing option '--to'"),
     ],
 )

@@ -10,7 +10,7 @@ from replay.audit.kinds.partial_commits import judged
 from replay.findings import Finding
 
 
-class UnfinishedCommands:
+class InterruptedCommands:
     """Tracks commands until they end. Their arguments may hold secrets and are not shown."""
 
     concerns = (CommandAccepted, CommandFinished, NoneType)
@@ -31,16 +31,16 @@ class UnfinishedCommands:
         """Report commands without an end."""
         for told in self._begun.values():
             command: CommandAccepted = told.record
-            asked = command.command.get("command", "a command")
+            verb = command.command.get("command", "a command")
             connector = command.command.get("connector")
             name = connector if isinstance(connector, str) else ""
             sentence = (
-                f"{asked}{f' of {name}' if name else ''}, asked by {command.principal} at "
-                f"{at(command.at_ms)} (command {command.command_id}), began and never ended"
+                f"{verb}{f' of {name}' if name else ''}, requested by {command.principal} at "
+                f"{at(command.at_ms)} (command {command.command_id}), started and never finished"
             )
             advice = (
-                "Start the control plane on this log: it carries out again what a crash left half "
-                "done, from the first step."
+                "Start the control plane on this log: it repeats the interrupted command from its "
+                "first step."
             )
             words, patience_ms = FindingText(sentence, advice), self._about.thresholds.under_way_ms
             severity, words = judged([told], words, self._about.clock.now_ms, patience_ms)
