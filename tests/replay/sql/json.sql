@@ -36,15 +36,15 @@ create or replace macro read_text(t) as case
         when regexp_matches(bare(t), '[eE][-+]?[0-9]{4}|[0-9]{400}') then unknown('a number that releases read differently')
         else read_as('json', t) end
     when not regexp_matches(t, '^[ \t\r\n]*[{\[]') then case
-        when regexp_matches(t, '^[ \t\r\n]*(-?[0-9]|"|true|false|null)') then unknown('a word or number with something behind it')
+        when regexp_matches(t, '^[ \t\r\n]*(-?[0-9]|"|true|false|null)') then unknown('a word or number with text behind it')
         else read_as('bad', null) end
     when beginning(t) is not null and beginning(t) <> '' then case
         when regexp_matches(bare(beginning(t)), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]')
-            then unknown('what DuckDB alone takes, with something behind it')
+            then unknown('text behind the JSON that only DuckDB accepts')
         else read_as('json', beginning(t)) end
     when has_zeros(t) then case
         when json_valid(without_zeros(t)) and not zeros_in_strings(t) then read_as('zeros', without_zeros(t))
-        else unknown('leading zeros in more than numbers') end
+        else unknown('leading zeros, not only in numbers') end
     else read_as('bad', null) end;
 
 -- A text with numbers that releases may read differently: fractions, and integers of 19 digits or more.

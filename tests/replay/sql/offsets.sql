@@ -13,7 +13,7 @@ select key, j->>0 as connector, j->1 as partition,
     (select to_json(list([f.key, f.type, f.value::varchar] order by f.key))::varchar from json_each(j->1) f) as identity,
     case when odd_numbers(j->1) then 'a number that releases read differently'
         when has_twice(j->1) then 'a field twice'
-        when exists (from json_each(j->1) f where f.type in ('OBJECT', 'ARRAY')) then 'a source partition with fields in fields' end as odd
+        when exists (from json_each(j->1) f where f.type in ('OBJECT', 'ARRAY')) then 'a source partition with nested fields' end as odd
 from keys
 where fate in ('json', 'zeros') and json_type(j) = 'ARRAY' and json_array_length(j) = 2
     and json_type(j->0) = 'VARCHAR' and json_type(j->1) = 'OBJECT';

@@ -34,12 +34,12 @@ ALL = Cut({TOPICS.config: [1_000], TOPICS.offsets: [1_000]})
 UTF_8, HALF_PAIR = "not plain UTF-8", "half a surrogate pair"
 NUMBER, TWICE = "a number that releases read differently", "a field twice"
 BEHIND, TAKEN = (
-    "a word or number with something behind it",
-    "what DuckDB alone takes, with something behind it",
+    "a word or number with text behind it",
+    "text behind the JSON that only DuckDB accepts",
 )
 NESTED, LONG = "more than 500 brackets", "longer than 5,000 characters"
-ZEROS, DIGITS = "leading zeros in more than numbers", "a task number in digits of another script"
-FIELDS = "a source partition with fields in fields"
+ZEROS, DIGITS = "leading zeros, not only in numbers", "a task number in digits of another script"
+FIELDS = "a source partition with nested fields"
 
 VALUES = {
     b'{"properties":{"k":"\xff"}}': UTF_8,
