@@ -1,18 +1,22 @@
-"""Folds of one log, one per requested release, with the listeners of each."""
+"""Folds of one log, one per requested release, and the positions up to which they have read it.
+
+Every fold is at the same positions. Callers wait for positions; listeners receive each entry.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from controlplane.core.entry import Batch, Entry
+from controlplane.core.entry import Batch, Entry, Position, TopicPartition
 from controlplane.core.fold import Fold
 from controlplane.core.order import Ends, Ordering, entries_of, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import sliced, to_its_end
+from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.logs.wakeup import ChangeCounter
 from controlplane.projection.lru_cache import LruCache
-from controlplane.projection.read_positions import PartitionKey, ReadPositions
 
 AT_ONCE = 200
 """Maximum entries that are folded in one go; more are folded in slices, some 10 µs each."""
@@ -27,6 +31,100 @@ Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
 
 Load = Callable[[Profile, Ends], Awaitable[Fold]]
 """Function that folds the log for a release, up to these ends."""
+
+
+class ReadPositions:
+    """End offsets by topic and partition. Every fold of new entries moves them and wakes waiters.
+
+    `failure` is the reason why the log cannot be read; `fail` sets it and wakes the waiters.
+    """
+
+    def __init__(self) -> None:
+        self.failure: LogError | None = None
+        self._ends: dict[str, list[int]] = {}
+        self._changes = ChangeCounter()
+        self._moves = 0
+
+    @property
+    def ends(self) -> Ends:
+        """A copy of the positions."""
+        return {topic: tuple(parts) for topic, parts in self._ends.items()}
+
+    @property
+    def moves(self) -> int:
+        """Counter that increases with each fold of new entries."""
+        return self._moves
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the position in one partition; 0 if it is unknown."""
+        parts = self._ends.get(topic, ())
+        return parts[partition] if partition < len(parts) else 0
+
+    def beyond(self, ends: Ends) -> bool:
+        """Return True if more of these topics was read than these ends contain."""
+        return any(
+            any(map(int.__lt__, parts, self._ends.get(topic, ()))) for topic, parts in ends.items()
+        )
+
+    def add(self, ends: Ends) -> None:
+        """Add every topic and partition that is new, at its beginning."""
+        for topic, parts in ends.items():
+            known = self._ends.setdefault(topic, [])
+            known.extend([0] * (len(parts) - len(known)))
+
+    def replace(self, ends: Ends) -> None:
+        """Start over at these positions: the log was replaced."""
+        self._ends = {topic: list(parts) for topic, parts in ends.items()}
+        self._move()
+
+    def advance(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Move partitions forward to these ends."""
+        for (topic, partition), end in ends.items():
+            parts = self._ends.setdefault(topic, [])
+            parts.extend([0] * (partition + 1 - len(parts)))
+            parts[partition] = max(parts[partition], end)
+        self._move()
+
+    def fail(self, failure: LogError) -> None:
+        """Record why the log cannot be read. Waiters may have to give up."""
+        self.failure = failure
+        self._changes.tell()
+
+    async def moved(self, seen: int) -> None:
+        """Return as soon as `moves` differs from `seen`."""
+        while self._moves == seen:
+            await self._changes.beyond(self._changes.count)
+
+    async def passed(self, positions: Iterable[Position]) -> None:
+        """Return as soon as the records at these positions have been folded."""
+        behind: dict[TopicPartition, int] = {}
+        async for topic, partition, offset in sliced(positions):
+            behind[topic, partition] = max(offset + 1, behind.get((topic, partition), 0))
+        while not self._reach(behind):
+            await self._changes.beyond(self._changes.count)
+
+    async def wait_for(self, ends: Ends) -> None:
+        """Return as soon as every record before these ends has been folded.
+
+        Raises:
+            LogError: the log cannot be read, for another reason than an outage.
+        """
+        behind = {
+            (topic, number): end
+            for topic, parts in ends.items()
+            for number, end in enumerate(parts)
+        }
+        while not self._reach(behind):
+            if self.failure is not None and not isinstance(self.failure, LogUnavailable):
+                raise self.failure
+            await self._changes.beyond(self._changes.count)
+
+    def _reach(self, ends: Mapping[TopicPartition, int]) -> bool:
+        return all(self.end(*partition) >= end for partition, end in ends.items())
+
+    def _move(self) -> None:
+        self._moves += 1
+        self._changes.tell()
 
 
 class Subscription(NamedTuple):
@@ -52,7 +150,7 @@ class ReleaseFold:
             self._state = self._fold.snapshot()
         return self._state
 
-    async def apply(self, entries: Sequence[Entry], ends: Mapping[PartitionKey, int]) -> None:
+    async def apply(self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]) -> None:
         """Fold entries that arrived together, up to these ends; publish no state in between."""
         if not self.subscriptions and len(entries) <= AT_ONCE and not any(map(_is_long, entries)):
             self._fold.apply_all(entries)
@@ -85,11 +183,10 @@ class ReleaseFolds:
     def __init__(
         self,
         load: Load,
-        positions: ReadPositions,
         kept: int,
         restarted: Callable[[], None],
     ) -> None:
-        self.positions = positions
+        self.positions = ReadPositions()
         self._load = load
         self._restarted = restarted
         """Called when the log was replaced."""
@@ -98,8 +195,11 @@ class ReleaseFolds:
         self._turn = asyncio.Lock()
 
     def get(self, profile: Profile) -> ReleaseFold | None:
-        """Return the fold of a release if it is loaded, and mark it as most recently used."""
-        return self._recent.get(profile.release) or self._pinned.get(profile.release)
+        """Return the fold of a release if it is loaded, and mark it as most recently used.
+
+        A pinned fold needs no mark: it is not evicted.
+        """
+        return self._pinned.get(profile.release) or self._recent.get(profile.release)
 
     def any(self) -> ReleaseFold | None:
         """Return the fold of some release; None if none is loaded."""
@@ -160,7 +260,7 @@ class ReleaseFolds:
 
     async def _fold(self, batches: Sequence[Batch]) -> None:
         entries = await _ordered(batches)
-        ends: dict[PartitionKey, int] = {}
+        ends: dict[TopicPartition, int] = {}
         for batch in batches:
             partition = batch.topic, batch.partition
             ends[partition] = max(ends.get(partition, 0), batch.end)
