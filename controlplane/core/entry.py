@@ -5,8 +5,10 @@ columns, for bulk readers: a million Python objects would cost more than the fol
 interprets the bytes; `codec` does.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -174,3 +176,58 @@ def batch_of(entries: Sequence[Entry]) -> ColumnBatch:
         {index: entry.headers for index, entry in enumerate(entries) if entry.headers},
         frozenset(index for index, entry in enumerate(entries) if entry.aborted),
     )
+
+
+class LazyBatch(ABC):
+    """Base of a `Batch` that decodes its columns on first access.
+
+    It derives all members but `end`, `len` and `keep_last` from `decode`. Most folds need only the
+    last value of each key, and decoding all columns costs more than finding these values.
+    """
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+
+    @abstractmethod
+    def decode(self) -> ColumnBatch:
+        """Decode all columns."""
+
+    @cached_property
+    def decoded(self) -> ColumnBatch:
+        """All columns, decoded once and cached."""
+        return self.decode()
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Offset of each record."""
+        return self.decoded.offsets
+
+    @property
+    def timestamps(self) -> Sequence[int]:
+        """Timestamp of each record, in milliseconds since 1970 (-1: unknown)."""
+        return self.decoded.timestamps
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """Key of each record."""
+        return self.decoded.keys
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        """Value of each record, None for a tombstone."""
+        return self.decoded.values
+
+    @property
+    def headers(self) -> Mapping[int, Headers]:
+        """Headers by index, for the records that have any."""
+        return self.decoded.headers
+
+    @property
+    def aborted(self) -> AbstractSet[int]:
+        """Indexes of the records whose transaction was aborted."""
+        return self.decoded.aborted
+
+    def entries(self) -> Iterator[Entry]:
+        """Iterate over the records."""
+        return self.decoded.entries()

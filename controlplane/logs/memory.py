@@ -16,7 +16,7 @@ from controlplane.logs.offset_rules import (
 )
 from controlplane.logs.partition_columns import PartitionColumns
 from controlplane.logs.spans import below_ends, spans, topic_in, trim_limits
-from controlplane.logs.wakeup import ChangeCounter, follow
+from controlplane.logs.tail import ChangeCounter, follow
 
 
 class MemoryLog:

@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import sliced, to_its_end
 from controlplane.logs.log import LogError, LogUnavailable
-from controlplane.logs.wakeup import ChangeCounter
+from controlplane.logs.tail import ChangeCounter
 from controlplane.projection.lru_cache import LruCache
 
 AT_ONCE = 200

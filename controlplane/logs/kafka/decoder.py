@@ -9,10 +9,16 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 
-from controlplane.core.entry import Batch, ColumnBatch, Headers, LastValues, TopicPartition
+from controlplane.core.entry import (
+    Batch,
+    ColumnBatch,
+    Headers,
+    LastValues,
+    LazyBatch,
+    TopicPartition,
+)
 from controlplane.logs.kafka import lenient_decoder
 from controlplane.logs.kafka.frames import DAMAGE, Frame, PartitionFrames, corrupt
-from controlplane.logs.lazy_batch import LazyBatch
 from controlplane.logs.log import LogCorrupt
 
 UNKNOWN_MS = -1

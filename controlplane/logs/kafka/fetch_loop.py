@@ -13,7 +13,7 @@ from controlplane.logs.kafka.frames import PartitionFrames, piece
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.wire import FetchedPartition, Isolation
 from controlplane.logs.log import LogError, LogNotUsable
-from controlplane.logs.read_progress import ReadProgress
+from controlplane.logs.tail import ReadProgress
 
 
 class FetchLoop:

@@ -12,23 +12,21 @@ from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import LogNotUsable, Record
-from controlplane.logs.read_progress import progress_to, read_offsets
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader, wal_files
 from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.own_commits import CommitGap, going_on
 from controlplane.logs.sqlite.pool import ConnectionPool
 from controlplane.logs.sqlite.probe import WriteProbe
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
-from controlplane.logs.sqlite.watch import Watch
+from controlplane.logs.sqlite.watch import CommitGap, Watch, going_on
 from controlplane.logs.sqlite.writer import Writer
 from controlplane.logs.sqlite.writer_lock import writer_lock
-from controlplane.logs.wakeup import further
+from controlplane.logs.tail import further, progress_to, read_offsets
 
 T = TypeVar("T")
 

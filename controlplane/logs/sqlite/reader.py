@@ -6,9 +6,15 @@ from itertools import compress, count
 from operator import itemgetter
 from typing import NamedTuple
 
-from controlplane.core.entry import Batch, ColumnBatch, Headers, LastValues, TopicPartition
+from controlplane.core.entry import (
+    Batch,
+    ColumnBatch,
+    Headers,
+    LastValues,
+    LazyBatch,
+    TopicPartition,
+)
 from controlplane.core.order import Ends
-from controlplane.logs.lazy_batch import LazyBatch
 from controlplane.logs.spans import OffsetSpan, spans, topic_in
 from controlplane.logs.sqlite.checksums import DamagedRecord, LogRow, damaged, damaged_in
 from controlplane.logs.sqlite.rows import OFFSET_MASK, decode_headers, row_id

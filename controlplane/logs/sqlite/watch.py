@@ -1,7 +1,8 @@
 """Notification of commits: own commits are handed over, commits of other processes are polled.
 
 A tail need not read back the entries that this process has just written: that would cost a busy
-control plane a fifth of its throughput (`benchmarks/commands.py`).
+control plane a fifth of its throughput (`benchmarks/commands.py`). It gets them as the batches that
+it would read from the file.
 """
 
 import asyncio
@@ -10,8 +11,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from controlplane.core.entry import Entry
-from controlplane.logs.wakeup import ChangeCounter
+from controlplane.core.entry import (
+    ColumnBatch,
+    Entry,
+    LastValues,
+    LazyBatch,
+    TopicPartition,
+    batch_of,
+)
+from controlplane.logs.tail import ChangeCounter
 
 COMMITS_KEPT = 64
 """Commits queued for a slow tail. Beyond it the oldest is dropped and read from the file."""
@@ -114,3 +122,68 @@ class Watch:
         self._timer = None
         self.look()
         self._look_again()
+
+
+class AppendedBatch(LazyBatch):
+    """Consecutive entries of one partition, at least one."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        super().__init__(entries[0].topic, entries[0].partition)
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def end(self) -> int:
+        """Offset after the last entry."""
+        return self._entries[-1].offset + 1
+
+    def entries(self) -> Iterator[Entry]:
+        """Iterate over the entries."""
+        return iter(self._entries)
+
+    def keep_last(self, last: LastValues, *, aborted: bool) -> None:
+        """Set the last value of each key. No entry appended here is aborted."""
+        del aborted
+        last.update((entry.key, entry.value) for entry in self._entries)
+
+    def decode(self) -> ColumnBatch:
+        """Return all entries as columns."""
+        return batch_of(self._entries)
+
+
+class CommitGap(Exception):
+    """Entries of another process lie between the position of a tail and a commit."""
+
+
+def going_on(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:
+    """Return the new batches in a commit of this process for a tail that has read up to `at`.
+
+    `at` moves to the ends of these batches.
+
+    Raises:
+        CommitGap: the tail has to read the entries in between from the file; `at` is unchanged.
+    """
+    by_place: dict[TopicPartition, list[Entry]] = {}
+    for entry in commit:
+        if entry.topic in at:
+            by_place.setdefault((entry.topic, entry.partition), []).append(entry)
+    new = []
+    for (topic, partition), entries in by_place.items():
+        parts = at[topic]
+        end = parts[partition] if partition < len(parts) else -1
+        if not entries[-1].offset < end:
+            new.append(_behind(entries, end))
+    for batch in new:
+        at[batch.topic][batch.partition] = batch.end
+    return new
+
+
+def _behind(entries: list[Entry], end: int) -> AppendedBatch:
+    """Return the entries from `end` on."""
+    first, last = entries[0].offset, entries[-1].offset
+    without_gap = last - first + 1 == len(entries)  # an import may leave a gap within a commit
+    if not without_gap or not 0 <= first <= end:
+        raise CommitGap
+    return AppendedBatch(entries[end - first :])
