@@ -2,7 +2,8 @@
 
 Releases differ in the JSON that they accept, and compatibility depends on it. Values are therefore
 never re-encoded: a string replaces the token of a secret, and each release that could read the
-value still can, and no other. The grammar is Jackson's (`core.java.jackson`) without its limits.
+value still can, and no other. The grammar is Jackson's (`core.java.jackson_tokens`), without its
+limits.
 
 Behind the end of valid JSON, secrets cannot be located. That remainder is replaced as a whole,
 unless it is plain text without a trace of a secret (`unparsed_text`) and no secret came before it.
@@ -21,7 +22,6 @@ from typing import Final
 import msgspec
 
 from controlplane.core.java import json_converter
-from controlplane.core.java.jackson import NAME, SPACE, VALUE
 from controlplane.core.java.jackson_text import (
     DocumentText,
     StringDecoder,
@@ -29,6 +29,7 @@ from controlplane.core.java.jackson_text import (
     unread_bytes,
     write_text,
 )
+from controlplane.core.java.jackson_tokens import NAME, SPACE, VALUE
 from controlplane.core.java.java_library import utf16_units
 from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import PROFILES, Profile

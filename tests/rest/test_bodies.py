@@ -91,6 +91,8 @@ ANY = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
         (b'{"a":tru}', f"Unrecognized token 'tru': was expecting {ANY}", 10),
         (b'{"a":01}', "Invalid numeric value: Leading zeroes not allowed", 7),
         (b'{"a":"\xff"}', "Invalid UTF-8 start byte 0xff", 8),
+        (b'{"a":true\xc2\xa0}', "Invalid UTF-8 middle byte 0xc2", 11),
+        (b'{"a":true\x80}', "Invalid UTF-8 start byte 0x80", 10),
         (b"{} {}", "Trailing token (of type START_OBJECT) found after value (bound as ", 4),
         (b'{"a":{}}', "Cannot deserialize value of type `java.lang.String` from Object value", 6),
     ],

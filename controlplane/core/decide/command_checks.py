@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.core import commands
 from controlplane.core.context import Context
-from controlplane.core.java.jackson import MAX_NAME_BYTES, MAX_STRING_UNITS
+from controlplane.core.java.jackson_tokens import NAME_BYTES, STRING_UNITS
 from controlplane.core.java.java_library import encode_key
 from controlplane.core.plan import Plan, Reason, Rejected
 from controlplane.core.records import Properties
@@ -61,10 +61,9 @@ def _faults(config: Any) -> Iterator[str]:
     for key, value in config.items():
         if type(key) is not str:
             yield f"Every key of a config must be text, and {key!a} is {_kind(key)}"
-        elif len(key.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
-            fault = (
-                f"A key of the config, {key[:_SHOWN]!a}..., has more than {MAX_NAME_BYTES} bytes"
-            )
+        elif len(key.encode("utf-8", "surrogatepass")) > NAME_BYTES.maximum:
+            size = f"more than {NAME_BYTES.maximum} bytes"
+            fault = f"A key of the config, {key[:_SHOWN]!a}..., has {size}"
             yield f"{fault}, which nobody could read back: shorten it"
         elif value is not None and type(value) is not str:
             fault = "Every value of a config must be text or null, and that of"
@@ -73,7 +72,9 @@ def _faults(config: Any) -> Iterator[str]:
             yield f"The value of {key!a} in the config {_TOO_LONG}"
 
 
-_TOO_LONG = f"has more than {MAX_STRING_UNITS} characters, which nobody could read back: shorten it"
+_TOO_LONG = (
+    f"has more than {STRING_UNITS.maximum} characters, which nobody could read back: shorten it"
+)
 
 _SHOWN = 40
 """Characters of an overlong key that the refusal quotes."""
@@ -82,8 +83,8 @@ _SHOWN = 40
 def _is_too_long(text: str) -> bool:
     """True if Jackson's limits refuse the string; its characters are UTF-16 units."""
     return (
-        2 * len(text) > MAX_STRING_UNITS
-        and len(text.encode("utf-16-le", "surrogatepass")) > 2 * MAX_STRING_UNITS
+        2 * len(text) > STRING_UNITS.maximum
+        and len(text.encode("utf-16-le", "surrogatepass")) > 2 * STRING_UNITS.maximum
     )
 
 

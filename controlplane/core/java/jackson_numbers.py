@@ -9,6 +9,8 @@ from controlplane.core.releases.profiles import HugeExponent, Profile
 MAX_DIGITS: Final = 1000
 """StreamReadConstraints of Jackson 2.15: digits of one number token, those of exponents too."""
 
+TOO_MANY_DIGITS: Final = f"a number of more than {MAX_DIGITS} digits"
+
 _MAX_EXPONENT_DIGITS: Final = 10
 _INTS: Final = range(-(2**31), 2**31)
 """Limits of java.math.BigDecimal: digits of an exponent, values of exponent and scale."""
@@ -24,15 +26,9 @@ _DIGITS_AT_ONCE: Final = 4000
 """Digits that CPython converts at a time (its guard against quadratic time)."""
 
 
-def _check_length(token: str, *, limited: bool) -> None:
-    if limited and len(token) > MAX_DIGITS and sum(map(str.isdigit, token)) > MAX_DIGITS:
-        raise Undecodable(f"a number of more than {MAX_DIGITS} digits")
-
-
-def integer(token: str, *, limited: bool) -> int:
-    """Value of an integral token, wrapped to 64 bits. `limited`: Jackson 2.15's limits hold."""
-    digits = token.removeprefix("-").lstrip("0") or "0"
-    _check_length(digits, limited=limited)
+def integer(token: str) -> int:
+    """Value of an integral token, wrapped to 64 bits."""
+    digits = token.removeprefix("-")
     number = 0
     for start in range(0, len(digits), _DIGITS_AT_ONCE):
         part = digits[start : start + _DIGITS_AT_ONCE]
@@ -82,7 +78,8 @@ def number_rules(profile: Profile) -> NumberRules:
 
 def floating(token: str, rules: NumberRules) -> float:
     """Double of a token with a fraction or exponent; raises `Undecodable` by the rules."""
-    _check_length(token, limited=rules.limited)
+    if rules.limited and len(token) > MAX_DIGITS < sum(map(str.isdigit, token)):
+        raise Undecodable(TOO_MANY_DIGITS)
     if token == _NASTY and rules.as_double:
         return _OF_NASTY
     number = float(token)

@@ -2,13 +2,14 @@
 
 Connect reads bodies with a stock Jackson. If that fails, it answers 500 with Jackson's message,
 which names tokens, Java classes and columns. Clients of each release get that message verbatim
-(`tokenizer`, `binding`). Under `kip` the same faults are the client's, and the error names the
+(`body_tokens`, `binding`). Under `kip` the same faults are the client's, and the error names the
 field.
 """
 
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from controlplane.core.java.jackson_tokens import Token, TokenKind
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.bodies import fast_json
 from controlplane.rest.bodies.binding import (
@@ -25,7 +26,7 @@ from controlplane.rest.bodies.binding import (
     values,
 )
 from controlplane.rest.bodies.body_errors import ENTITIES, Fault, source
-from controlplane.rest.bodies.tokenizer import Token, TokenKind, Tokens
+from controlplane.rest.bodies.body_tokens import BodyTokens
 from controlplane.rest.errors import BadRequest, BodyTooLarge, Failed, RestError
 
 RequestConfig = dict[str, str | None]
@@ -225,8 +226,8 @@ def _read(
     origin = named or source(profile)
     units = ""
     try:
-        tokens = Tokens(body or b"", profile, origin)
-        units = tokens.scanner.units
+        tokens = BodyTokens(body or b"", profile, origin)
+        units = tokens.units
         first = tokens.next()
         if first is None:
             return None
@@ -238,7 +239,7 @@ def _read(
     return found
 
 
-def _check_end(tokens: Tokens, shape: Shape) -> None:
+def _check_end(tokens: BodyTokens, shape: Shape) -> None:
     token = tokens.next()
     if token is None:
         return

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from controlplane.core.java.jackson import MAX_DEPTH
+from controlplane.core.java.jackson import value_of
+from controlplane.core.java.jackson_tokens import DEPTH, Token, TokenKind
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.bodies.body_errors import ENTITIES, Fault, Link
-from controlplane.rest.bodies.tokenizer import Token, TokenKind, Tokens
+from controlplane.rest.bodies.body_tokens import BodyTokens
 
 Shape = Callable[["BodyReader", Token], Any]
 
@@ -25,13 +26,12 @@ ANYTHING = f"{MAP}<{TEXT},java.lang.Object>"
 _RAW = f"{MAP}<java.lang.Object,java.lang.Object>"
 
 _INT, _LONG = range(-(2**31), 2**31), range(-(2**63), 2**63)
-_ENDS = (TokenKind.END_OBJECT, TokenKind.END_ARRAY)
 
 
 class BodyReader(NamedTuple):
     """Reading position in a body, and the release that reads it."""
 
-    tokens: Tokens
+    tokens: BodyTokens
     profile: Profile
 
     def next(self) -> Token:
@@ -70,49 +70,18 @@ def text(reader: BodyReader, token: Token) -> str | None:
     return reader.tokens.text_of(token)
 
 
-def anything(reader: BodyReader, token: Token, deepest: int = MAX_DEPTH) -> Any:
-    """Read any value of at most `deepest` levels. Nesting uses a list, not recursion."""
-    root: list[Any] = []
-    opened: list[Any] = [root]
-    names = [""]
-    while True:
-        if token.kind in _ENDS:
-            opened.pop()
-            names.pop()
-        elif token.kind is TokenKind.NAME:
-            names[-1] = token.text
-        else:
-            value = _scalar(reader, token)
-            _put(opened[-1], names[-1], value)
-            if token.kind in (TokenKind.OBJECT, TokenKind.ARRAY):
-                if len(opened) > deepest:
-                    reader.tokens.fail_at_depth()
-                opened.append(value)
-                names.append("")
-        if len(opened) == 1:
-            return root[0]
-        token = reader.next()
+def anything(reader: BodyReader, token: Token, deepest: int = DEPTH.maximum) -> Any:
+    """Read any value of at most `deepest` levels."""
 
+    def number(token: Token) -> int | float:
+        reader.tokens.check_number(token)
+        return int(token.text) if token.kind is TokenKind.INTEGER else float(token.text)
 
-def _scalar(reader: BodyReader, token: Token) -> Any:
-    match token.kind:
-        case TokenKind.OBJECT:
-            return {}
-        case TokenKind.ARRAY:
-            return []
-        case TokenKind.STRING:
-            return reader.tokens.text_of(token)
-        case TokenKind.INTEGER | TokenKind.FLOAT:
-            reader.tokens.check_number(token)
-            return int(token.text) if token.kind is TokenKind.INTEGER else float(token.text)
-    return {TokenKind.TRUE: True, TokenKind.FALSE: False}.get(token.kind)
+    def check_depth(depth: int) -> None:
+        if depth > deepest:
+            reader.tokens.exceeded(DEPTH, depth)
 
-
-def _put(container: Any, name: str, value: Any) -> None:
-    if isinstance(container, list):
-        container.append(value)
-    else:
-        container[name] = value
+    return value_of(reader.tokens, token, number, check_depth)
 
 
 # --- containers ---------------------------------------------------------------------------------
@@ -231,7 +200,7 @@ class Bean(msgspec.Struct, frozen=True):
             f'Unrecognized field "{name}" (class {self.class_name}), '
             f"not marked as ignorable ({known}{names}{end})"
         )
-        raise Fault(text, reader.tokens.scanner.at).within(Link(self.class_name, name))
+        raise Fault(text, reader.tokens.at).within(Link(self.class_name, name))
 
 
 def choice(name: str, names: tuple[str, ...]) -> Shape:

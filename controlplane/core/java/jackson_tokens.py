@@ -1,0 +1,312 @@
+"""Tokenizer with Jackson's rules: reads the tokens of a document one by one.
+
+`jackson` makes values of the tokens. Request bodies (`rest/bodies/`) are bound to them directly,
+because a worker reports the first of several faults. The order of reading is therefore Jackson's:
+the value behind a name is looked at together with the name, and a string is read only when its text
+is needed.
+
+A reader with error texts of its own overrides `malformed` and `exceeded`.
+"""
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple, NoReturn
+
+import msgspec
+
+from controlplane.core.java.jackson_numbers import MAX_DIGITS, TOO_MANY_DIGITS
+from controlplane.core.java.jackson_text import DocumentText, StringDecoder
+from controlplane.core.java.java_library import is_identifier_part, utf16_units
+from controlplane.core.java.json_errors import Undecodable
+from controlplane.core.releases.profiles import Profile
+
+_STRING = r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
+_COLON = r"[ \t\n\r]*+:[ \t\n\r]*+"
+SPACE = re.compile(r"[ \t\n\r]*+")
+STRING = re.compile(_STRING)
+COLON = re.compile(_COLON)
+NAME = re.compile(_STRING + _COLON)
+VALUE = re.compile(
+    rf"(?P<open>[\[{{])|{_STRING.replace('(', '(?P<string>', 1)}"
+    r"|(?P<number>-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)|(?P<literal>true|false|null)"
+)
+_LEADING_ZEROS = re.compile(r"(-?)0+(?=[0-9])")
+_AFTER_NUMBER: Final = " \t\r\n"
+
+
+class Limit(NamedTuple):
+    """A limit of Jackson's StreamReadConstraints: Jackson's name for it, and its getter's."""
+
+    maximum: int
+    subject: str
+    getter: str
+    error: str
+
+
+DEPTH: Final = Limit(1000, "Document nesting depth", "getMaxNestingDepth", "more than 1000 levels")
+DIGITS: Final = Limit(MAX_DIGITS, "Number value length", "getMaxNumberLength", TOO_MANY_DIGITS)
+NAME_BYTES: Final = Limit(
+    50_000, "Name length", "getMaxNameLength", "a name of more than 50000 bytes"
+)
+STRING_UNITS: Final = Limit(
+    20_000_000,
+    "String value length",
+    "getMaxStringLength",
+    "a string of more than 20000000 characters",
+)
+
+
+class TokenKind(Enum):
+    """Kind of a token: Jackson's name, and its description of such a value."""
+
+    OBJECT = "START_OBJECT", "Object value"
+    END_OBJECT = "END_OBJECT", "Object value"
+    ARRAY = "START_ARRAY", "Array value"
+    END_ARRAY = "END_ARRAY", "Array value"
+    NAME = "FIELD_NAME", "Object value"
+    STRING = "VALUE_STRING", "String value"
+    INTEGER = "VALUE_NUMBER_INT", "Integer value"
+    FLOAT = "VALUE_NUMBER_FLOAT", "Floating-point value"
+    TRUE = "VALUE_TRUE", "Boolean value"
+    FALSE = "VALUE_FALSE", "Boolean value"
+    NULL = "VALUE_NULL", "Null value"
+
+
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A token and the unit at which it begins. The `text` of a string is read later."""
+
+    kind: TokenKind
+    at: int
+    text: str = ""
+
+
+class Scope(msgspec.Struct, frozen=True, gc=False):
+    """An open object, an open array, or the document."""
+
+    kind: TokenKind | None
+    at: int
+    closing: str
+
+
+class SyntaxPart(Enum):
+    """Part of a document that is missing or malformed, with its name in the parser's errors."""
+
+    VALUE = 1, "a value"
+    VALUE_END = 2, "the end of the value"
+    """A number or a word is followed by a unit that belongs to it."""
+    STRING = 3, "a value"
+    NAME = 4, "a name"
+    COLON = 5, "a name"
+    COMMA = 6, "a comma or the end of the container"
+
+
+# Each attribute of an Enum costs a call in Python 3.11, and a token takes a dozen of them.
+_OBJECT, _ARRAY, _NAME = TokenKind.OBJECT, TokenKind.ARRAY, TokenKind.NAME
+_STRING_VALUE, _INTEGER, _FLOAT = TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT
+
+_ROOT: Final = Scope(None, 0, "")
+_OPENING: Final = (_OBJECT, _ARRAY)
+_CLOSING: Final = {"[": "]", "{": "}"}
+_ENDS: Final = {"]": TokenKind.END_ARRAY, "}": TokenKind.END_OBJECT}
+_KINDS: Final = {
+    "{": _OBJECT,
+    "[": _ARRAY,
+    "true": TokenKind.TRUE,
+    "false": TokenKind.FALSE,
+    "null": TokenKind.NULL,
+}
+
+
+class Tokens:
+    """Pass over the tokens of one document. It may stop at any token."""
+
+    def __init__(self, text: DocumentText, profile: Profile, *, leading_zeros: bool) -> None:
+        """Begin a pass. `leading_zeros`: `01` is a number."""
+        self.units = text.units
+        self.profile = profile
+        self.at = 0
+        """The next unit to read."""
+        self.last: TokenKind | None = None
+        """Jackson's current token: the last one that was read without a fault."""
+        self.scopes = [_ROOT]
+        self.in_bytes = text.in_bytes
+        self._value_at = self._name_at = 0
+        self._broken = text.broken
+        self._leading_zeros = leading_zeros
+        self._limited = profile.json_limits
+        surrogates = profile.json_encoded_surrogates
+        self._strings = StringDecoder(text.in_bytes, False, surrogates)
+        self._names = StringDecoder(text.in_bytes, True, surrogates)
+        self._value: Token | None = None
+        self._unread: Token | None = None
+        self._string = ""
+
+    def next(self) -> Token | None:
+        """The next token; None at the end of the document."""
+        if self._value is not None:
+            token, self._value = self._value, None
+            return self._entered(token)
+        if self._unread is not None:
+            self.text_of(self._unread)
+        if (unit := self.units[self.at : self.at + 1]) <= " ":
+            unit = self._skip_space()
+        scope = self.scopes[-1]
+        if unit == scope.closing and (unit or not self._broken):
+            return self._closed(scope)
+        if scope.kind is not None and self.last not in _OPENING:
+            if unit != ",":
+                self.malformed(SyntaxPart.COMMA, self.at)
+            self.at += 1
+            if self.units[self.at : self.at + 1] <= " ":
+                self._skip_space()
+        return self._name() if scope.kind is _OBJECT else self._entered(self._begun())
+
+    def text_of(self, token: Token) -> str:
+        """The text of the last token: a string's characters, a number's spelling."""
+        if token is self._unread:
+            self._unread, self._string = None, self._read_string(token.at)
+        return self._string if token.kind is _STRING_VALUE else token.text
+
+    def check_number(self, token: Token) -> None:
+        """Raise an error for a number with more digits than Jackson reads."""
+        self._check_size(DIGITS, sum(map(str.isdigit, token.text)))
+
+    @property
+    def last_at(self) -> int:
+        """Start of the token `last`, or of a value that fails behind it."""
+        return self._name_at if self.last is _NAME else self._value_at
+
+    @property
+    def unit(self) -> str:
+        """The next unit; empty at the end."""
+        return self.units[self.at : self.at + 1]
+
+    def malformed(self, part: SyntaxPart, at: int, reason: str = "") -> NoReturn:
+        """Raise the error for a part that is not as it has to be; `at` is where it begins."""
+        if part is SyntaxPart.VALUE_END and len(self.scopes) > 1:
+            part = SyntaxPart.COMMA
+        raise Undecodable(reason or f"no JSON: {part.value[1]} is missing at position {at}")
+
+    def exceeded(self, limit: Limit, size: int) -> NoReturn:  # noqa: ARG002 - for overriding
+        """Raise the error for a value of a size beyond a limit."""
+        raise Undecodable(limit.error)
+
+    def _check_size(self, limit: Limit, size: int) -> None:
+        if size > limit.maximum:
+            self.exceeded(limit, size)
+
+    def _skip_space(self) -> str:
+        """Move to the next unit that is no white space, and return it."""
+        found = SPACE.match(self.units, self.at)
+        assert found is not None
+        self.at = found.end()
+        return self.unit
+
+    # --- structure ----------------------------------------------------------------------------
+
+    def _entered(self, token: Token) -> Token:
+        """Return a value; a container becomes the open scope."""
+        kind = self.last = token.kind
+        if kind is _STRING_VALUE:
+            self._unread = token
+        elif kind in _OPENING:
+            if self._limited and len(self.scopes) > DEPTH.maximum:
+                self.exceeded(DEPTH, len(self.scopes))
+            self.scopes.append(Scope(kind, token.at, _CLOSING[token.text]))
+        return token
+
+    def _closed(self, scope: Scope) -> Token | None:
+        """Return the end of the open container; None at the end of the document."""
+        if scope is _ROOT:
+            self.last = None
+            return None
+        self._value_at = self.at
+        self.scopes.pop()
+        self.at += 1
+        self.last = _ENDS[scope.closing]
+        return Token(self.last, self._value_at)
+
+    def _name(self) -> Token:
+        """Return the name of an entry, and look at its value."""
+        at = self.at
+        found = STRING.match(self.units, at)
+        if found is None:
+            self.malformed(SyntaxPart.NAME, at)
+        body = found[1]
+        if self._limited and len(body) > NAME_BYTES.maximum:
+            self._check_size(NAME_BYTES, self._names.size(body))
+        try:
+            name = self._names.decode(body)
+        except Undecodable as error:
+            self.malformed(SyntaxPart.NAME, at, str(error))
+        self.last, self._name_at, self.at = _NAME, at, found.end()
+        colon = COLON.match(self.units, self.at)
+        if colon is None:
+            self.malformed(SyntaxPart.COLON, at)
+        self.at = colon.end()
+        self._value = self._begun()
+        return Token(_NAME, at, name)
+
+    # --- values -------------------------------------------------------------------------------
+
+    def _begun(self) -> Token:
+        """Return a scalar, or the beginning of a container or a string."""
+        at = self.at
+        if self.units[at : at + 1] == '"':
+            self._value_at, self.at = at, at + 1
+            return Token(_STRING_VALUE, at)
+        found = VALUE.match(self.units, at)
+        if found is None:
+            self.malformed(SyntaxPart.VALUE, at)
+        self._value_at, self.at = at, found.end()
+        if found.lastgroup == "number":
+            return self._number(found[0])
+        if found.lastgroup == "literal" and self._continues_word(self.unit):
+            self.malformed(SyntaxPart.VALUE_END, self.at)
+        return Token(_KINDS[found[0]], at, found[0])
+
+    def _read_string(self, at: int) -> str:
+        found = STRING.match(self.units, at)
+        if found is None:
+            self.malformed(SyntaxPart.STRING, at)
+        try:
+            text = self._strings.decode(found[1])
+        except Undecodable as error:
+            self.malformed(SyntaxPart.STRING, at, str(error))
+        self.at = found.end()
+        if self._limited and len(found[1]) > STRING_UNITS.maximum:
+            self._check_size(STRING_UNITS, len(utf16_units(text)))
+        return text
+
+    def _number(self, text: str) -> Token:
+        if padded := _LEADING_ZEROS.match(text):
+            if not self._leading_zeros:
+                self.malformed(SyntaxPart.VALUE, self._value_at, "a number with leading zeros")
+            text = padded[1] + text[padded.end() :]
+        is_integer = text.removeprefix("-").isdigit()
+        if self._continues_number(self.unit, text, is_integer=is_integer):
+            self.malformed(SyntaxPart.VALUE_END, self.at)
+        kind = _INTEGER if is_integer else _FLOAT
+        token = Token(kind, self._value_at, text)
+        if self._limited and len(text) > DIGITS.maximum:
+            self.check_number(token)
+        return token
+
+    def _continues_number(self, unit: str, text: str, *, is_integer: bool) -> bool:
+        """True if Jackson fails at the unit after a number while it reads the number."""
+        if not unit or unit in _AFTER_NUMBER:
+            return not unit and self._broken
+        if len(self.scopes) == 1:
+            return True
+        return (unit == "." and is_integer) or (unit in "eE" and "e" not in text.lower())
+
+    def _continues_word(self, unit: str) -> bool:
+        """True if Jackson fails at the unit after a word. A byte beyond ASCII always fails.
+
+        Jackson decodes that byte together with itself, because it has not moved behind it.
+        """
+        if not unit:
+            return self._broken
+        if unit < "0" or unit in "]}":
+            return False
+        return (self.in_bytes and not unit.isascii()) or is_identifier_part(unit)
