@@ -31,7 +31,7 @@ from benchmarks.cluster import CONNECTORS, fill
 from benchmarks.sample_logs import CONFIG
 from benchmarks.startup_probe import KNOWN
 from tests.kafka.process import NotReady
-from tests.kafka.real import Broker, Worker
+from tests.kafka.real_kafka import Broker, Worker
 
 RELEASE = "3.9.1"
 KEYS = 200_000

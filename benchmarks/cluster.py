@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.sample_logs import CONFIG, OFFSETS, PARTITIONS, STATUS, RecordPair, offset
 from controlplane.core.topics.partitioner import partition_of
-from tests.kafka.real import Broker
-from tests.kafka.writing import create_topic
+from tests.kafka.producer import create_topic
+from tests.kafka.real_kafka import Broker
 
 CONNECTORS = 500
 """Number of connectors in `sample_logs.offset`. All are stopped: a worker has nothing to start."""

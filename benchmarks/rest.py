@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.boot import SCRIPT_JVM, until
 from tests.kafka.process import NotReady
-from tests.kafka.real import Broker, Worker
+from tests.kafka.real_kafka import Broker, Worker
 
 RELEASE = "3.9.1"
 CONNECTORS = 100

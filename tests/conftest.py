@@ -20,7 +20,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 # Before anything imports them: suites that are no test modules by name explain their asserts, too.
-pytest.register_assert_rewrite("tests.laws.commands", "tests.logs.contract", "tests.logs.reading")
+pytest.register_assert_rewrite(
+    "tests.laws.commands", "tests.logs.contract", "tests.logs.reading_contract"
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

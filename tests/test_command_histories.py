@@ -36,7 +36,7 @@ from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import shown
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.json_equality import alike
-from tests.recorded import Recorded, plugins_of, recorded
+from tests.recorded_requests import Recorded, plugins_of, recorded
 
 TOPICS = Topics()
 

@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.offline import answer
 from controlplane.rest.endpoints.reads import Reading
 from controlplane.scenario.story import StoryStep, read_story
-from tests.recorded import HISTORIES, plugins_of, recorded_entries
+from tests.recorded_requests import HISTORIES, plugins_of, recorded_entries
 from tests.test_histories import EXACTLY_ONCE
 
 LISTED = {

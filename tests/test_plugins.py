@@ -22,7 +22,7 @@ from controlplane.plugins import (
     in_python,
     kafkas_own,
 )
-from tests.declaring import declare
+from tests.installed_package import declare
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 

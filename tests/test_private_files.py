@@ -19,7 +19,7 @@ from controlplane.private_files import (
     remove_abandoned,
     replacing,
 )
-from tests.modes import modes
+from tests.file_modes import modes
 from tests.patience import PATIENCE_S
 
 KILLED = """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import Said, call, refusal, unprivileged
-from tests.replay.cli.calling import call as replay
-from tests.replay.cli.calling import refusal as replay_refusal
+from tests.cli.command_calls import Said, call, refusal, unprivileged
+from tests.replay.cli.replay_calls import call as replay
+from tests.replay.cli.replay_calls import refusal as replay_refusal
 
 COMMANDS: dict[str, Callable[[Path, Path], Said]] = {
     "inspect": lambda log, _: call("inspect", log),

@@ -12,9 +12,9 @@ from controlplane.cli.backup_command import check
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, Record
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.calling import ROOT, Said, call, embedded, refusal
+from tests.cli.command_calls import ROOT, Said, call, embedded, refusal
 from tests.logs.folder import names
-from tests.logs.reading import everything
+from tests.logs.reading_contract import everything
 
 CONFIG, STATUS = "connect-configs", "connect-status"
 

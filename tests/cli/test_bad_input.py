@@ -11,7 +11,7 @@ import pytest
 import controlplane.cli.inspect
 import controlplane.cli.log_import
 import controlplane.cli.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
-from tests.cli.calling import Said, call, refusal, unprivileged
+from tests.cli.command_calls import Said, call, refusal, unprivileged
 
 Made = Callable[[Path, Path], Path]
 """(folder of histories, empty folder) → the bad file."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 
 BORN = """\
    CONNECTOR  3.4.1                    3.9.2

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.calling import Said, call, refusal, shell
+from tests.cli.command_calls import Said, call, refusal, shell
 
 SAMPLE = """\
 # A worker of the fleet

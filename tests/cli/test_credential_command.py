@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.rest.security.credential_hashes import password_line, token_line
 from controlplane.rest.security.roles import Role
-from tests.cli.calling import ROOT, call
+from tests.cli.command_calls import ROOT, call
 
 PASSWORD = ("credential", "password", "größe", "--role", "operate")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.__main__ import COMMANDS, main
-from tests.cli.calling import call, refusal, unprivileged
+from tests.cli.command_calls import call, refusal, unprivileged
 
 COMMAND_LINES = {
     "apply -f {}": "",

@@ -7,7 +7,7 @@ import pytest
 from controlplane.cli.inspect.hazard_list import spans
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import NEWEST, RELEASES
-from tests.cli.calling import call, embedded
+from tests.cli.command_calls import call, embedded
 
 
 @pytest.fixture

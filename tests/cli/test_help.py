@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from tests.cli.calling import ROOT, call
+from tests.cli.command_calls import ROOT, call
 from tests.commands import every_command
 
 FILES = ("FILE", "LOG", "ARCHIVE", "FOLDER", "TARGET")

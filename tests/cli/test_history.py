@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from controlplane.core.entry import Entry
-from tests.cli.calling import call, embedded
+from tests.cli.command_calls import call, embedded
 
 BORN = """\
 RECORD       TIME                      WHAT                    CHANGE

@@ -11,7 +11,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.dumps import read_dump
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.calling import call, refusal, shell
+from tests.cli.command_calls import call, refusal, shell
 
 LIFE = """\
 FILE   FORMAT      RECORDS   LINES LEFT OUT

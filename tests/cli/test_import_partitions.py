@@ -6,7 +6,7 @@ from pathlib import Path
 
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 
 TOPICS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from tests.cli.calling import Said, call, embedded, shell
+from tests.cli.command_calls import Said, call, embedded, shell
 
 ODD = """\
 CONNECTOR  TYPE     CLASS        TARGET STATE  TASKS  STATUS   TASK STATES  REMARKS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import RELEASES
-from tests.cli.calling import call, refusal
+from tests.cli.command_calls import call, refusal
 from tests.conftest import PROVE
 from tests.laws.entries import NAMES, logs
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import controlplane
 from controlplane.__main__ import COMMANDS, SECTIONS, CommandGroup
-from tests.cli.calling import ROOT, Said, call, refusal, shell
+from tests.cli.command_calls import ROOT, Said, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
 

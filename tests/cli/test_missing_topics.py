@@ -8,7 +8,7 @@ import pytest
 from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
 from controlplane.plane import ControlPlane, Settings
-from tests.cli.calling import call, refusal, shell
+from tests.cli.command_calls import call, refusal, shell
 
 CONFIGS = (
     '{"topic":"connect-configs","partition":0,"offset":5,"tstype":"create","ts":1700000000000,'

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import read_time_ms
-from tests.cli.calling import Said, call, embedded, refusal
+from tests.cli.command_calls import Said, call, embedded, refusal
 
 FLOOD = "9" * 4_200
 """Python takes no more than 4300 digits for a number."""

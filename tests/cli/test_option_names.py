@@ -8,9 +8,9 @@ import click
 import pytest
 
 from controlplane.terminal.option_names import NamedOption
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 from tests.commands import Called, every_command
-from tests.replay.cli.calling import call as replay
+from tests.replay.cli.replay_calls import call as replay
 
 WORDS = {
     "--from": ({"MOMENT", "RELEASE"}, "the first side of a comparison"),

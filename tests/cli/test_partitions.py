@@ -11,8 +11,8 @@ import pytest
 from controlplane import ControlPlane
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.calling import call, refusal
-from tests.rest.serving import client_of
+from tests.cli.command_calls import call, refusal
+from tests.rest.served_history import client_of
 
 PARTITIONS = 5
 KEY = next(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import Said, call, unprivileged
-from tests.recorded import HISTORIES
-from tests.replay.cli.calling import call as replay
-from tests.replay.cli.calling import refusal
+from tests.cli.command_calls import Said, call, unprivileged
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call as replay
+from tests.replay.cli.replay_calls import refusal
 
 ADVICE = "(Permission denied): check the access rights of the file and its directory"
 

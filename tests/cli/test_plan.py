@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from controlplane.__main__ import main
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
-from tests.cli.calling import Said, call, embedded, refusal
+from tests.cli.command_calls import Said, call, embedded, refusal
 from tests.core.logs import config, connector, tasks
-from tests.declaring import declare
-from tests.recorded import HISTORIES, recorded
+from tests.installed_package import declare
+from tests.recorded_requests import HISTORIES, recorded
 
 LOG = HISTORIES / "life-3.9.log.jsonl"
 EXACTLY_ONCE = HISTORIES / "exactly-once-3.9.log.jsonl"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.entry import Entry
-from tests.cli.calling import call, embedded
+from tests.cli.command_calls import call, embedded
 from tests.laws.entries import ACTIVE, deep
 
 CONFIGS, STATUSES, OFFSETS = "connect-configs", "connect-status", "connect-offsets"

@@ -8,8 +8,8 @@ import pytest
 from controlplane.core.entry import Position
 from controlplane.core.moments import position_text, read_position, time_text
 from controlplane.core.state import Topics
-from tests.cli.calling import call
-from tests.replay.cli.calling import call as replay
+from tests.cli.command_calls import call
+from tests.replay.cli.replay_calls import call as replay
 
 LIFE = Path("tests/histories/life-3.9.log.jsonl")
 ROLL = Path("tests/histories/roll-3.4-3.9-3.4.log.jsonl")

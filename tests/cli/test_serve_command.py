@@ -19,7 +19,7 @@ from controlplane.cli.serve_command import serve
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen
-from tests.cli.calling import call, refusal
+from tests.cli.command_calls import call, refusal
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.sqlite import files
-from tests.cli.calling import call, refusal, unprivileged
+from tests.cli.command_calls import call, refusal, unprivileged
 
 CONSOLE = "CreateTime:1\tPartition:0\tOffset:5\tconnector-c\tnull\n"
 

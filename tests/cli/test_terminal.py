@@ -13,7 +13,7 @@ import pytest
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.terminal.progress_bar import WORTH_A_BAR_RECORDS
-from tests.cli.calling import ROOT, call, shell
+from tests.cli.command_calls import ROOT, call, shell
 
 
 class Seen(NamedTuple):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from tests.cli.calling import call, embedded
+from tests.cli.command_calls import call, embedded
 
 OFFSETS = "connect-offsets"
 GOOD = b'{"o":1}'

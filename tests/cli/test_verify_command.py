@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import Said, call, refusal, shell
+from tests.cli.command_calls import Said, call, refusal, shell
 from tests.test_histories import ANSWERS, BEFORE_COMPACTION
 
 ABORTED = """\

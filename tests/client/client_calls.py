@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from controlplane.client.http.api import Api
-from tests.cli.calling import Said, call
+from tests.cli.command_calls import Said, call
 
 SOURCE = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",

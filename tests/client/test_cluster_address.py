@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.terminal.command_errors import InputRefused
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 
 PASSWORD = "correct-horse"
 

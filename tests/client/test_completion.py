@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import shell
+from tests.cli.command_calls import shell
 from tests.client.client_calls import Cluster
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.plugins import installed
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 from tests.cli.test_serve_command import running
 from tests.cli.test_terminal import at_a_terminal
 from tests.client.client_calls import Cluster
-from tests.harvested import class_path
+from tests.harvested_catalogues import class_path
 
 NOBODY = "http://127.0.0.1:1"
 

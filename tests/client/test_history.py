@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.calling import call
+from tests.cli.command_calls import call
 from tests.cli.test_serve_command import LIFE
 from tests.client.client_calls import PARTITION, SOURCE, Cluster
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.calling import refusal
+from tests.cli.command_calls import refusal
 from tests.client.client_calls import Cluster
 
 CONFIG = "config: {connector.class: FileStreamSource, topic: t}"

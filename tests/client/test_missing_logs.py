@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import call, refusal
+from tests.cli.command_calls import call, refusal
 
 CHANGES = (
     "stop orders",

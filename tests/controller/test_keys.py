@@ -25,8 +25,8 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Settings
 from tests.controller.scene import COMMANDS, CONFIG, plane_on, written
-from tests.laws.commands.living import IMPATIENT
-from tests.laws.commands.places import BreakingMemory, Outage
+from tests.laws.commands.execution import IMPATIENT
+from tests.laws.commands.storage import BreakingMemory, Outage
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}

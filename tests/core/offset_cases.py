@@ -5,7 +5,7 @@ from typing import Any
 from controlplane.core.commands import AlterOffsets, OffsetChange, ResetOffsets
 from controlplane.core.entry import Entry
 from controlplane.core.plan import HookSuccess
-from tests.core.deciding import SOURCE, steps
+from tests.core.decisions import SOURCE, steps
 from tests.core.logs import Pair
 
 Log = list[Pair | Entry]

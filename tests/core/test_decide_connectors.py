@@ -12,7 +12,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
-from tests.core.deciding import PROPERTIES, RELEASES, SINK, SOURCE, planned, refused, steps, text
+from tests.core.decisions import PROPERTIES, RELEASES, SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, read, report, status, tasks
 
 WRITTEN = f'{{"properties":{{"connector.class":"{SOURCE}","topic":"t","file":"f","name":"a"}}}}'

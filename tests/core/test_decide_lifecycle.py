@@ -9,7 +9,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import Target
-from tests.core.deciding import planned, refused, steps
+from tests.core.decisions import planned, refused, steps
 from tests.core.logs import Pair, config, connector, read, tasks
 
 A = connector("a")

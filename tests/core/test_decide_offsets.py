@@ -9,7 +9,7 @@ from controlplane.core.commands import AlterOffsets, OffsetChange
 from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import AskHook, HookFailure, Outcome, Reason, Rejected
 from controlplane.core.plugins import UNCHECKED
-from tests.core.deciding import SOURCE, decided, planned, refused
+from tests.core.decisions import SOURCE, decided, planned, refused
 from tests.core.logs import offsets, tasks
 from tests.core.offset_cases import (
     ALTERING,

@@ -5,7 +5,7 @@ import pytest
 from controlplane.core.commands import RestartConnector, RestartTask
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
-from tests.core.deciding import planned, refused, steps
+from tests.core.decisions import planned, refused, steps
 from tests.core.logs import Pair, connector, report, status, tasks
 
 Log = list[Pair | Entry]

@@ -15,7 +15,7 @@ from controlplane.core.plan import (
     Reason,
     Rejected,
 )
-from tests.core.deciding import SINK, decided, planned, refused
+from tests.core.decisions import SINK, decided, planned, refused
 from tests.core.logs import Pair, tasks
 from tests.core.offset_cases import ALTERING, STOPPED, SURE, Log, alter
 

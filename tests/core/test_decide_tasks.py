@@ -5,7 +5,7 @@ import pytest
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.plan import FenceProducers, Reason, Rejected
 from controlplane.core.plugins import UNCHECKED
-from tests.core.deciding import SINK, SOURCE, planned, refused, steps, text
+from tests.core.decisions import SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, raw, read, tasks
 
 A: Pair = ("connector-a", f'{{"properties":{{"connector.class":"{SOURCE}"}}}}')

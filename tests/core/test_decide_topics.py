@@ -5,7 +5,7 @@ import pytest
 from controlplane.core.commands import ResetTopics, SetLoggerLevel
 from controlplane.core.context import DecisionSettings
 from controlplane.core.plan import Reason, Rejected
-from tests.core.deciding import planned, refused, steps
+from tests.core.decisions import planned, refused, steps
 from tests.core.logs import Pair, status
 
 

@@ -29,7 +29,7 @@ from tests.core.logs import (
     status,
     tasks,
 )
-from tests.oracle.writing import written
+from tests.oracle.worker_writes import written
 
 NO_PLUGINS = Plugins()
 
@@ -411,7 +411,7 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> N
 @pytest.mark.java
 @pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
 def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
-    """Kafka's own `CacheEntry` answers; nothing of ours writes so (more in `test_writing`)."""
+    """Kafka's own `CacheEntry` answers: we never write so (more in `test_worker_writes`)."""
     assert written(release)["safely"]["nothing"] == does
 
 

@@ -9,7 +9,7 @@ from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import hazards
 from controlplane.core.views.history import history
 from tests.core.logs import config, connector, offsets, status, tasks
-from tests.operations import assert_linear
+from tests.operation_counts import assert_linear
 
 KIP = Profile.of("kip")
 RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'

@@ -19,7 +19,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP, NEWEST, PROFILES, Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.partitioner import partition_of
-from tests.core.deciding import PROPERTIES, planned
+from tests.core.decisions import PROPERTIES, planned
 from tests.core.logs import START_MS, config, connector, offsets, report, status, tasks
 from tests.core.test_matrix import expected
 

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.decide import decide
 from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected
-from tests.core.deciding import context_of, planned, refused
+from tests.core.decisions import context_of, planned, refused
 from tests.core.logs import config, offsets, read, records, tasks
 from tests.core.offset_cases import (
     ALTERING,

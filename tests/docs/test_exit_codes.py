@@ -12,7 +12,7 @@ from controlplane.__main__ import main as controlplane
 from replay.cli.main import ReplayGroup
 from replay.cli.main import main as replay
 from tests.docs.consoles import ROOT
-from tests.recorded import HISTORIES
+from tests.recorded_requests import HISTORIES
 
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 ODD = str(HISTORIES / "odd-records-3.9.log.jsonl")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from controlplane import ControlPlane, Refusal, commands
-from tests.declaring import declare
 from tests.examples.test_embedding import EXAMPLES, run
+from tests.installed_package import declare
 
 
 def test_the_program() -> None:

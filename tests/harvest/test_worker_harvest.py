@@ -17,8 +17,8 @@ from controlplane.harvest.worker_harvest import from_worker, version_of
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued, kafkas_own
-from tests.documentation import sentences, without_sentences
-from tests.rest.serving import client_of
+from tests.documentation_digests import sentences, without_sentences
+from tests.rest.served_history import client_of
 from tests.validation.answers import CONNECTORS, WORKER
 from tests.validation.cases import MIRROR, SINK, SOURCE
 

@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.jars import JarsUnavailable
-from tests.kafka.pasts import Past, worn
-from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, create_topic, reading
+from tests.kafka.producer import NewTopic, create_topic, reading
+from tests.kafka.real_kafka import Broker
+from tests.kafka.topic_histories import Past, worn
 
 RELEASES = ("3.9.1", "4.3.0")
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.kafka.real import Worker
-from tests.rest.at_work import AtWork
-from tests.rest.probes.comparing import differences
+from tests.kafka.real_kafka import Worker
+from tests.rest.probes.comparison import differences
+from tests.rest.probes.raw_requests import Address, Response, ask, request_of
 from tests.rest.probes.rows import Row
 from tests.rest.probes.runtime import KEY
-from tests.rest.probes.sending import Address, Response, ask, request_of
+from tests.rest.running_plane import AtWork
 
 HOST = b"127.0.0.1:8083"
 """Address that our runtime reports, and so the worker here."""

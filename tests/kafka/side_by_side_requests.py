@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from tests.rest.at_work import SINK, SOURCE
 from tests.rest.probes.rows import Row
+from tests.rest.running_plane import SINK, SOURCE
 
 JSON = "application/json"
 NEWEST_SLASHLESS = ("a b", "a+b", "a;b", "a?b#c", "ä", "..", "a&b=c", '"a"')

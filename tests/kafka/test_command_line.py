@@ -7,9 +7,9 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
-from tests.cli.calling import Said, refusal, shell
-from tests.kafka.real import CLUSTER_ID, USERS, Broker
-from tests.kafka.writing import NewTopic, writer
+from tests.cli.command_calls import Said, refusal, shell
+from tests.kafka.producer import NewTopic, writer
+from tests.kafka.real_kafka import CLUSTER_ID, USERS, Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

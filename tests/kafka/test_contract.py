@@ -9,9 +9,9 @@ import pytest_asyncio
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.real import Broker
-from tests.kafka.writing import Writer, create_topic, reading, settled, writer
-from tests.logs.reading import SAMPLE, TOPICS, ReadingContract
+from tests.kafka.producer import Writer, create_topic, reading, settled, writer
+from tests.kafka.real_kafka import Broker
+from tests.logs.reading_contract import SAMPLE, TOPICS, ReadingContract
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

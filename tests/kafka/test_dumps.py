@@ -8,8 +8,8 @@ import pytest
 
 from controlplane.logs.dumps import read_dump
 from tests.jars import classpath, java
-from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, in_order, writer
+from tests.kafka.producer import NewTopic, in_order, writer
+from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]

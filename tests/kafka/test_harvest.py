@@ -11,12 +11,12 @@ import pytest
 from controlplane import ControlPlane
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
-from tests.cli.calling import Said, shell
+from tests.cli.command_calls import Said, shell
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.live import CATALOGUE
-from tests.kafka.real import Worker
+from tests.kafka.live_cluster import CATALOGUE
+from tests.kafka.real_kafka import Worker
 from tests.oracle.kafka import harness
-from tests.rest.serving import client_of
+from tests.rest.served_history import client_of
 from tests.validation import class_cases
 from tests.validation.answers import WORKER
 from tests.validation.cases import CHECKPOINT, HEARTBEAT, MIRROR, SINK, SOURCE, TRANSFORM, Config

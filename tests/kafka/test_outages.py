@@ -16,11 +16,11 @@ from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
 from controlplane.rest.service import Service
 from tests.kafka.conftest import up
-from tests.kafka.real import Broker
-from tests.kafka.writing import create_topic_on, reading, writer
+from tests.kafka.producer import create_topic_on, reading, writer
+from tests.kafka.real_kafka import Broker
 from tests.outages import Told
 from tests.patience import PATIENCE_S
-from tests.rest.serving import client_of
+from tests.rest.served_history import client_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

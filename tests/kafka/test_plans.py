@@ -12,8 +12,8 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
 from controlplane.logs.kafka.reader import KafkaReader
 from replay.compat.preparation import UNWRAPPED, copied, copied_topic, offsets_of, written
-from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, writer
+from tests.kafka.producer import NewTopic, writer
+from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 
 pytestmark = [

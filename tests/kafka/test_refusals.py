@@ -7,8 +7,8 @@ from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.settings import SettingsError
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
-from tests.kafka.real import SASL, USERS, Broker
-from tests.kafka.writing import NewTopic, found, reading, writer
+from tests.kafka.producer import NewTopic, found, reading, writer
+from tests.kafka.real_kafka import SASL, USERS, Broker
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]

@@ -12,11 +12,11 @@ import pytest
 
 from controlplane.plugins import catalogued
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.harvesting import catalogue_of
-from tests.kafka.real import Worker
+from tests.kafka.real_kafka import Worker
 from tests.kafka.side_by_side import Exchange, side_by_side
 from tests.kafka.side_by_side_requests import script
-from tests.rest.at_work import at_work
+from tests.kafka.worker_harvest import catalogue_of
+from tests.rest.running_plane import at_work
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kafka.real import Broker
+from tests.kafka.real_kafka import Broker
 from tests.validation.answers import CLASSES_FILE, read
-from tests.validation.asking import answers, ask_of_classes
 from tests.validation.cases import cases
+from tests.validation.recorder import answers, ask_of_classes
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 

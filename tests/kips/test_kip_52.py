@@ -16,7 +16,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.memory import MemoryLog
 from tests.controller.scene import CONFIG, STATUS, Crash, entries
-from tests.kips.asking import (
+from tests.kips.service import (
     Beyond,
     Service,
     published,

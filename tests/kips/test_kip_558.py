@@ -18,7 +18,7 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.sources import flag_values
 from controlplane.settings.worker import decision_settings
 from tests.controller.scene import STATUS, Crash, crash_after, entries
-from tests.kips.asking import (
+from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
     Service,

@@ -1,7 +1,7 @@
 """KIP-875, first-class offsets: the endpoints, sentence by sentence.
 
 What is shown of sinks lies in Kafka's consumer groups; that, and what only running tasks show, is
-listed in `later`.
+listed in `missing_parts`.
 """
 
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP
 from controlplane.logs.log import Record
 from tests.controller.scene import CONFIG, OFFSETS, raw
-from tests.kips.asking import (
+from tests.kips.service import (
     IMPATIENT,
     ORDERS,
     OWN,
@@ -33,7 +33,7 @@ from tests.kips.asking import (
     serving,
     wanted,
 )
-from tests.scenario.playing import printed
+from tests.scenario.playback import printed
 
 AT, STOP = "/connectors/orders/offsets", "/connectors/orders/stop"
 ALL = [

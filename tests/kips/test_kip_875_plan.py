@@ -1,4 +1,4 @@
-"""KIP-875, its test plan, as far as it needs no running tasks; the rest of it is in `later`."""
+"""KIP-875, its test plan, as far as it needs no running tasks; the rest is in `missing_parts`."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP
 from controlplane.logs.memory import MemoryLog
 from tests.controller.scene import OFFSETS
-from tests.kips.asking import (
+from tests.kips.service import (
     OWN,
     SINK_CONFIG,
     SOURCE_CONFIG,

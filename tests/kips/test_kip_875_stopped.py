@@ -10,7 +10,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ConfigState
 from tests.controller.scene import CONFIG, entries
-from tests.kips.asking import (
+from tests.kips.service import (
     SOURCE_CONFIG,
     Service,
     came_to,

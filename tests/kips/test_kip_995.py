@@ -8,7 +8,8 @@ import pytest
 from controlplane.core import views
 from controlplane.core.records import Target
 from tests.controller.scene import CONFIG, OFFSETS
-from tests.kips.asking import (
+from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
     SURE_SOURCE,
@@ -17,7 +18,6 @@ from tests.kips.asking import (
     running,
     serving,
 )
-from tests.kips.creating import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
 
 T_0 = {"kafka_topic": "t", "kafka_partition": 0}
 SET = "The offsets for this connector have been set successfully"

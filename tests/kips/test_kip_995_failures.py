@@ -17,7 +17,8 @@ from controlplane.logs.log import Record
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest.endpoints.offline import command_of
 from tests.controller.scene import CONFIG, OFFSETS
-from tests.kips.asking import (
+from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+from tests.kips.service import (
     FUSSY_SOURCE,
     IMPATIENT,
     PLUGINS,
@@ -31,8 +32,7 @@ from tests.kips.asking import (
     running,
     serving,
 )
-from tests.kips.creating import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
-from tests.scenario.playing import played
+from tests.scenario.playback import played
 
 
 @pytest.fixture

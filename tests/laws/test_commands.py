@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import PROVE
 from tests.laws.commands.lives import drawn, judged
-from tests.laws.commands.places import in_file
+from tests.laws.commands.storage import in_file
 from tests.laws.commands.table import LATER, LAWS, RECOVERY
 
 _LAST = {"C": 5, "N": 5, "U": 4, "P": 5, "S": 5, "T": 5, "D": 6, "R": 6, "O": 9, "F": 5, "A": 5}

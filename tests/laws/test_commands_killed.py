@@ -17,9 +17,9 @@ from controlplane.core.releases.profiles import Profile
 from tests.conftest import PROVE, SEED, seeded
 from tests.jars import ROOT
 from tests.laws.commands.commander import PAUSE_MS
+from tests.laws.commands.execution import AnsweredCommand, Cluster, Died, Journal, entries_in
 from tests.laws.commands.life import life_of
-from tests.laws.commands.living import AnsweredCommand, Cluster, Died, Journal, entries_in
-from tests.laws.commands.places import in_file
+from tests.laws.commands.storage import in_file
 from tests.laws.commands.table import judge
 
 KILLS = 100 if PROVE else 8

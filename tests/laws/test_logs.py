@@ -18,7 +18,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from tests.logs.reading import entries_of, everything
+from tests.logs.reading_contract import entries_of, everything
 
 OwnLog = MemoryLog | SqliteLog
 Step = Callable[[OwnLog], Awaitable[Any]]

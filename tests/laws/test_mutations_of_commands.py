@@ -47,7 +47,7 @@ def search(mutation: Mutation, target: Path) -> "subprocess.CompletedProcess[str
     assert source.count(mutation.text) == 1, "the code has moved on: find the line again"
     path.write_text(source.replace(mutation.text, mutation.slip))
     seeds = ",".join(map(str, mutation.seeds))
-    command = [sys.executable, "-m", "tests.laws.commands.searching", seeds]
+    command = [sys.executable, "-m", "tests.laws.commands.search", seeds]
     command += mutation.laws.split()
     return subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
 

@@ -34,7 +34,7 @@ from controlplane.core.records import Invalid
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.partitioner import partition_of
-from tests.core.deciding import PLUGINS, SOURCE
+from tests.core.decisions import PLUGINS, SOURCE
 from tests.core.logs import START_MS
 
 PARTITIONS = 3

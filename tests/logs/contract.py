@@ -17,7 +17,7 @@ from controlplane.logs.log import (
     LogUnavailable,
     Record,
 )
-from tests.logs.reading import (
+from tests.logs.reading_contract import (
     SAMPLE,
     T0,
     TOPICS,

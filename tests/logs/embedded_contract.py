@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.entry import Entry, Position
 from controlplane.logs.log import OFFSET_LIMIT, EmbeddedLog, LogNotUsable, Record
 from tests.logs.contract import LogContract, entry, make_topics, record
-from tests.logs.reading import (
+from tests.logs.reading_contract import (
     SAMPLE,
     T0,
     TOPICS,

@@ -6,7 +6,7 @@ from controlplane.logs import partition_columns
 from controlplane.logs.memory import MemoryLog
 from tests.logs.contract import make_topics, record
 from tests.logs.embedded_contract import EmbeddedContract
-from tests.logs.reading import everything
+from tests.logs.reading_contract import everything
 
 
 class TestMemoryLog(EmbeddedContract):

@@ -12,8 +12,8 @@ from controlplane.logs.log import LogCorrupt
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.checksums import checksum
 from controlplane.logs.sqlite.schema import VERSION
-from tests.cli.calling import call, embedded, refusal
-from tests.logs.reading import everything
+from tests.cli.command_calls import call, embedded, refusal
+from tests.logs.reading_contract import everything
 
 KEY, VALUE, HEADER = b"key-of-the-record", b"value-of-the-record", b"value-of-the-header"
 TIMESTAMP = 0x1234567890AB

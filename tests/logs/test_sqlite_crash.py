@@ -15,7 +15,7 @@ import pytest
 from controlplane.logs.sqlite import SqliteLog
 from tests.conftest import seeded
 from tests.jars import ROOT
-from tests.logs.reading import entries_of
+from tests.logs.reading_contract import entries_of
 
 ROUNDS = {1: 16, 2: 10}
 """Rounds by number of writers. One takes 0.1 to 0.4 s, mostly to start Python."""

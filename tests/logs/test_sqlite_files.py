@@ -19,7 +19,7 @@ from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION,
 from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import everything_below, names
-from tests.logs.reading import SAMPLE, by_place, entries_of, everything
+from tests.logs.reading_contract import SAMPLE, by_place, entries_of, everything
 
 
 async def make_log(path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_end_that_went_back(tmp_path: Path) -> None:
 
 def told_to_a_stranger(path: Path, how: str) -> str:
     """Output of a process without rights that opens a log."""
-    command = [sys.executable, "-m", "tests.logs.stranger", str(path), how]
+    command = [sys.executable, "-m", "tests.logs.unprivileged_process", str(path), how]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 

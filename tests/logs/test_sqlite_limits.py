@@ -12,7 +12,7 @@ from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import names
-from tests.logs.reading import SAMPLE, T0, TOPICS, by_place, everything
+from tests.logs.reading_contract import SAMPLE, T0, TOPICS, by_place, everything
 
 
 async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:

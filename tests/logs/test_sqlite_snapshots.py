@@ -10,7 +10,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.snapshots import SnapshotStore, shelf_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.logs.contract import make_topics, record
-from tests.logs.reading import SAMPLE
+from tests.logs.reading_contract import SAMPLE
 
 ROOM = 2
 

@@ -11,7 +11,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.watch import COMMITS_KEPT
 from tests.conftest import seeded
 from tests.logs.contract import entry, record
-from tests.logs.reading import T0, by_place, everything, take
+from tests.logs.reading_contract import T0, by_place, everything, take
 
 HEADERS = (("name", b"value"), ("name", None), ("half \ud800 a pair", b""))
 

@@ -10,7 +10,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.calling import unprivileged
+from tests.cli.command_calls import unprivileged
 
 RECORD = Record("t", 0, 1, b"k", b"v")
 

@@ -10,7 +10,7 @@ import pytest
 from controlplane import ControlPlane
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.sqlite.writer_lock import writer_lock
-from tests.cli.calling import call, refusal, shell
+from tests.cli.command_calls import call, refusal, shell
 
 HOLDING = """
 import sys, time

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from tests import harvested
+from tests import harvested_catalogues
 from tests.jars import ROOT
 
 FOLDER = ROOT / "controlplane" / "catalogues"
@@ -105,7 +105,7 @@ IMPLIED = (
 
 def answer(release: str) -> Mapping[str, Any]:
     """Definitions of a release."""
-    found: Mapping[str, Any] = json.loads(harvested.definitions(release))
+    found: Mapping[str, Any] = json.loads(harvested_catalogues.definitions(release))
     return found
 
 

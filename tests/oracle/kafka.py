@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 
 from tests.jars import ROOT, Artifacts, JarsUnavailable, classpath, compiled, java
 from tests.oracle.case import Case, framed
-from tests.oracle.releases_asked import ASKED
+from tests.oracle.oracle_releases import ASKED
 
 HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"

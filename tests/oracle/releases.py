@@ -18,10 +18,10 @@ from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
 from tests.oracle.kafka import Oracle
 from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.oracle_releases import ASKED
 from tests.oracle.our_answer import of_fold
 from tests.oracle.probe import Edge, Probe
-from tests.oracle.releases_asked import ASKED
-from tests.oracle.writing import written
+from tests.oracle.worker_writes import written
 
 FILE = ROOT / "docs" / "releases.md"
 EDGES: tuple[Edge, ...] = (*CONFIG_EDGES, *OTHER_EDGES)

@@ -10,7 +10,7 @@ from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plugins import ClassPath, Plugin, Plugins, with_descriptions
 from controlplane.core.releases.profiles import RELEASES, Profile
 from controlplane.plugins import kafkas_own
-from tests.harvested import documentation
+from tests.harvested_catalogues import documentation
 from tests.oracle import definitions
 from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents, plain
 

@@ -27,12 +27,12 @@ from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from tests.conftest import SEED
 from tests.oracle.case import Case
 from tests.oracle.common import UNREAD, Common, differences
-from tests.oracle.compare import Disagreement, disagreements, explained, shrunk
+from tests.oracle.comparison import Disagreement, disagreements, explained, shrunk
+from tests.oracle.disagreement_file import keep
 from tests.oracle.kafka import Oracle
-from tests.oracle.kept import keep
 from tests.oracle.logs import MOST_RECORDS, case, cases
+from tests.oracle.oracle_releases import ASKED, PROVED
 from tests.oracle.our_answer import of_fold
-from tests.oracle.releases_asked import ASKED, PROVED
 
 LOGS = 600
 LOGS_PROVED = 100_000

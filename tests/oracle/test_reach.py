@@ -113,7 +113,7 @@ READING = (config, status, offsets, live_statuses, bulk, record_fate)
 CODECS = (config_codec, status_codec, offsets_codec)
 
 ELSEWHERE = {
-    ("adopt",): "tests/laws/test_freezing.py",
+    ("adopt",): "tests/laws/test_snapshots.py",
     ("of", "offset", "session_key"): "tests/replay/timeline/test_config_digests.py",
     ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
     ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from controlplane.core.releases.profiles import RELEASES
+from tests.oracle.oracle_releases import ASKED, PROVED
 from tests.oracle.releases import EDGES, FILE, document
-from tests.oracle.releases_asked import ASKED, PROVED
 
 SHARP_EDGES = 34
 

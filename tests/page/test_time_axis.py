@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controlplane.core.moments import read_time_ms
 from controlplane.page.time_axis import TICKS, TimeAxis
 from controlplane.page.timeline import TimeRange
-from tests.replay.report.reading import parsed
+from tests.replay.report.page_reader import parsed
 
 LAST_MS = 2**53
 """Later than any calendar; brokers take such times if they are told to."""

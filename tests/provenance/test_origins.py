@@ -43,7 +43,7 @@ ANSWERED = json.dumps({"asked": ["PUT", "/x"], "answers": [[200, json.dumps([VAL
 ADDED = {
     "controlplane/catalogues/definitions.json": CATALOGUE,
     "controlplane/catalogues/descriptions.json": json.dumps({"producer": {"acks": FOREIGN}}),
-    "tests/rest/plugins/recorded.jsonl": ANSWERED + "\n",
+    "tests/rest/plugins/recordings.jsonl": ANSWERED + "\n",
     "tests/rest/releases/usual.jsonl.gz": ANSWERED + "\n" + ANSWERED,
     "tests/histories/life.story.jsonl": json.dumps({"answer": {"message": FOREIGN, "more": 1}}),
     "tests/histories/life.more.jsonl": json.dumps({"message": FOREIGN}),

@@ -14,7 +14,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from tests.conftest import ROOT
-from tests.replay.cli.calling import call
+from tests.replay.cli.replay_calls import call
 
 LOGS = [
     f"{name}={ROOT}/tests/histories/{history}.log.jsonl"

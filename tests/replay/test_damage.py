@@ -17,9 +17,9 @@ from replay.archive import segment_writer
 from replay.archive.segments import SegmentSizes, table_of, written
 from replay.archive.verification import verified
 from replay.archive.winners import winners as winners_of
-from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.archived import NAME, archive, cluster_in
-from tests.replay.cli.calling import call, content, refusal
+from tests.recorded_requests import HISTORIES, recorded_entries
+from tests.replay.archives import NAME, archive, cluster_in
+from tests.replay.cli.replay_calls import call, content, refusal
 
 Damage = Callable[[Path], None]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
-from tests.recorded import HISTORIES
-from tests.replay.archived import capture, cluster_in, log_of, replayed, served
-from tests.replay.dying import before_manifest, behind_manifest, killed_at
-from tests.replay.dying_history import FEW, first_of
-from tests.replay.test_appending import archived
+from tests.recorded_requests import HISTORIES
+from tests.replay.archives import capture, cluster_in, log_of, replayed, served
+from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
+from tests.replay.history_crashes import FEW, first_of
+from tests.replay.test_append import archived
 from tests.tidy.source import ROOT
 
 HISTORY = "roll-3.4-3.9-3.4"
@@ -23,7 +23,7 @@ def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> No
         "-W",
         "ignore",
         "-m",
-        "tests.replay.dying_history",
+        "tests.replay.history_crashes",
         str(tmp_path),
         HISTORY,
     ]

@@ -19,8 +19,8 @@ from replay.archive.segments import SegmentSizes
 from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles, statuses
-from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
-from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
+from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
 
 pytestmark = pytest.mark.slow
 

@@ -20,10 +20,10 @@ from replay.archive.segments import opened, row_groups
 from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
-from tests.recorded import recorded_entries
-from tests.replay.archived import NAME, capture_into, log_of
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture_into, log_of
 from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
-from tests.replay.cli.calling import call, refusal
+from tests.replay.cli.replay_calls import call, refusal
 
 pytestmark = pytest.mark.slow
 

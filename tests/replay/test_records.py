@@ -15,8 +15,8 @@ from replay.engine import ordered_records as module
 from replay.engine.ordered_records import records
 from tests.conftest import PROVE
 from tests.laws.entries import logs
-from tests.recorded import recorded_entries
-from tests.replay.archived import archive
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import archive
 
 NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 

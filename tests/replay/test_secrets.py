@@ -17,9 +17,9 @@ from controlplane.core.views.diff import diff
 from replay.capture.secrets import SecretPolicy, decrypted, dropped, encrypted, kept, read_key
 from replay.errors import NotCapturable
 from tests.laws.entries import logs
-from tests.recorded import recorded_entries
-from tests.replay.archived import capture, cluster_in, log_of, replayed, served
-from tests.replay.test_appending import archived
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import capture, cluster_in, log_of, replayed, served
+from tests.replay.test_append import archived
 
 KEY = bytes(range(64))
 KIP = [Profile.of("kip")]

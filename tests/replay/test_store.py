@@ -11,8 +11,8 @@ from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive
-from tests.recorded import recorded_entries
-from tests.replay.archived import NAME, capture_into, log_of, replayed, served
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture_into, log_of, replayed, served
 from tests.replay.buckets import Bucket, bucket
 
 HISTORY = "aborted-3.9"

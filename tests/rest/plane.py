@@ -10,7 +10,7 @@ from controlplane.core.commands import CreateConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings
 from tests.controller.scene import plane_on
-from tests.rest.serving import catalogue, client_of
+from tests.rest.served_history import catalogue, client_of
 
 ORDERS = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",

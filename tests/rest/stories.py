@@ -20,7 +20,7 @@ from controlplane.logs.dumps import read_dump
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.scenario.story import RecordedAnswer, StoryStep, same
-from tests.recorded import HISTORIES, body_of, plugins_of, recorded_entries
+from tests.recorded_requests import HISTORIES, body_of, plugins_of, recorded_entries
 from tests.rest.broker import Broker
 
 EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborted-3.9", "w2")}

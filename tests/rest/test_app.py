@@ -19,7 +19,7 @@ from controlplane.rest.app import NOTICE, App
 from controlplane.rest.errors import Answer
 from controlplane.rest.service import Service
 from tests.outages import FarAway, until
-from tests.rest.serving import client_of, following, served, vector
+from tests.rest.served_history import client_of, following, served, vector
 
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
 NO_METHOD = {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}

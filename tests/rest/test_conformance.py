@@ -25,10 +25,10 @@ from controlplane.plane import Settings
 from controlplane.rest.app import App
 from controlplane.rest.service import Service
 from tests.controller.scene import plane_on, written
-from tests.rest.at_rest import FAILURE, FILE, at_rest
 from tests.rest.plane import asked
 from tests.rest.probes.runtime import KEY
-from tests.rest.serving import client_of, following
+from tests.rest.served_history import client_of, following
+from tests.rest.settled_cluster import FAILURE, FILE, at_rest
 
 BASE = "/compat/3.9"
 JSON = {"content-type": "application/json"}

@@ -18,10 +18,10 @@ from controlplane.rest.app import App
 from controlplane.rest.endpoints.router import find
 from controlplane.rest.endpoints.table import ENDPOINTS
 from controlplane.rest.service import Service
-from tests.rest.at_rest import FILE, Scene, at_rest
-from tests.rest.at_work import JSON
 from tests.rest.probes.runtime import KEY
-from tests.rest.serving import catalogue, client_of
+from tests.rest.running_plane import JSON
+from tests.rest.served_history import catalogue, client_of
+from tests.rest.settled_cluster import FILE, Scene, at_rest
 
 
 class Case(NamedTuple):

@@ -17,7 +17,7 @@ from controlplane.observe import silent
 from controlplane.rest.http.server import tell_of_full
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS, asked
-from tests.rest.serving import catalogue, client_of
+from tests.rest.served_history import catalogue, client_of
 
 PATIENCE_S = 120
 """Each took hours before; now it takes milliseconds beside the start of Python."""

@@ -32,7 +32,7 @@ from tests.controller.scene import (
     raw,
 )
 from tests.rest.plane import ORDERS
-from tests.rest.serving import catalogue, client_of
+from tests.rest.served_history import catalogue, client_of
 
 KEY = {"idempotency-key": "night-1"}
 OFFSETS = [{"partition": {"filename": "orders.txt"}, "offset": {"position": 7}}]

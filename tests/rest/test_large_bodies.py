@@ -24,7 +24,7 @@ from controlplane.rest.endpoints.command_requests import WORKERS_ORDER_BYTES
 from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.security.load_limits import Bounds
 from controlplane.rest.security.settings import HttpLimits
-from tests.operations import operations
+from tests.operation_counts import operations
 from tests.rest.plane import ORDERS, asked
 
 RELEASES = ("2.3", "2.8", "3.4", "3.9", "4.3", "kip")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.operations import operations
+from tests.operation_counts import operations
 from tests.rest.plane import ORDERS, asked
 
 ASKED = {

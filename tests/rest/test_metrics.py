@@ -29,8 +29,8 @@ from controlplane.rest.security.middleware import Protection
 from controlplane.rest.service import Service
 from controlplane.rest.stack import Front
 from tests.outages import Cable, Told, until
-from tests.rest.security.guarded import TOKENS, known
-from tests.rest.serving import catalogue, following
+from tests.rest.security.guarded_app import TOKENS, known
+from tests.rest.served_history import catalogue, following
 
 KIP = Profile.of("kip")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.rest.openapi import Description, kafkas_description
-from tests.rest.serving import served
+from tests.rest.served_history import served
 
 LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 

@@ -8,7 +8,7 @@ import pytest
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.admin import NO_PAST
 from controlplane.rest.endpoints.table import ENDPOINTS
-from tests.rest.at_rest import at_rest
+from tests.rest.settled_cluster import at_rest
 
 NAMES = {
     "connectors": "orders",

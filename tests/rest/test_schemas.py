@@ -26,8 +26,8 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
-from tests.rest.at_work import SINK, SOURCE, at_work
 from tests.rest.openapi import kafkas_description
+from tests.rest.running_plane import SINK, SOURCE, at_work
 
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 EXAMPLES = 10

@@ -10,7 +10,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.app import App
 from controlplane.rest.http.server import NoListener, listen, serving, url_of
 from controlplane.rest.service import Service
-from tests.rest.serving import following
+from tests.rest.served_history import following
 
 UGLY = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from controlplane.scenario.story import read_story
-from tests.recorded import HISTORIES
+from tests.recorded_requests import HISTORIES
 from tests.rest.stories import Life, Told
 
 NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"

@@ -10,7 +10,7 @@ from controlplane import ControlPlane
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
-from tests.rest.serving import client_of
+from tests.rest.served_history import client_of
 
 CONFIG = {"connector.class": "org.example.Jdbc", "url": "jdbc:x"}
 TOLD = "Failed to find any class that implements Connector and which name matches org.example.Jdbc"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.playing import reported
+from tests.scenario.playback import reported
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ from controlplane.core.commands import CreateConnector, PutConfig
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.forwarding import body_passed_on
-from tests.scenario.playing import printed
+from tests.scenario.playback import printed
 
 ORDERS = 'given config\nconnector-orders  {"properties":{"connector.class":"JdbcSource"}}\n----\n\n'
 STOP = "PUT /connectors/orders/stop via=w1\n----\n\n"

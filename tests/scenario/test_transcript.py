@@ -18,7 +18,7 @@ from controlplane.scenario.verbs import VERBS
 from controlplane.scenario.views import LOOKS
 from controlplane.scenario.world import World
 from tests.laws.entries import logs, profiles
-from tests.scenario.playing import played, printed
+from tests.scenario.playback import played, printed
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.scenario.scenario_file import BadScenario
 from controlplane.scenario.verbs import VERBS
-from tests.scenario.playing import NAME, played, printed
+from tests.scenario.playback import NAME, played, printed
 
 CLUSTER = "cluster w1@3.4 w2@3.9 partitions=2\n----\n\n"
 

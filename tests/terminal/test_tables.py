@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from controlplane.core.entry import Entry
 from controlplane.terminal.table_layout import LONGEST_WORD
 from controlplane.terminal.tables import table
-from tests.cli.calling import ROOT, call, embedded
+from tests.cli.command_calls import ROOT, call, embedded
 
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
 CELLS = st.lists(WORDS, max_size=5).map(" ".join)

@@ -13,8 +13,9 @@ OPENINGS = {
 """First words of sentences that keep their subject for the end."""
 
 NOUNS_IN_ING = {
-    *("binding", "coalescing", "embedding", "encoding", "forwarding", "heading", "listing"),
-    *("logging", "routing", "setting", "string"),
+    *("binding", "coalescing", "embedding", "encoding", "fencing", "forwarding", "heading"),
+    *("listing", "logging", "monitoring", "packaging", "routing", "scheduling", "setting"),
+    *("streaming", "string", "wording"),
 }
 """Nouns that look like gerunds, and gerunds that are the field's term."""
 

@@ -13,8 +13,8 @@ from controlplane.core.plan import Reason
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import Validation, refusal, validate
 from controlplane.plugins import catalogued
-from tests.documentation import digest_of_all
-from tests.harvested import harvested_catalogue
+from tests.documentation_digests import digest_of_all
+from tests.harvested_catalogues import harvested_catalogue
 from tests.validation.cases import APACHE, JSON, Config
 
 FILE = Path(__file__).parent / "recorded.jsonl"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.validation import class_cases
 from tests.validation.answers import CLASSES_FILE, Recorded, context_of, ours, read
-from tests.validation.asking import RELEASES
 from tests.validation.cases import Config
+from tests.validation.recorder import RELEASES
 
 NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER))
 """Classes that are there and are no plugins. We take the first for missing, others for abstract."""
@@ -25,7 +25,7 @@ def is_different(config: Config) -> bool:
 
 
 def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
-    """The file is of these cases (else: `python -m tests.validation.asking classes`)."""
+    """The file is of these cases (else: `python -m tests.validation.recorder classes`)."""
     found = {json.dumps(one.config) for one in recorded}
     assert found == {json.dumps(config) for config in class_cases.cases()}
 

@@ -18,8 +18,8 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import ValidationFailure, refusal, validate
 from controlplane.plugins import catalogued
-from tests.documentation import without_sentences
-from tests.harvested import with_documentation
+from tests.documentation_digests import without_sentences
+from tests.harvested_catalogues import with_documentation
 from tests.validation.answers import CODES
 
 pytestmark = pytest.mark.shared

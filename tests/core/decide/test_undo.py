@@ -18,7 +18,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.plan import AskHook, HookSuccess, Outcome, Plan, Reason
 from controlplane.core.records import CommandAccepted, Target
 from controlplane.core.state import ClusterState
-from tests.core.deciding import PROPERTIES, SINK, context_of, refused, steps
+from tests.core.decisions import PROPERTIES, SINK, context_of, refused, steps
 from tests.core.logs import Pair, config, offsets, read, tasks
 
 RELEASES = ("3.9", "4.3", "kip")

@@ -19,7 +19,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.text import plan_text as plan_text_
 from controlplane.core.text.plan_text import plan_text
-from tests.core.deciding import PROPERTIES, planned
+from tests.core.decisions import PROPERTIES, planned
 from tests.core.logs import config, connector, read, tasks
 
 LIVE = [connector("orders", **PROPERTIES), *tasks("orders", 1)]

@@ -18,10 +18,10 @@ from random import Random
 from controlplane.core.commands import CommandRequest
 from controlplane.core.plan import Step
 from controlplane.core.releases.profiles import Profile
-from tests.laws.commands.asking import Drawing
 from tests.laws.commands.events import Ask, Event, TakeOver
-from tests.laws.commands.living import AnsweredCommand, Cluster, Living, entries_in
-from tests.laws.commands.places import in_file
+from tests.laws.commands.execution import AnsweredCommand, Cluster, Living, entries_in
+from tests.laws.commands.random_events import Drawing
+from tests.laws.commands.storage import in_file
 from tests.laws.commands.world import SOURCE
 
 PAUSE_MS = 1_000_000

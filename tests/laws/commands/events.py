@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from controlplane.core.commands import AnyCommand
-from tests.laws.commands.places import Outage
+from tests.laws.commands.storage import Outage
 from tests.laws.commands.world import Trouble
 
 OWN = "own"

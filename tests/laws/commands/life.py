@@ -27,7 +27,7 @@ from controlplane.core.records import CommandRefused, Properties
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from tests.controller.scene import COMMANDS, CONFIG, STATUS
-from tests.laws.commands.living import AnsweredCommand, Cluster, Died, Journal
+from tests.laws.commands.execution import AnsweredCommand, Cluster, Died, Journal
 from tests.laws.commands.world import SINK, Acted, Groups
 
 C = TypeVar("C", bound=AnyCommand)

@@ -19,8 +19,8 @@ from controlplane.core.fold import Fold
 from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
 from controlplane.core.records import State, Target
 from controlplane.core.releases.profiles import Profile
+from tests.laws.commands.execution import Died
 from tests.laws.commands.life import Act, Life, Moment, Observation
-from tests.laws.commands.living import Died
 
 TARGETS = (PauseConnector, ResumeConnector)
 RESTARTS = (RestartConnector, RestartTask)

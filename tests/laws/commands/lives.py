@@ -6,12 +6,12 @@ from random import Random
 from typing import NamedTuple
 
 from controlplane.core.releases.profiles import KIP, Profile
-from tests.laws.commands.asking import Drawing
-from tests.laws.commands.crashing import crashes
+from tests.laws.commands.crashes import crashes
 from tests.laws.commands.events import Ask, Event
+from tests.laws.commands.execution import IMPATIENT, PATIENT, Cluster, entries_in, live
 from tests.laws.commands.life import Life, life_of
-from tests.laws.commands.living import IMPATIENT, PATIENT, Cluster, entries_in, live
-from tests.laws.commands.places import Place, in_memory
+from tests.laws.commands.random_events import Drawing
+from tests.laws.commands.storage import Place, in_memory
 from tests.laws.commands.table import Broken, judge
 
 RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.laws.commands import changing, creating, lifecycle, offsets, others, recovering
+from tests.laws.commands import all_records, config_changes, creation, lifecycle, offsets, recovery
 from tests.laws.commands.life import Life
 
 Law = Callable[[Life], Iterator[None]]
@@ -15,7 +15,7 @@ LATER = frozenset(
 
 LAWS: Mapping[str, Law] = {
     name.upper(): law
-    for module in (creating, changing, lifecycle, offsets, others)
+    for module in (creation, config_changes, lifecycle, offsets, all_records)
     for name, law in vars(module).items()
     if name[:1] in set("cnupstdroag") and name[1:].isdigit()
 }
@@ -24,10 +24,10 @@ LAWS: Mapping[str, Law] = {
 RECOVERY: Mapping[str, Law] = {
     law.__name__: law
     for law in (
-        recovering.nothing_is_unfinished,
-        recovering.all_or_nothing,
-        recovering.same_key_same_answer,
-        recovering.what_was_answered_is_there,
+        recovery.nothing_is_unfinished,
+        recovery.all_or_nothing,
+        recovery.same_key_same_answer,
+        recovery.what_was_answered_is_there,
     )
 }
 """Laws that ensure the others across crashes."""

@@ -10,7 +10,7 @@ from controlplane.core.text.record_text import place
 from controlplane.logs.dumps import read_dump
 from replay.audit import ClusterLog, audit
 from replay.findings import Finding
-from tests.recorded import EXACTLY_ONCE, HISTORIES
+from tests.recorded_requests import EXACTLY_ONCE, HISTORIES
 
 PINNED = Path(__file__).parent / "histories.txt"
 

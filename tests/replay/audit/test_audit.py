@@ -16,7 +16,7 @@ from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
 from replay.findings import Severity
 from tests.laws.entries import logs, profiles
-from tests.replay.audit.planted import MINUTE, PAUSED, Log
+from tests.replay.audit.planted_log import MINUTE, PAUSED, Log
 
 SECRET = "horse-battery-staple"
 

@@ -11,8 +11,8 @@ from controlplane.core.moments import time_text
 from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import known
 from replay.cli.main import main
-from tests.recorded import HISTORIES
-from tests.replay.audit.planted import START_MS, Log
+from tests.recorded_requests import HISTORIES
+from tests.replay.audit.planted_log import START_MS, Log
 from tests.replay.audit.test_trail import COMMON
 
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")

@@ -13,7 +13,7 @@ from replay.audit.thresholds import Thresholds
 from replay.audit.trail.line_formats import read_trail
 from replay.audit.trail.requests import RequestTrail
 from replay.findings import Finding, Severity
-from tests.recorded import HISTORIES
+from tests.recorded_requests import HISTORIES
 from tests.replay.audit.histories import PINNED, lines, names, recorded_cluster
 
 CHANGES = ("connector-created", "connector-deleted", "config-changed", "target-changed")

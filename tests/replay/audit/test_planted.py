@@ -6,7 +6,7 @@ from controlplane.core.text.record_text import place
 from replay.audit import audit
 from replay.audit.catalogue import KINDS
 from tests.replay.audit.cases import configs, offsets, statuses
-from tests.replay.audit.planted import TOPICS, Case
+from tests.replay.audit.planted_log import TOPICS, Case
 
 CASES = {
     f"{case.kind}-{name}": case

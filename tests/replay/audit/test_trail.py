@@ -9,7 +9,7 @@ from replay.audit import audit
 from replay.audit.trail.line_formats import read_trail
 from replay.audit.trail.requests import RequestTrail, TrailRequest, TrailVerb
 from replay.findings import Finding
-from tests.replay.audit.planted import HOUR, SECOND, START_MS, STOPPED, Log
+from tests.replay.audit.planted_log import HOUR, SECOND, START_MS, STOPPED, Log
 
 AT = "2026-11-21T10:00:00Z"
 AT_MS = 1_795_255_200_000

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from replay.cli.main import main
 from tests.patience import PATIENCE_S
-from tests.replay.cli.calling import LOOKS_A_SECOND
+from tests.replay.cli.replay_calls import LOOKS_A_SECOND
 from tests.tidy.source import ROOT
 
 ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}

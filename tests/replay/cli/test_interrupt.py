@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from replay.cli.exit_codes import INTERRUPTED
-from tests.replay.cli.calling import call, content
+from tests.replay.cli.replay_calls import call, content
 from tests.replay.cli.terminal import Seen, running
 
 RECORDS = 40_000

@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from tests.recorded import HISTORIES
-from tests.replay.cli.calling import call, refusal
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, refusal
 from tests.replay.cli.terminal import Terminal
 from tests.tidy.source import ROOT
 

@@ -9,10 +9,10 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.text.record_text import place
 from replay.audit import audit
-from tests.replay.archived import capture, log_of
-from tests.replay.audit.planted import TOPICS, Case
+from tests.replay.archives import capture, log_of
+from tests.replay.audit.planted_log import TOPICS, Case
 from tests.replay.audit.test_planted import CASES
-from tests.replay.cli.calling import call
+from tests.replay.cli.replay_calls import call
 from tests.replay.compat.pairs import PAIRS, Pair, seen
 
 

@@ -9,7 +9,15 @@ from controlplane.core.releases.profiles import Profile
 from replay.compat import ClusterAssessment, RolloutMode, assess, roll
 from replay.compat.assessment import ObservedSituation
 from replay.findings import Severity
-from tests.replay.compat.planting import CONFIG, OFFSETS, STATUS, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import (
+    CONFIG,
+    OFFSETS,
+    STATUS,
+    STOPPED,
+    Planted,
+    running,
+    stopped,
+)
 
 
 class Pair(NamedTuple):

@@ -9,7 +9,7 @@ from replay.compat import ClusterAssessment, ReleaseVerdict, RolloutMode, assess
 from replay.compat.assessment_report import told as plain
 from replay.compat.preparation import StepTime
 from replay.compat.report_formats import document, junit
-from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import CONFIG, STOPPED, Planted, running, stopped
 
 ODD = '{"properties":{"name":"a","rows":01}}'
 """Its leading zero is a number from 3.6 on, and before that no JSON at all."""

@@ -19,7 +19,6 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.dumps import read_dump
 from replay.compat import ReleaseChange, ReleaseVerdict, RolloutMode, assess, roll
 from replay.compat.preparation import StepTime, copied, offsets_of, verb, written
-from tests.replay.compat.carrying import Cluster, targets
 from tests.replay.compat.pairs import (
     ENVELOPE,
     PAIRS,
@@ -29,7 +28,8 @@ from tests.replay.compat.pairs import (
     fenced,
     own_topic,
 )
-from tests.replay.compat.planting import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
+from tests.replay.compat.plan_execution import Cluster, targets
+from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
 
 class Case(NamedTuple):

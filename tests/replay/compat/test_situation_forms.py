@@ -16,7 +16,7 @@ from tests.replay.compat.pairs import (
     reused,
     seen,
 )
-from tests.replay.compat.planting import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
 
 def test_offsets_of_aborted_transactions() -> None:

@@ -16,7 +16,7 @@ from controlplane.scenario.story import StoryStep, read_story
 from replay.findings import Finding, Severity
 from replay.lint import cleaned, lint
 from tests.laws.entries import logs
-from tests.replay.compat.planting import CONFIG, STATUS, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import CONFIG, STATUS, STOPPED, Planted, running, stopped
 
 LOSES = "tasks-lost"
 ZOMBIES = "zombie-tasks"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.replay.report.browsing import Browser, started
+from tests.replay.report.browser import Browser, started
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from controlplane.core.moments import read_time_ms
 from controlplane.page.time_axis import TimeAxis
 from controlplane.page.timeline import TimeRange
 from replay.report import ClusterFacts, PageLimits, page
-from tests.recorded import recorded_entries
-from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, Log
-from tests.replay.report.browsing import DESK, PAPER_HEIGHT, PHONE, Browser
-from tests.replay.report.planted import NASTY, called, looked, of
+from tests.recorded_requests import recorded_entries
+from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, Log
+from tests.replay.report.browser import DESK, PAPER_HEIGHT, PHONE, Browser
+from tests.replay.report.planted_clusters import NASTY, called, looked, of
 
 pytestmark = pytest.mark.browser
 

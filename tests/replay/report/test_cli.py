@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.recorded import HISTORIES
-from tests.replay.cli.calling import call, refusal
-from tests.replay.report.reading import read
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, refusal
+from tests.replay.report.page_reader import read
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"

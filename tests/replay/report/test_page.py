@@ -14,10 +14,10 @@ from replay.report import PageLimits, page
 from replay.report.page_limits import MARKS, POINTS, SPANS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
-from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.audit.planted import MINUTE, PAUSED, TOPICS, Log
-from tests.replay.report.planted import NASTY, busy, called, looked, of
-from tests.replay.report.reading import Element, parsed, read, unled
+from tests.recorded_requests import HISTORIES, recorded_entries
+from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, Log
+from tests.replay.report.page_reader import Element, parsed, read, unled
+from tests.replay.report.planted_clusters import NASTY, busy, called, looked, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.replay.buckets import Bucket, archived, bucket
-from tests.replay.cli.calling import call
+from tests.replay.cli.replay_calls import call
 
 pytestmark = pytest.mark.java
 

@@ -16,10 +16,10 @@ from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, encrypted, kept
 from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
-from tests.kafka.pasts import HEADERS, decided, removed
-from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, Writer, in_order, writer
-from tests.replay.test_appending import archived
+from tests.kafka.producer import NewTopic, Writer, in_order, writer
+from tests.kafka.real_kafka import Broker
+from tests.kafka.topic_histories import HEADERS, decided, removed
+from tests.replay.test_append import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.usefixtures("kafka_jars")]
 

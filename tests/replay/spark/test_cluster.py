@@ -11,12 +11,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.cli.calling import Said
+from tests.cli.command_calls import Said
 from tests.conftest import ROOT
 from tests.kafka.process import JavaProgram
 from tests.ports import free_ports
 from tests.replay.buckets import archived, bucket
-from tests.replay.cli.calling import call
+from tests.replay.cli.replay_calls import call
 
 # Up to six JVMs, for most of a minute.
 pytestmark = [pytest.mark.java, pytest.mark.prove]

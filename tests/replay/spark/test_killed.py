@@ -13,12 +13,12 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.verification import verified
 from replay.capture.spark_capture import KafkaFrames
 from tests.conftest import PROVE
+from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.conftest import RELEASES
-from tests.kafka.killed import check_whole, left_in
-from tests.kafka.pasts import Past, removed
-from tests.replay.dying import before_manifest, behind_manifest, killed_at, killed_when
-from tests.replay.spark.capturing import capture, little_at_a_time
-from tests.replay.test_appending import archived
+from tests.kafka.topic_histories import Past, removed
+from tests.replay.crash_points import before_manifest, behind_manifest, killed_at, killed_when
+from tests.replay.spark.capture_process import capture, little_at_a_time
+from tests.replay.test_append import archived
 
 pytestmark = [
     pytest.mark.java,
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[:1], indirect=True),
 ]
 
-CAPTURING = "tests.replay.spark.capturing"
+CAPTURING = "tests.replay.spark.capture_process"
 
 MOMENTS = (before_manifest(1), behind_manifest(0)) if PROVE else (before_manifest(1),)
 """Points at which a capture of several parts is killed; each costs the start of a JVM."""

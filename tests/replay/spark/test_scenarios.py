@@ -9,10 +9,10 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play_all, read, report
 from controlplane.scenario.scenario_file import parse
 from replay.refold import SparkFold
-from tests.cli.calling import call
-from tests.replay.archived import SMALL
-from tests.replay.spark.three import SLICED
-from tests.scenario.test_failing import STORY, forgetful
+from tests.cli.command_calls import call
+from tests.replay.archives import SMALL
+from tests.replay.spark.three_answers import SLICED
+from tests.scenario.test_failures import STORY, forgetful
 
 pytestmark = pytest.mark.java
 

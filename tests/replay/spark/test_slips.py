@@ -17,9 +17,9 @@ from controlplane.core.state import Topics
 from controlplane.scenario.folds import FoldTask
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.spark.tasks import reduced
-from tests.replay.archived import served
-from tests.replay.spark.shrinking import disagreement
-from tests.replay.spark.three import Three
+from tests.replay.archives import served
+from tests.replay.spark.smallest_log import disagreement
+from tests.replay.spark.three_answers import Three
 from tests.replay.sql.oracle import TOPICS, Oracle
 
 pytestmark = pytest.mark.java
@@ -118,7 +118,7 @@ def test_a_slip_is_noticed(
 ) -> None:
     """Two against one, or the core alone, and a log that one can read."""
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
-    monkeypatch.setattr("tests.replay.spark.three.served", slip.service)
+    monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
     three = Three(spark, Oracle(lambda text: text.replace(*slip.sql)))
     asks = [FoldTask(LOG, profile, Topics(), support) for support in (False, True)]

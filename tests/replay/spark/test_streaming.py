@@ -20,18 +20,18 @@ from replay.capture.spark_capture import KafkaFrames
 from replay.capture.stream_capture import CaptureStream, follow
 from replay.errors import ArchiveConflict
 from tests.conftest import PROVE
+from tests.file_modes import exposed
+from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.conftest import RELEASES
-from tests.kafka.killed import check_whole, left_in
-from tests.kafka.pasts import Past, removed
-from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, in_order, reading, writer
-from tests.modes import exposed
+from tests.kafka.producer import NewTopic, in_order, reading, writer
+from tests.kafka.real_kafka import Broker
+from tests.kafka.topic_histories import Past, removed
 from tests.patience import PATIENCE_S
-from tests.replay.cli.calling import started, wait_for
-from tests.replay.dying import before_manifest, behind_manifest, killed_at
-from tests.replay.spark.capturing import little_at_a_time
+from tests.replay.cli.replay_calls import started, wait_for
+from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
+from tests.replay.spark.capture_process import little_at_a_time
 from tests.replay.spark.conftest import QUICK
-from tests.replay.test_appending import archived
+from tests.replay.test_append import archived
 
 pytestmark = [
     pytest.mark.java,

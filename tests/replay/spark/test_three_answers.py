@@ -22,12 +22,12 @@ from replay.archive.segments import SegmentSizes
 from replay.engine.slices import LIMITS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
-from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
-from tests.replay.spark.shrinking import disagreement
-from tests.replay.spark.three import Answers, Question, Three, jobs_done, some
+from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.spark.smallest_log import disagreement
+from tests.replay.spark.three_answers import Answers, Question, Three, jobs_done, some
 from tests.replay.sql.dense import dense_logs
-from tests.replay.sql.following import followed, whole
 from tests.replay.sql.oracle import RELEASES, Cut, Oracle
+from tests.replay.sql.sql_logs import followed, whole
 from tests.replay.test_local import STORIES, observed, spread, vector
 
 pytestmark = pytest.mark.java

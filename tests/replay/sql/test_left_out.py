@@ -13,10 +13,10 @@ from controlplane.core.state import ClusterState
 from controlplane.scenario.folds import Folds, FoldTask
 from controlplane.scenario.run import play_all, read
 from tests.conftest import ROOT
-from tests.recorded import recorded_entries
+from tests.recorded_requests import recorded_entries
 from tests.replay.sql import test_limits as limits
-from tests.replay.sql.following import Log, followed, left_out, whole
 from tests.replay.sql.oracle import RELEASES, Oracle, Unfollowed, lines_of
+from tests.replay.sql.sql_logs import Log, followed, left_out, whole
 from tests.replay.test_local import STORIES
 
 REASONS = {*limits.VALUES.values(), *limits.KEYS.values(), *limits.OFFSET_KEYS.values()}

@@ -19,11 +19,11 @@ from replay.archive.segments import SegmentSizes
 from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE
 from tests.laws.entries import logs
-from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.archived import NAME, archive, log_of, replayed, served
+from tests.recorded_requests import HISTORIES, recorded_entries
+from tests.replay.archives import NAME, archive, log_of, replayed, served
 from tests.replay.sql.dense import dense_logs
-from tests.replay.sql.following import followed, whole
 from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
+from tests.replay.sql.sql_logs import followed, whole
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,8 @@ from replay.timeline.passes import digests
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.conftest import PROVE
 from tests.laws.entries import logs
-from tests.recorded import recorded_entries
-from tests.replay.archived import archive
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import archive
 
 EXAMPLES = 500 if PROVE else 30
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.jars import JarsUnavailable, classpath, java
-from tests.rest.at_work import SINK, SOURCE, AtWork, at_work
+from tests.rest.running_plane import SINK, SOURCE, AtWork, at_work
 
 pytestmark = pytest.mark.java
 

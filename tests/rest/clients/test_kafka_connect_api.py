@@ -8,7 +8,7 @@ import pytest
 from kafka_connect_api.errors import GenericConflict, GenericNotFound
 from kafka_connect_api.kafka_connect_api import Api, Cluster
 
-from tests.rest.at_work import SOURCE, AtWork, at_work
+from tests.rest.running_plane import SOURCE, AtWork, at_work
 
 CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
 FILES = {"/orders.txt": ["one", "two"]}

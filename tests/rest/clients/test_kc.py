@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_connect import KafkaConnect
 
-from tests.rest.at_work import SINK, SOURCE, AtWork, at_work
+from tests.rest.running_plane import SINK, SOURCE, AtWork, at_work
 
 KC = Path(sys.executable).parent / "kc"
 CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}

@@ -28,7 +28,7 @@ from controlplane.rest.service import Service
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
 from tests.rest.plane import asked
-from tests.rest.serving import client_of, following, served
+from tests.rest.served_history import client_of, following, served
 
 RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
 

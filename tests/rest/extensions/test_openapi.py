@@ -14,7 +14,7 @@ from controlplane.observe import silent
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.stack import Front
 from controlplane.settings import Configuration
-from tests.rest.at_rest import at_rest
+from tests.rest.settled_cluster import at_rest
 
 ENDLESS = "/watch"
 OPEN = {"connector": "orders", "task": "0", "plugin": "FileStreamSource", "logger": "root"}

@@ -14,7 +14,7 @@ from controlplane import ControlPlane
 from controlplane.core.context import DecisionSettings
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
-from tests.rest.serving import client_of
+from tests.rest.served_history import client_of
 from tests.validation.cases import APACHE, JSON, SINK, SOURCE, TRANSFORM, Config, without
 from tests.validation.class_cases import CATALOGUE
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.documentation import DIGEST
+from tests.documentation_digests import DIGEST
 from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
-from tests.rest.probes.replaying import Exchange, replay, worlds
+from tests.rest.probes.probe_replay import Exchange, replay, worlds
 from tests.rest.probes.rows import Row, rows
 
 _DIGESTED = f'"documentation":"{DIGEST}'

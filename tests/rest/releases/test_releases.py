@@ -23,16 +23,16 @@ from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.settings import Configuration, SourcedValue, ValueSource
 from controlplane.settings.plane import plane_settings
-from tests.kafka.real import WORKER
+from tests.kafka.real_kafka import WORKER
 from tests.rest.broker import Broker
-from tests.rest.probes.comparing import differences
+from tests.rest.probes.comparison import differences
+from tests.rest.probes.raw_requests import Address, Response, call
 from tests.rest.probes.rows import Row
 from tests.rest.probes.runtime import KEY, Recording, Runtime
-from tests.rest.probes.sending import Address, Response, call
-from tests.rest.releases.asking import RELEASES, delete_all, patiently
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
 from tests.rest.releases.exceptions import reason_of
-from tests.rest.releases.recorded import read
+from tests.rest.releases.recorder import RELEASES, delete_all, patiently
+from tests.rest.releases.recordings import read
 
 pytestmark = pytest.mark.slow
 

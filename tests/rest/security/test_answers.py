@@ -11,7 +11,7 @@ from controlplane.rest.security.headers import Extra, extra_headers
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings.listeners import AnswerSettings
 from controlplane.settings.properties import SettingsError
-from tests.rest.security.guarded import guarded, known
+from tests.rest.security.guarded_app import guarded, known
 
 PROTECTION = Protection(
     answers=AnswerSettings(

@@ -19,7 +19,7 @@ from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.settings.properties import SettingsError
-from tests.rest.security.guarded import NAMES, TOKENS, cheap, guarded, known, written
+from tests.rest.security.guarded_app import NAMES, TOKENS, cheap, guarded, known, written
 
 CHALLENGES = 'Basic realm="controlplane", charset="UTF-8", Bearer realm="controlplane"'
 JSON_BODY = {"content-type": "application/json"}

@@ -22,7 +22,7 @@ from controlplane.rest.security.credential_hashes import (
 )
 from controlplane.rest.security.roles import Role
 from controlplane.settings.properties import SettingsError
-from tests.rest.security.guarded import cheap, written
+from tests.rest.security.guarded_app import cheap, written
 
 PASSWORDS = ["", "secret", "größe 😀", "a:b", "x" * 200, "\ud800"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration, SourcedValue, ValueSource
-from tests.rest.security.guarded import guarded, known
+from tests.rest.security.guarded_app import guarded, known
 
 EVIL = "evil.example.com"
 

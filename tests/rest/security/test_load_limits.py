@@ -12,7 +12,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.security.load_limits import Bounds
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
-from tests.rest.security.guarded import guarded
+from tests.rest.security.guarded_app import guarded
 
 LIMITS = HttpLimits(body_max_bytes=100, head_max_bytes=500, body_patience_ms=20, requests_max=2)
 JSON = {"content-type": "application/json"}

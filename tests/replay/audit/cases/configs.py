@@ -1,7 +1,7 @@
 """Logs with findings in config topics: changes, half-done commands, restarts, secrets."""
 
 from replay.findings import Severity
-from tests.replay.audit.planted import (
+from tests.replay.audit.planted_log import (
     HOUR,
     MINUTE,
     PAUSED,

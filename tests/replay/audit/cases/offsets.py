@@ -1,7 +1,7 @@
 """Logs with findings in offsets topics: regressions, resets, stalls, leftovers, split keys."""
 
 from replay.findings import Severity
-from tests.replay.audit.planted import (
+from tests.replay.audit.planted_log import (
     DAY,
     HOUR,
     MINUTE,

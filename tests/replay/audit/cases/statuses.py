@@ -1,7 +1,7 @@
 """Logs with findings in status topics (flapping, zombies) and between clusters."""
 
 from replay.findings import Severity
-from tests.replay.audit.planted import HOUR, MINUTE, Log, holds, resembles
+from tests.replay.audit.planted_log import HOUR, MINUTE, Log, holds, resembles
 
 WARNING, DANGER = Severity.WARNING, Severity.DANGER
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
 from replay.cli.main import main
-from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+from tests.replay.compat.planted_log import CONFIG, STOPPED, Planted, running, stopped
 
 PAUSED = {"state": "PAUSED"}
 

@@ -18,11 +18,11 @@ from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
 from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.inputs.archived_logs import clusters_of
 from replay.cli.inputs.log_input import OpenedInput, ReadOptions
-from tests.modes import exposed, modes
-from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.archived import capture, log_of
-from tests.replay.cli.calling import call, content, refusal, started, wait_for
-from tests.replay.compat.planting import Planted, running, stopped
+from tests.file_modes import exposed, modes
+from tests.recorded_requests import HISTORIES, recorded_entries
+from tests.replay.archives import capture, log_of
+from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
+from tests.replay.compat.planted_log import Planted, running, stopped
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"

@@ -8,10 +8,10 @@ from controlplane.core.entry import Entry
 from replay.cli.output.gaps import SHOWN
 from replay.engine.ordered_records import missing
 from replay.gaps import OffsetGap
-from tests.recorded import recorded_entries
-from tests.replay.archived import NAME, capture, cluster_in, log_of
-from tests.replay.cli.calling import call
-from tests.replay.report.reading import read
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture, cluster_in, log_of
+from tests.replay.cli.replay_calls import call
+from tests.replay.report.page_reader import read
 
 CONFIG = "connect-configs"
 LOST, COMPACTED = range(10, 20), range(30, 32)

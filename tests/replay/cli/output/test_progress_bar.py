@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.recorded import HISTORIES
-from tests.replay.cli.calling import call
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call
 from tests.replay.cli.terminal import ENVIRONMENT, Seen, at_a_terminal
 
 LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"

@@ -1,0 +1,149 @@
+"""Options in front of the command, and words that are misspelt there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from controlplane.__main__ import CLUSTERS, main
+from tests.cli.command_calls import ROOT, call
+
+VERBS = [name for name in CLUSTERS if name != "completion"]
+
+
+@pytest.fixture(scope="module")
+def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An embedded log."""
+    log = tmp_path_factory.mktemp("before") / "life.db"
+    assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
+    return str(log)
+
+
+@pytest.mark.parametrize("before", [("-c", "{}"), ("--cluster", "{}"), ("--cluster={}",)])
+@pytest.mark.parametrize(
+    "words", ["get", "get connectors", "offsets orders", "offsets get orders", "history orders"]
+)
+def test_the_cluster_may_be_named_before_the_verb(
+    log: str, before: tuple[str, ...], words: str
+) -> None:
+    """`-c` may precede the verb, with the same result."""
+    said = call(*(one.format(log) for one in before), *words.split())
+    assert said == call(*words.split(), "-c", log)
+    assert said.code == 0
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_takes_it(name: str) -> None:
+    """The verb is found, and no option is refused."""
+    said = call("-c", "nope.db", "--token", "abc", "--ca-file", __file__, name, "--help")
+    assert (said.code, said.err) == (0, "")
+
+
+def test_the_cluster_behind_the_verb_counts(log: str) -> None:
+    """The last `-c` counts."""
+    assert call("-c", "nope.db", "get", "-c", log).code == 0
+
+
+def test_credentials_may_stand_before_the_verb() -> None:
+    """They are told together with the cluster."""
+    said = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
+    assert "both --user and --token" in said.err
+
+
+@pytest.mark.parametrize("words", ["inspect log", "serve log", "import a b", "completion bash"])
+def test_a_command_that_takes_no_cluster_says_so(words: str) -> None:
+    """Instead of overlooking the cluster, or calling the option unknown."""
+    said = call("-c", "http://127.0.0.1:1", *words.split())
+    assert said.code == 2
+    assert f"Error: {words.split(maxsplit=1)[0]!r} takes no --cluster: leave it out." in said.err
+
+
+def test_the_cluster_may_stand_before_the_resource(log: str) -> None:
+    """Options and resources come in any order."""
+    assert call("offsets", "-c", log, "get", "orders") == call("offsets", "orders", "-c", log)
+    assert call("get", "-o", "json", "-c", log, "topics", "orders").json
+
+
+def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
+    """With the resource and without it."""
+    for words in (f"controlplane -c {log} stop ord", f"controlplane stop -c {log} ord"):
+        environment = {
+            "_CONTROLPLANE_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "controlplane"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert done.stdout.decode() == "plain,orders\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant", "code"),
+    [
+        ("sevre", "'serve'", 2),
+        ("gte orders", "'get'", 2),
+        ("scenario rn", "'run'", 2),
+        ("credential tokn", "'token'", 2),
+        ("get conectors", "'connectors'", 3),
+        ("get conectors orders", "'connectors'", 3),
+        ("offsets rset orders", "'reset'", 2),
+        ("stop conector", "'connector'", 3),
+    ],
+)
+def test_a_misspelt_command_is_guessed(log: str, words: str, meant: str, code: int) -> None:
+    """A misspelt command or resource gets a suggestion, also where a connector's name may stand."""
+    said = call(*words.split(), environment={"CONTROLPLANE_CLUSTER": log})
+    assert said.code == code
+    assert said.err.rstrip().endswith(f" Did you mean {meant}?")
+
+
+def test_a_misspelt_resource_is_guessed_where_nobody_answers() -> None:
+    """The usual cluster may not be there; the slip is the same."""
+    said = call("get", "conectors", "-c", "http://127.0.0.1:1")
+    assert said.code == 4
+    assert said.err.rstrip().endswith(" Did you mean 'connectors'?")
+
+
+def test_other_names_are_not_guessed(log: str) -> None:
+    """A connector that is not there is no slip of a resource."""
+    for words in ("describe nobody", "stop nobody"):
+        assert "Did you mean" not in call(*words.split(), "-c", log).err
+    assert "Did you mean" not in call("xyzzy").err
+
+
+@pytest.mark.parametrize("program", ["controlplane", "replay"])
+@pytest.mark.parametrize("words", ["--help", "--version", "diff --help"])
+def test_a_reader_of_the_help_may_leave_early(program: str, words: str) -> None:
+    """`| true` ends help as it ends every answer: quietly, exit code 0."""
+    line = f"{sys.executable} -m {program} {words} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_several_guesses_are_worded_as_those_about_options() -> None:
+    """The same words for commands as for options."""
+    assert "'comands'. Did you mean 'commands'?" in call("comands").err
+    assert "'sto'. (Did you mean one of: 'history', 'stop'?)" in call("sto").err
+
+
+def test_replay_guesses_commands() -> None:
+    """The other command has the same manners."""
+    done = subprocess.run(
+        [sys.executable, "-m", "replay", "dif"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert b"No such command 'dif'. Did you mean 'diff'?" in done.stderr
+
+
+def test_the_options_before_the_verb_are_those_behind_it() -> None:
+    """Under the same names."""
+    before = {name for one in main.params if isinstance(one, click.Option) for name in one.opts}
+    told = call("get", "--help").out
+    assert all(name in told for name in before - {"--version"})

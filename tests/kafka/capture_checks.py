@@ -1,0 +1,42 @@
+"""Records that must be archived after killed captures: all of the topics, and none twice."""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.core.entry import Entry
+from replay.archive.archived_cluster import ArchivedCluster, parts_in
+from replay.archive.manifest import read_chain
+from replay.archive.verification import verified
+from replay.capture.log_capture import CaptureTarget
+from tests.kafka.producer import in_order
+from tests.replay.test_append import archived
+
+
+def left_in(target: CaptureTarget, there: Sequence[Entry]) -> ArchivedCluster:
+    """Archive left by killed captures: a prefix of each partition of `there`."""
+    chain = read_chain(target.store, target.cluster)
+    left = ArchivedCluster(target.store, target.cluster, chain, parts_in(chain))
+    ends = {place: part.end for place, part in left.parts.items()}
+    assert archived(left) == [
+        entry for entry in there if entry.offset < ends.get((entry.topic, entry.partition), 0)
+    ]
+    assert not chain.manifests or verified(left).flaws == ()
+    return left
+
+
+def check_whole(
+    whole: ArchivedCluster,
+    left: ArchivedCluster,
+    there: Sequence[Entry],
+    starts: Mapping[str, Sequence[int]],
+) -> None:
+    """Check that the next capture added all of `there`, and reports the records removed by then.
+
+    `starts` has the present beginning of each partition, by topic.
+    """
+    assert archived(whole) == in_order({*archived(left), *there})
+    assert [*whole.gaps] == [
+        (topic, partition, range(part.end, starts[topic][partition]))
+        for (topic, partition), part in left.parts.items()
+        if part.end < starts[topic][partition]
+    ]
+    assert verified(whole).flaws == ()

@@ -1,0 +1,45 @@
+"""Captures of a broker that are killed at every step: each child a step later than the one before.
+
+Usage: python -m tests.kafka.capture_crashes FOLDER EVERY BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from controlplane.core.state import Topics
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
+from replay.capture.secrets import kept
+from tests.kafka.producer import ONE_BATCH, reading
+from tests.replay.crash_points import at_every_step
+
+COMMIT_RECORDS = 20
+
+
+def target_in(folder: Path, topics: Topics) -> CaptureTarget:
+    """An archive that is appended to again and again, in small segments."""
+    return CaptureTarget(
+        FolderStore(str(folder)), "real", topics, kept(topics), SegmentSizes(10, 5), COMMIT_RECORDS
+    )
+
+
+async def capture(bootstrap: str, target: CaptureTarget) -> CaptureResult:
+    """Capture a broker until one batch is archived."""
+    async with reading(bootstrap, limits=ONE_BATCH) as reader:
+        return await LogCapture(reader, target, goes_on=True).run()
+
+
+def main(folder: str, every: str, bootstrap: str, *names: str) -> None:
+    """Capture a broker into archive after archive, and be killed."""
+    topics = Topics(*names)
+
+    def capture_into(one: Path) -> None:
+        asyncio.run(capture(bootstrap, target_in(one, topics)))
+
+    at_every_step(Path(folder), Path.mkdir, capture_into, int(every))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

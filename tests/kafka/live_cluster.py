@@ -1,0 +1,184 @@
+"""A Connect worker and a service beside it, asked the same questions at quiet points."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.scenario.story import RecordedAnswer, same
+from tests.kafka.real_kafka import Broker, Worker
+from tests.patience import PATIENCE_S
+
+TOPICS = ("connect-configs", "connect-offsets", "connect-status")
+
+QUIET_S = 0.6
+"""Topics to which nobody writes for so long are quiet: a task flushes its offsets every 0.2 s."""
+
+PAUSE_S = 0.1
+"""Between two questions to a worker that has not yet done what it was asked to."""
+
+TRIES = 60
+"""Quiet points at which answers may differ before that counts: see `Beside.agree`."""
+
+BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
+"""Statuses of a rebalancing worker; the request can be sent again."""
+
+CATALOGUE = "/connector-plugins?connectorsOnly=false"
+
+
+class Service:
+    """`controlplane serve`, in a process of its own, following a broker as a worker's release."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+        self._process = process
+        self.rest = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S)
+
+    async def stop(self) -> int:
+        """End it as `kill` does; its exit code."""
+        await self.rest.aclose()
+        self._process.terminate()
+        return await self._process.wait()
+
+
+@asynccontextmanager
+async def serving(broker: Broker, worker: Worker) -> AsyncIterator[Service]:
+    """A service that has read the topics, told of the worker only through files."""
+    catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
+    catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
+    with said.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "controlplane", "serve", f"kafka://{broker.bootstrap}"),
+            *("--follow", "--port", "0", "--quiet", "--dialect", worker.release),
+            *("--plugins", str(catalogue), "--worker-properties", str(worker.config)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+        )
+    assert process.stdout is not None
+    url = re.search(rb"http://\S+", await process.stdout.readline())
+    assert url is not None, said.read_text()
+    service = Service(process, url.group().decode())
+    try:
+        yield service
+    finally:
+        code = await service.stop()
+    assert code == 0, said.read_text()
+
+
+class Beside:
+    """A worker and a service that must give the same answers whenever nothing happens."""
+
+    def __init__(self, worker: Worker, service: Service, reader: KafkaReader) -> None:
+        self.worker = worker
+        self.compared = 0
+        self._service = service
+        self._reader = reader
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request to the worker, again while it rebalances; the answer, which is good."""
+
+        async def sent() -> httpx.Response | None:
+            answer = await self.worker.rest.request(method, path, json=body)
+            return None if answer.status_code in BUSY else answer
+
+        answer = await self._asked_until(sent, lambda got: got is not None, path)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def until(self, path: str, is_right: Callable[[Any], bool]) -> None:
+        """Ask the worker until the answer is right."""
+        await self._asked_until(lambda: _get(self.worker.rest, path), is_right, path)
+
+    async def _asked_until(
+        self, ask: Callable[[], Awaitable[Any]], is_right: Callable[[Any], bool], about: str
+    ) -> Any:
+        got: Any = None
+        for _ in range(round(PATIENCE_S / PAUSE_S)):
+            got = await ask()
+            if is_right(got):
+                return got
+            await asyncio.sleep(PAUSE_S)
+        raise AssertionError(f"{about} is still {got}\n{self.worker.printed}")
+
+    async def agree(self) -> None:
+        """At a quiet point, ask both everything; every answer must be the same.
+
+        A worker does not tell when it has nothing left to do. Quiet topics may also mean that it
+        has not begun yet: its own answers can then be ahead of the log. On a busy machine that
+        lasts for seconds, so both are asked again and again until they stand still.
+        """
+        different: dict[str, tuple[RecordedAnswer, RecordedAnswer]] = {}
+        for _ in range(TRIES):
+            await self._quiet()
+            paths = await self._paths_of(self.worker.rest)
+            different = await self._differences(paths)
+            if not different:
+                self.compared += len(paths)
+                return
+        raise AssertionError("\n".join(f"{path}: {both}" for path, both in different.items()))
+
+    async def same_cluster(self) -> None:
+        """Both tell the id of the cluster that they read, and the release that they are."""
+        theirs, ours = [await _get(rest, "/") for rest in (self.worker.rest, self._service.rest)]
+        for field in ("kafka_cluster_id", "version"):
+            assert ours[field] == theirs[field]
+
+    async def still_answers(self) -> None:
+        """The service answers what it knows, also while its log cannot be reached."""
+        for path in await self._paths_of(self._service.rest):
+            given = await _given(self._service.rest, path)
+            assert given.status in {httpx.codes.OK, httpx.codes.NOT_FOUND}, path
+
+    async def _quiet(self) -> None:
+        """Wait until nobody has written for a while."""
+        before, ends = None, await self._reader.ends(TOPICS)
+        for _ in range(round(PATIENCE_S / QUIET_S)):
+            if ends == before:
+                return
+            await asyncio.sleep(QUIET_S)
+            before, ends = ends, await self._reader.ends(TOPICS)
+        raise AssertionError(f"somebody always writes: {before}, {ends}")
+
+    async def _differences(
+        self, paths: list[str]
+    ) -> dict[str, tuple[RecordedAnswer, RecordedAnswer]]:
+        theirs, ours = await asyncio.gather(
+            _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
+        )
+        answers = zip(paths, theirs, ours, strict=True)
+        return {path: (their, our) for path, their, our in answers if not same(their, our)}
+
+    async def _paths_of(self, rest: httpx.AsyncClient) -> list[str]:
+        """Every read endpoint of every connector, and of one that is not there."""
+        paths = ["/connectors", "/connectors?expand=status&expand=info"]
+        everything = await _get(rest, paths[-1]) or {}
+        for name, told in {**everything, "nobody": {}}.items():
+            info, status = told.get("info", {}), told.get("status", {})
+            stem = f"/connectors/{quote(name, safe='')}"
+            paths += [stem + end for end in ("", "/config", "/tasks", "/status", "/topics")]
+            paths += [f"{stem}/tasks/{task['id']}/status" for task in status.get("tasks", [])]
+            paths += [f"{stem}/tasks-config", f"{stem}/tasks/7/status"]
+            # Offsets of a sink lie in its consumer group, which is no topic of Connect's.
+            paths += [f"{stem}/offsets"] * (info.get("type") != "sink")
+        return paths
+
+
+async def _get(rest: httpx.AsyncClient, path: str) -> Any:
+    """A good answer; None for any other."""
+    answer = await rest.get(path)
+    return answer.json() if answer.is_success else None
+
+
+async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> list[RecordedAnswer]:
+    return [await _given(rest, path) for path in paths]
+
+
+async def _given(rest: httpx.AsyncClient, path: str) -> RecordedAnswer:
+    answer = await rest.get(path)
+    is_json = answer.headers.get("content-type") == "application/json"
+    return RecordedAnswer(answer.status_code, answer.json() if is_json else None)

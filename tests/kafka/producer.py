@@ -1,0 +1,208 @@
+"""Writing to brokers in tests, by somebody else's producer, and what a reader must then find."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as Wanted
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.produce import ProduceRequest
+
+from controlplane.core.entry import Entry, Headers
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reader import KafkaReader
+from tests.kafka.real_kafka import Broker
+from tests.patience import PATIENCE_S
+
+NewTopic = Callable[..., Awaitable[str]]
+"""Makes a topic of so many partitions, with such settings, and tells its name."""
+
+ONE_BATCH = ReadLimits(fetch_max_bytes=1, partition_max_bytes=1)
+"""A broker answers a reader's fetch with one record batch: the smallest step there is."""
+
+PRODUCE_TIMEOUT_MS = 10_000
+RETRY_BACKOFF_MS = 10
+"""Wait of a transactional producer for a predecessor's marker, and of a test for a new topic."""
+
+
+@asynccontextmanager
+async def admin(broker: Broker) -> AsyncIterator[AIOKafkaAdminClient]:
+    """A client that may change topics."""
+    client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs: object) -> None:
+    """Make a topic, compacted unless told otherwise; `__` in a setting's name is a dot."""
+    settings = {"cleanup.policy": "compact"}
+    settings |= {key.replace("__", "."): str(value) for key, value in configs.items()}
+    async with admin(broker) as client:
+        await client.create_topics([Wanted(name, partitions, 1, topic_configs=settings)])
+        await _listed(client, name)
+
+
+async def create_topic_on(broker: Broker, name: str, node: int) -> None:
+    """Make a compacted topic of one partition that lies on this node of the cluster alone."""
+    topic = Wanted(
+        name,
+        num_partitions=-1,
+        replication_factor=-1,
+        replica_assignments={0: [node]},
+        topic_configs={"cleanup.policy": "compact"},
+    )
+    async with admin(broker) as client:
+        await client.create_topics([topic])
+        await _listed(client, name)
+
+
+async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
+    """Wait until the broker lists a topic: the controller answers before the broker knows it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while name not in await client.list_topics():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+
+
+async def delete_topic(broker: Broker, name: str) -> None:
+    """Delete a topic."""
+    async with admin(broker) as client:
+        await client.delete_topics([name])
+
+
+def _now_ms() -> int:
+    # A time long ago would do, but a record much younger than the first of a segment rolls it, as
+    # the markers of transactions then do, and what is rolled is compacted.
+    return time.time_ns() // 1_000_000
+
+
+class Writer:
+    """A producer that remembers what it has written, as entries a reader must find."""
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self.producer = producer
+        self.written: list[Entry] = []
+
+    async def put(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        timestamp: int | None = None,
+    ) -> Entry:
+        """Write one record and wait until it is there."""
+        at_ms = _now_ms() if timestamp is None else timestamp
+        told = await self.producer.send_and_wait(
+            topic, value, key, partition=partition, timestamp_ms=at_ms, headers=list(headers)
+        )
+        # For a topic with the broker's time the producer is told that; else what it sent itself.
+        stamped = told.timestamp if told.timestamp_type else at_ms
+        entry = Entry(topic, partition, told.offset, stamped, key, value, headers)
+        self.written.append(entry)
+        return entry
+
+    async def put_nothing(self, topic: str, partition: int) -> None:
+        """Write a record without key and value, which a plain `send` refuses."""
+        batch, at_ms = self.producer.create_batch(), _now_ms()
+        batch.append(timestamp=at_ms, key=None, value=None)
+        batch.close()
+        told = await (await self.producer.send_batch(batch, topic, partition=partition))
+        self.written.append(Entry(topic, partition, told.offset, at_ms, None, None))
+
+    async def end(self, *, commit: bool) -> list[Entry]:
+        """End the transaction; what a reader finds of all written since the last such call."""
+        written, self.written = self.written, []
+        if commit:
+            await self.producer.commit_transaction()
+            return written
+        await self.producer.abort_transaction()
+        return [msgspec.structs.replace(entry, aborted=True) for entry in written]
+
+
+@asynccontextmanager
+async def writer(
+    broker: Broker, *, transactional_id: str | None = None, codec: str | None = None
+) -> AsyncIterator[Writer]:
+    """A producer, idempotent or transactional."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap,
+        enable_idempotence=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=PATIENCE_S * 1000,
+        compression_type=codec,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+    )
+    await producer.start()
+    try:
+        yield Writer(producer)
+    finally:
+        await producer.stop()
+
+
+async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:
+    """Write a record batch as it is to partition 0; no producer would have made it."""
+    client = AIOKafkaClient(bootstrap_servers=broker.bootstrap)
+    await client.bootstrap()
+    try:
+        request = ProduceRequest(None, -1, PRODUCE_TIMEOUT_MS, [(topic, [(0, batch)])])
+        answer = await client.send(client.get_random_node(), request)
+    finally:
+        await client.close()
+    ((_, ((_, code, *_),)),) = answer.topics
+    assert code == 0
+
+
+async def settled(broker: Broker, *transactional_ids: str) -> None:
+    """Wait until every transaction of these producers is decided in the log itself.
+
+    A commit returns before its markers are written. A new producer of the same id is let in only
+    when they are.
+    """
+    for transactional_id in transactional_ids:
+        async with writer(broker, transactional_id=transactional_id):
+            pass
+
+
+@asynccontextmanager
+async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
+    """A reader with options of its own, closed behind."""
+    reader = await KafkaReader.open(bootstrap, **options)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries by place."""
+    return sorted(entries, key=lambda entry: entry.position)
+
+
+async def found(
+    reader: KafkaReader,
+    topics: Sequence[str],
+    start: Ends | None = None,
+    stop: Ends | None = None,
+) -> list[Entry]:
+    """All entries of a reader in order; within a partition they must come in order."""
+    entries: list[Entry] = []
+    last: dict[tuple[str, int], int] = {}
+    async for batch in reader.read(topics, start, stop):
+        assert len(batch) > 0
+        for entry in batch.entries():
+            at = (entry.topic, entry.partition)
+            assert entry.offset > last.get(at, -1)
+            last[at] = entry.offset
+            entries.append(entry)
+    return in_order(entries)

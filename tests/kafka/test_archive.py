@@ -1,0 +1,79 @@
+"""An archive of a real cluster is what its topics hold: gaps, aborted records, no open ends."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controlplane.logs.kafka.reader import KafkaReader
+from replay.archive.verification import verified
+from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
+from tests.conftest import PROVE, ROOT
+from tests.kafka.capture_checks import check_whole, left_in
+from tests.kafka.capture_crashes import target_in
+from tests.kafka.topic_histories import Past, removed
+from tests.replay.test_append import archived
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+EVERY = 1 if PROVE else 11
+"""One of so many steps is one at which a capture is killed."""
+
+
+async def test_a_broker_is_archived_as_it_is(
+    past: Past, reader: KafkaReader, tmp_path: Path
+) -> None:
+    """In three captures, of which one comes while a transaction is open."""
+    target = target_in(tmp_path, past.topics)
+
+    async def capture() -> CaptureResult:
+        return await LogCapture(reader, target, goes_on=True).run()
+
+    async def while_open() -> None:
+        assert archived((await capture()).cluster) == await past.there()
+        assert (await capture()).added == 0  # nobody knows yet what becomes of the others
+
+    before = await past.there()
+    assert (await capture()).added == len(before)
+    await past.goes_on(while_open)
+    captured = await capture()
+    there, cluster = await past.there(), captured.cluster
+    assert captured.added == 2 * len(past.names)
+    assert archived(cluster) == there
+    assert len([entry for entry in there if entry.aborted]) > len(past.names)
+    assert cluster.parts[past.own, 0].start == 3
+    assert cluster.ends == await reader.ends(past.names)
+    assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
+    assert (await capture()).added == 0
+
+
+def killed_at_steps(past: Past, folder: Path) -> list[CaptureTarget]:
+    """Archives of which each was left by a capture that was killed some steps later."""
+    words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
+    command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.capture_crashes", *words]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return [target_in(one, past.topics) for one in sorted(folder.iterdir())]
+
+
+async def test_killed_it_neither_loses_nor_doubles(
+    past: Past, reader: KafkaReader, tmp_path: Path
+) -> None:
+    """At every step of a capture that makes several parts count; then the topics go on."""
+    there = await past.there()
+    targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
+    lefts = [left_in(target, there) for target in targets]
+    await past.goes_on()
+    await removed(past.broker, past.own, 0, 28)
+    there, starts = await past.there(), await reader.starts(past.names)
+    gaps = []
+    for target, left in zip(targets, lefts, strict=True):
+        captured = await LogCapture(reader, target, goes_on=True).run()
+        check_whole(captured.cluster, left, there, starts)
+        gaps.append(len([*captured.cluster.gaps]))
+    parts = [len(left.chain.manifests) for left in lefts]
+    assert parts == sorted(parts), "from some step on a part counts"
+    assert {0, 1, 2, 3} <= {*parts}
+    assert {0, 1} == {*gaps}, "some have lost what others had archived before it was removed"

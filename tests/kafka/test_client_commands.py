@@ -1,0 +1,173 @@
+"""The command line about clusters, against real workers: what they have, and what they lack."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.client.client_calls import Cluster
+from tests.kafka.conftest import RELEASES, up
+from tests.kafka.real_kafka import Broker, Worker
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+LINES = "one\ntwo\nthree\n"
+
+
+class Asking:
+    """The command line while a loop goes on."""
+
+    def __init__(self, cluster: Cluster, broker: Broker) -> None:
+        self.cluster = cluster
+        self.broker = broker
+
+    async def done(self, *words: object, **more: str) -> str:
+        """Output of a command, which must succeed."""
+        return await asyncio.to_thread(lambda: self.cluster.done(*words, **more))
+
+    async def refused(self, *words: object) -> str:
+        """Error of a command, which must be refused."""
+        return await asyncio.to_thread(lambda: self.cluster.refused(*words))
+
+    async def position(self) -> int | None:
+        """Bytes that the source has read."""
+        offsets = json.loads(await self.done("offsets", "orders", "-o", "json"))["offsets"]
+        return int(offsets[0]["offset"]["position"]) if offsets else None
+
+    async def reads_to(self, position: int) -> None:
+        """Wait until the source has read so far."""
+        while await self.position() != position:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.2)
+
+
+@asynccontextmanager
+async def worker(release: str, broker: Broker) -> AsyncIterator[Asking]:
+    """A worker of a release, and files of a source and a sink."""
+    async with Worker(release, broker) as one:
+        folder = one.directory
+        cluster = Cluster(one.url, folder)
+        cluster.file("lines.txt", LINES)
+        config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
+        cluster.file("orders.json", {"name": "orders", "config": config})
+        cluster.file(
+            "copy.properties",
+            f"name=copy\nconnector.class={SINK}\ntopics=orders\nfile={folder}/copy.txt\n",
+        )
+        yield Asking(cluster, broker)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_a_life(release: str, tmp_path: Path) -> None:
+    """Applied, restarted, paused, stopped, moved, carried away and back: each waited for."""
+    async with up(release, tmp_path) as broker, worker(release, broker) as ask:
+        folder = ask.cluster.folder
+        files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
+        assert await ask.done("apply", *files, "--wait") == "orders: created\ncopy: created\n"
+        assert await ask.done("apply", *files) == "orders: unchanged\ncopy: unchanged\n"
+        assert await ask.done("diff", "-f", folder / "orders.json") == "no difference\n"
+        await ask.reads_to(len(LINES))
+        assert await ask.done("topics", "orders") == "orders\n"
+        restart = ("restart", "orders", "--tasks", "all", "--wait")
+        assert await ask.done(*restart) == "orders: restarted (1 of 1 tasks)\n"
+        await ask.done("restart", "task", "orders/0", "--wait")
+        await ask.done("pause", "--all", "--wait")
+        assert await ask.done("resume", "--state", "paused", "--wait")
+        await _offsets(ask)
+        await _carried(ask)
+
+
+async def _offsets(ask: Asking) -> None:
+    """Edit the source's offset in an editor: it continues from there."""
+    assert "orders is RUNNING, and only a stopped" in await ask.refused("offsets", "edit", "orders")
+    editor = ask.cluster.editor(f'"position": {len(LINES)}', '"position": 4')
+    edited = await ask.done("offsets", "edit", "orders", "--stop", "--yes", editor=editor)
+    assert "orders: altered (The offsets for this connector have been altered" in edited
+    await ask.reads_to(len(LINES))
+    await ask.done("stop", "orders", "--wait")
+    await ask.done("offsets", "reset", "orders", "--yes")
+    assert await ask.position() is None
+    await ask.done("resume", "orders", "--wait")
+    await ask.reads_to(len(LINES))
+
+
+async def _carried(ask: Asking) -> None:
+    """Both connectors as a bundle: deleted, and made again with all that they had."""
+    await ask.done("stop", "--all", "--wait")
+    bundle = ask.cluster.folder / "bundle.json"
+    await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "--all", "-f", bundle))
+    await ask.done("offsets", "reset", "orders", "--yes")
+    await ask.done("delete", "--all", "--yes", "--wait")
+    assert json.loads(await ask.done("get", "-o", "json")) == {}
+    imported = await ask.done("bundle", "import", bundle)
+    assert imported == "copy: created (STOPPED, 1 offset)\norders: created (STOPPED, 1 offset)\n"
+    assert await ask.position() == len(LINES)
+    assert await ask.done("bundle", "import", bundle) == "copy: unchanged\norders: unchanged\n"
+
+
+async def test_what_only_ours_has(tmp_path: Path) -> None:
+    """A worker of Kafka's is not asked for it: it would overlook the question. Its log has it."""
+    async with up(RELEASES[0], tmp_path) as broker, worker(RELEASES[0], broker) as ask:
+        judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
+        assert judged.startswith("orders: would be created (the config is valid")
+        await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+        bad = ask.cluster.file("bad.json", {"name": "orders", "connector.class": SOURCE})
+        refused = await ask.refused("apply", "-f", bad, "--dry-run")
+        assert 'not valid: Missing required configuration "topic" which has no' in refused
+        for words, lacks in (
+            (("stop", "orders", "--dry-run"), "no dry run; its log has: --cluster kafka://"),
+            (("get", "--as-of", "config@1"), "no --as-of; its log has: --cluster kafka://"),
+            (("history", "orders"), "no history; its log has: --cluster kafka://"),
+            (("watch",), "no watch; its log has: --cluster kafka://"),
+            (("undo", "orders", "--to", "config@1"), "no undo"),
+            (("commands",), "no account of who asked for what"),
+        ):
+            assert lacks in await ask.refused(*words)
+        log = Asking(Cluster(f"kafka://{broker.bootstrap}", tmp_path), broker)
+        told = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
+        assert [step["name"] for step in told[0]["plan"]["steps"]] == ["tasks", "state"]
+        assert "created" in await log.done("history", "orders")
+        assert await log.done("get") == await ask.done("get")
+
+
+@pytest.mark.parametrize(
+    ("release", "names", "unreachable"),
+    [
+        ("3.9.1", ("a b", "größe 😀", "a/b", "%", "a%2Fb", "..", "a;b?c#d"), ()),
+        ("4.3.0", ("a b", "größe 😀"), ("a/b", "%", "..")),
+    ],
+)
+async def test_odd_names(
+    release: str, names: tuple[str, ...], unreachable: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Reached as far as the worker can be asked about them; 4.x refuses some paths, and says so."""
+    async with up(release, tmp_path) as broker, worker(release, broker) as ask:
+        folder = ask.cluster.folder
+        config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
+        documents = [{"name": name, "config": config} for name in names]
+        await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
+        for name in names:
+            told = json.loads(await ask.done("describe", name, "-o", "json"))
+            assert (told["name"], told["status"]["name"]) == (name, name)
+            assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
+        for name in unreachable:
+            refused = await ask.refused("describe", name)
+            assert "whose HTTP server refuses GET /connectors/" in refused
+            assert "before Connect sees it (Ambiguous URI path " in refused
+        assert sorted(json.loads(await ask.done("get", "-o", "json"))) == sorted(names)
+
+
+async def test_an_older_release(tmp_path: Path) -> None:
+    """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
+    async with up(RELEASES[0], tmp_path) as broker, worker("3.4.1", broker) as ask:
+        await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+        refused = await ask.refused("stop", "orders")
+        assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
+        patched = await ask.done("patch", "orders", "-s", "batch.size=7", "--wait")
+        assert patched == "orders: updated (batch.size: ∅ → 7)\n"
+        said = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
+        assert (said.code, json.loads(said.out)["connectors"][0]["offsets"]) == (1, None)

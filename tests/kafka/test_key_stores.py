@@ -1,0 +1,56 @@
+"""Key stores that Java's own program has made, used with real brokers."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogNotUsable
+from controlplane.settings import SettingsError
+from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.security import KafkaSecurity, Secret
+from tests.kafka.certificates import PASSWORD
+from tests.kafka.producer import reading
+from tests.kafka.real_kafka import Broker
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+FORMATS = {
+    "today": (),
+    "java-8": ("-J-Dkeystore.pkcs12.legacy",),
+    "jks": ("-storetype", "JKS"),
+}
+"""The format of a store, and how keytool is told."""
+
+
+def trusting(
+    store: Path, password: str = PASSWORD, *, identity: Path | None = None
+) -> KafkaSecurity:
+    """TLS as a worker's file tells it that says nothing about types: they are JKS by default."""
+    settings = AccessSettings(
+        security_protocol="SSL",
+        ssl_truststore_location=str(store),
+        ssl_truststore_password=Secret(password),
+        ssl_keystore_location=str(identity) if identity else None,
+        ssl_keystore_password=Secret(PASSWORD),
+    )
+    return kafka_security(settings)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_trust_stores(broker: Broker, topic: str, form: str) -> None:
+    """In every format in which Java has written one."""
+    store = broker.certificates.trust_store(f"{form}.jks", *FORMATS[form])
+    async with reading(broker.address("SSL"), security=trusting(store)) as reader:
+        assert await reader.ends([topic]) == {topic: [0, 0, 0]}
+    with pytest.raises(SettingsError, match=f"{form}.jks.* cannot be opened"):
+        await KafkaReader.open(broker.address("SSL"), security=trusting(store, "wrong"))
+
+
+async def test_a_key_store(broker: Broker, topic: str) -> None:
+    """One store with all that is needed: whoever shows Bob's certificate may read nothing."""
+    store = broker.certificates.key_store("bob")
+    security = trusting(store, identity=store)
+    async with reading(broker.address("SSL"), security=security) as reader:
+        with pytest.raises(LogNotUsable, match="allow this user READ"):
+            await reader.ends([topic])

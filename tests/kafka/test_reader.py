@@ -1,0 +1,230 @@
+"""Reading to the end of real topics gives exactly what was written."""
+
+import asyncio
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogNotUsable
+from tests.kafka.producer import (
+    ONE_BATCH,
+    NewTopic,
+    found,
+    in_order,
+    reading,
+    send_raw,
+    settled,
+    writer,
+)
+from tests.kafka.real_kafka import CLUSTER_ID, Broker
+from tests.kafka.topic_histories import COMPACTED_SOON, compacted, removed
+from tests.logs.test_kafka_reader import batch, checked
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SURVIVORS = 10
+"""Records left of a compacted topic of five keys: those, and what is not compacted yet."""
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
+    """No entries, ends and starts 0."""
+    assert await found(reader, [topic]) == []
+    assert await reader.ends([topic]) == {topic: [0, 0, 0]}
+    assert await reader.starts([topic]) == {topic: [0, 0, 0]}
+
+
+async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str) -> None:
+    """Asking for a topic that is missing does not create it, though the broker would allow it."""
+    assert (await reader.check([f"{topic}-missing"])) != []
+    topics = await reader.topics()
+    assert topics[topic] == 3
+    assert f"{topic}-missing" not in topics
+
+
+async def test_everything_a_record_holds(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """Null and empty keys and values, headers that repeat, own timestamps."""
+    topic = await new_topic(2, cleanup__policy="delete")  # a compacted one refuses null keys
+    async with writer(broker) as out:
+        await out.put_nothing(topic, 0)
+        await out.put(topic, 0, b"", b"")
+        await out.put(topic, 0, b"\xff\x00", "∅".encode(), timestamp=1)
+        await out.put(topic, 1, b"k", None, headers=(("a", b"1"), ("a", None), ("é", b"")))
+        await out.put(topic, 1, b"k", b"v" * 100_000)
+    assert await found(reader, [topic]) == in_order(out.written)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
+    """Batches of many records and of one, compressed in every way, also step by step."""
+    async with writer(broker, codec=None if codec == "none" else codec) as out:
+        async with asyncio.TaskGroup() as together:
+            for number in range(300):
+                value = b"{" + b"x" * (number % 50) + b"}"
+                together.create_task(out.put(topic, number % 3, b"key-%d" % number, value))
+        await out.put(topic, 0, b"last", None)
+    for limits in (ReadLimits(), ONE_BATCH):
+        async with reading(broker.bootstrap, limits=limits) as reader:
+            assert await found(reader, [topic]) == in_order(out.written)
+
+
+async def test_many_partitions_and_topics(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """25 partitions of one topic and one of another, read together."""
+    wide, narrow = await new_topic(25), await new_topic(1)
+    async with writer(broker) as out, asyncio.TaskGroup() as together:
+        for number in range(500):
+            at = (wide, number % 25) if number % 10 else (narrow, 0)
+            together.create_task(out.put(*at, b"%d" % number, b"v"))
+    assert await found(reader, [wide, narrow]) == in_order(out.written)
+
+
+async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
+    """Three transactional producers by turns; what a reader must find once all is decided."""
+    ids = [f"{topic}-{name}" for name in "abc"]
+    expected: list[Entry] = []
+    async with (
+        writer(broker, transactional_id=ids[0]) as a,
+        writer(broker, transactional_id=ids[1]) as b,
+        writer(broker, transactional_id=ids[2]) as c,
+    ):
+        for turn in range(6):
+            for out in (a, b, c):
+                await out.producer.begin_transaction()
+            for step in range(4):
+                for out in (a, b, c):
+                    await out.put(topic, step % 3, b"%d" % turn, b"%d" % step)
+            for number, out in enumerate((c, a, b)):
+                expected += await out.end(commit=(turn + number) % 2 == 0)
+    await settled(broker, *ids)
+    return in_order(expected)
+
+
+async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
+    """Records of aborted transactions come marked, others plain, markers not at all."""
+    expected = await _interleaved(broker, topic)
+    assert len({entry.aborted for entry in expected}) == 2
+    for limits in (ReadLimits(), ONE_BATCH):
+        async with reading(broker.bootstrap, limits=limits) as reader:
+            assert await found(reader, [topic]) == expected
+
+
+async def test_any_part_of_interleaved_transactions(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """Reading may begin and stop anywhere, in the middle of a transaction too."""
+    expected = [entry for entry in await _interleaved(broker, topic) if entry.partition == 0]
+    end = (await reader.ends([topic]))[topic]
+    for start, stop in [(0, 5), (1, 2), (3, end[0]), (7, 7), (10, 25), (end[0] - 1, end[0])]:
+        part = await found(reader, [topic], {topic: [start, *end[1:]]}, {topic: [stop, *end[1:]]})
+        assert part == [entry for entry in expected if start <= entry.offset < stop]
+
+
+async def test_an_open_transaction_hides_what_follows(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """The end is the last stable offset: nothing behind it is found until all is decided."""
+    async with writer(broker, transactional_id=topic) as out, writer(broker) as other:
+        before = await other.put(topic, 0, b"before", b"1")
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"open", b"2")
+        behind = await other.put(topic, 0, b"behind", b"3")
+        assert await reader.ends([topic]) == {topic: [1, 0, 0]}
+        assert await found(reader, [topic]) == [before]
+        decided = await out.end(commit=False)
+    await settled(broker, topic)
+    assert await found(reader, [topic]) == [before, *decided, behind]
+
+
+async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
+    """Open records are read, as by a worker without exactly-once; known aborts are marked."""
+    async with (
+        reading(broker.bootstrap, isolation="read_uncommitted") as reader,
+        writer(broker, transactional_id=topic) as out,
+    ):
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"aborted", b"1")
+        aborted = await out.end(commit=False)
+        await out.producer.begin_transaction()
+        still_open = await out.put(topic, 0, b"open", b"2")
+        assert await reader.ends([topic]) == {topic: [still_open.offset + 1, 0, 0]}
+        assert await found(reader, [topic]) == [*aborted, still_open]
+
+
+async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
+    """Gaps of compaction are jumped; each key is there with its last value."""
+    topic = await new_topic(1, **COMPACTED_SOON)
+    async with writer(broker) as out:
+        for number in range(50):
+            await out.put(topic, 0, b"key-%d" % (number % 5), b"%d" % number)
+
+        async def few_are_left() -> bool:
+            return len(await found(reader, [topic])) <= SURVIVORS
+
+        await compacted(lambda: out.put(topic, 0, b"key-0", b"%d" % len(out.written)), few_are_left)
+    entries = await found(reader, [topic])
+    assert entries[-1].offset == len(out.written) - 1
+    assert set(entries) <= set(out.written)
+    assert {e.key: e.value for e in entries} == {e.key: e.value for e in out.written}
+
+
+async def test_deleted_records_are_a_gap(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """Reading from a removed offset starts at the beginning of the log."""
+    topic = await new_topic(1, cleanup__policy="delete")
+    async with writer(broker) as out:
+        for number in range(10):
+            await out.put(topic, 0, b"k", b"%d" % number)
+    await removed(broker, topic, 0, 7)
+    assert await reader.starts([topic]) == {topic: [7]}
+    assert await found(reader, [topic], {topic: [2]}) == out.written[7:]
+
+
+async def test_all_records_deleted(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """A partition that begins where it ends is read at once."""
+    topic = await new_topic(1, cleanup__policy="delete")
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"v")
+    await removed(broker, topic, 0, 1)
+    assert await found(reader, [topic]) == []
+
+
+async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
+    """Log-append time is the broker's: it is told for each record of a batch."""
+    topic = await new_topic(1, message__timestamp__type="LogAppendTime")
+    async with writer(broker) as out:
+        written = await out.put(topic, 0, b"k", b"v", timestamp=5)
+    (entry,) = await found(reader, [topic])
+    assert entry.timestamp == written.timestamp > 5
+
+
+async def test_header_names_that_are_no_text(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """A broker takes any bytes for the name of a header; they end no reading."""
+    topic = await new_topic()
+    named = batch(0, b"a", b"b", headers=(("AB", b"1"),)).replace(b"AB", b"\xffB")
+    await send_raw(broker, topic, checked(bytearray(named)))
+    entries = await found(reader, [topic])
+    assert [entry.value for entry in entries] == [b"a", b"b"]
+    assert {entry.headers for entry in entries} == {(("\ufffdB", b"1"),)}
+
+
+async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
+    """The id is that of the broker's formatted storage."""
+    assert reader.cluster_id == CLUSTER_ID
+
+
+async def test_positions_that_cannot_be(reader: KafkaReader, topic: str) -> None:
+    """Behind the end there is nothing to begin at: the topic was made anew, or is another."""
+    with pytest.raises(LogNotUsable, match="made anew"):
+        await found(reader, [topic], {topic: [1, 0, 0]})

@@ -1,0 +1,279 @@
+"""Following a real topic: what comes later comes soon, and outages are waited out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+from tests.kafka.conftest import RELEASES, up
+from tests.kafka.producer import (
+    NewTopic,
+    create_topic,
+    delete_topic,
+    found,
+    in_order,
+    reading,
+    writer,
+)
+from tests.kafka.real_kafka import Broker
+from tests.kafka.topic_histories import removed
+from tests.logs.reading_contract import until_ends
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+IMPATIENT = ReadLimits(refusal_patience_ms=500, retry_backoff_ms=20)
+
+
+class Following:
+    """A tail in a task of its own, and the entries it has brought so far."""
+
+    def __init__(self, reader: KafkaReader, topics: list[str], start: Ends) -> None:
+        self._coming: asyncio.Queue[Entry] = asyncio.Queue()
+        self._task = asyncio.create_task(self._follow(reader, topics, start))
+
+    async def _follow(self, reader: KafkaReader, topics: list[str], start: Ends) -> None:
+        async for batch in reader.tail(topics, start):
+            for entry in batch.entries():
+                self._coming.put_nowait(entry)
+
+    async def take(self, count: int) -> list[Entry]:
+        """The next entries, as they come."""
+        async with asyncio.timeout(PATIENCE_S):
+            return [await self._coming.get() for _ in range(count)]
+
+    async def ended(self) -> None:
+        """Wait until the tail ends, and raise what it ended with."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._task
+
+    async def cancel(self) -> None:
+        """Stop following; nothing may be left that was not taken."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        assert self._coming.empty()
+
+
+@asynccontextmanager
+async def following(
+    reader: KafkaReader, topics: list[str], start: Ends
+) -> AsyncIterator[Following]:
+    """A tail, stopped behind."""
+    tail = Following(reader, topics, start)
+    try:
+        yield tail
+    finally:
+        await tail.cancel()
+
+
+async def test_what_was_there_and_what_comes(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """A tail begins where it is told to and then brings each record as it is written."""
+    async with writer(broker) as out:
+        old = [await out.put(topic, 0, b"k", b"%d" % number) for number in range(3)]
+        async with following(reader, [topic], {topic: [1, 0, 0]}) as tail:
+            assert await tail.take(2) == old[1:]
+            for number in range(5):
+                entry = await out.put(topic, number % 3, b"k", b"new")
+                assert await tail.take(1) == [entry]
+
+
+async def test_an_idle_tail_does_not_delay_others(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """While a tail waits for a broker's answer, the same reader answers everything else."""
+    async with writer(broker) as out, following(reader, [topic], {topic: [0, 0, 0]}) as tail:
+        entry = await out.put(topic, 0, b"k", b"v")
+        assert await found(reader, [topic]) == await tail.take(1) == [entry]
+        assert await reader.ends([topic]) == {topic: [1, 0, 0]}
+
+
+async def test_transactions_come_when_they_are_decided(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """An aborted one comes marked, and what only its markers change is passed."""
+    async with (
+        writer(broker, transactional_id=topic) as out,
+        writer(broker) as other,
+        following(reader, [topic], {topic: [0, 0, 0]}) as tail,
+    ):
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"k", b"aborted")
+        behind = await other.put(topic, 0, b"k", b"behind")
+        elsewhere = await other.put(topic, 1, b"k", b"elsewhere")
+        assert await tail.take(1) == [elsewhere]
+        aborted = await out.end(commit=False)
+        assert await tail.take(2) == [*aborted, behind]
+        await out.producer.begin_transaction()
+        await out.put(topic, 2, b"k", b"committed")
+        committed = await out.end(commit=True)
+        assert await tail.take(1) == committed
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_tail_passes_markers(
+    broker: Broker, reader: KafkaReader, topic: str, *, commit: bool
+) -> None:
+    """Behind a transaction the tail reaches the ends of the topic, which no record does."""
+    async with writer(broker, transactional_id=topic) as out:
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"k", b"v")
+        await out.put(topic, 2, b"k", b"v")
+        await out.end(commit=commit)
+        async with aclosing(reader.tail([topic], {topic: [0, 0, 0]})) as tail:
+            batches = await until_ends(tail, {(topic, 0): 2, (topic, 2): 2})
+            assert sum(map(len, batches)) == 2
+            assert dict(await reader.ends([topic])) == {topic: [2, 0, 2]}
+            # Only the marker comes while the tail waits.
+            await out.producer.begin_transaction()
+            await out.put(topic, 1, b"k", b"v")
+            await out.end(commit=commit)
+            batches = await until_ends(tail, {(topic, 1): 2})
+            assert sum(map(len, batches)) == 1
+
+
+async def test_a_tail_passes_what_was_deleted(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """A tail that is to begin before the log does says at once where it begins."""
+    topic = await new_topic(2, cleanup__policy="delete")
+    async with writer(broker) as out:
+        for _ in range(3):
+            await out.put(topic, 1, b"k", b"v")
+    await removed(broker, topic, 1, 3)
+    async with aclosing(reader.tail([topic], {})) as tail:
+        batches = await until_ends(tail, {(topic, 1): 3})
+        assert not any(map(len, batches))
+
+
+async def test_read_uncommitted_does_not_wait(broker: Broker, topic: str) -> None:
+    """Records of open transactions come at once, as for a worker without exactly-once support."""
+    async with (
+        reading(broker.bootstrap, isolation="read_uncommitted") as reader,
+        writer(broker, transactional_id=topic) as out,
+        following(reader, [topic], {topic: [0, 0, 0]}) as tail,
+    ):
+        await out.producer.begin_transaction()
+        entry = await out.put(topic, 0, b"k", b"open")
+        assert await tail.take(1) == [entry]
+        await out.end(commit=False)
+        await out.producer.begin_transaction()
+        entry = await out.put(topic, 0, b"k", b"next")
+        assert await tail.take(1) == [entry]
+
+
+async def test_a_tail_that_is_left_gives_back_its_connections(
+    broker: Broker, reader: KafkaReader, topic: str
+) -> None:
+    """Leaving the loop ends the tail; an open connection left behind would fail this run."""
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"v")
+    async with aclosing(reader.tail([topic], {topic: [0, 0, 0]})) as batches:
+        async for batch in batches:
+            assert len(batch) == 1
+            break
+
+
+async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> None:
+    """Closing is for good: a tail under way says so instead of trying again."""
+    async with (
+        reading(broker.bootstrap) as reader,
+        following(reader, [topic], {topic: [0, 0, 0]}) as tail,
+        writer(broker) as out,
+    ):
+        entry = await out.put(topic, 0, b"k", b"v")
+        assert await tail.take(1) == [entry]
+        await reader.close()
+        with pytest.raises(LogUnavailable, match="reader is closed"):
+            await tail.ended()
+
+
+async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> None:
+    """The tail ends and says that the topic is not there, not before some patience."""
+    topic = await new_topic(1)
+    async with (
+        reading(broker.bootstrap, limits=IMPATIENT) as reader,
+        following(reader, [topic], {topic: [0]}) as tail,
+    ):
+        async with writer(broker) as out:
+            entry = await out.put(topic, 0, b"k", b"v")
+        assert await tail.take(1) == [entry]
+        await delete_topic(broker, topic)
+        with pytest.raises(LogNotUsable, match="does not exist"):
+            await tail.ended()
+
+
+async def test_a_topic_that_is_made_anew(broker: Broker, new_topic: NewTopic) -> None:
+    """Other records under the same name are not taken for the next ones."""
+    topic = await new_topic(1)
+    async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
+        for number in range(3):
+            await out.put(topic, 0, b"k", b"%d" % number)
+        async with following(reader, [topic], {topic: [0]}) as tail:
+            assert await tail.take(3) == out.written
+            await delete_topic(broker, topic)
+            await create_topic(broker, topic)
+            with pytest.raises(LogNotUsable, match="made anew"):
+                await tail.ended()
+
+
+async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTopic) -> None:
+    """Its records are not taken for the next ones, although it has some at these offsets."""
+    topic = await new_topic(1)
+    async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
+        first = await out.put(topic, 0, b"k", b"old")
+        async with following(reader, [topic], {topic: [0]}) as tail:
+            assert await tail.take(1) == [first]
+            await delete_topic(broker, topic)
+            await create_topic(broker, topic)
+            async with writer(broker) as other:
+                for number in range(3):
+                    await other.put(topic, 0, b"k", b"%d" % number)
+            with pytest.raises(LogNotUsable, match="made anew"):
+                await tail.ended()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> None:
+    """The tail says why it waits, then goes on: nothing is lost, nothing comes twice."""
+    async with (
+        up(release, tmp_path) as broker,
+        reading(broker.bootstrap) as reader,
+    ):
+        await create_topic(broker, "followed", 3)
+        async with following(reader, ["followed"], {"followed": [0, 0, 0]}) as tail:
+            before = await _written(broker, "followed", 20)
+            assert in_order(await tail.take(20)) == before
+            assert _interruption(reader) is None
+            await broker.kill9()
+            with pytest.raises(LogUnavailable):
+                await reader.ends(["followed"])
+            # The tail notices by itself, with its next fetch; a property tells, no event.
+            async with asyncio.timeout(PATIENCE_S):
+                while not isinstance(_interruption(reader), LogUnavailable):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            await broker.start()
+            after = await _written(broker, "followed", 20)
+            assert in_order(await tail.take(20)) == after
+            assert _interruption(reader) is None
+        assert await found(reader, ["followed"]) == in_order(before + after)
+
+
+async def _written(broker: Broker, topic: str, count: int) -> list[Entry]:
+    async with writer(broker) as out:
+        for number in range(count):
+            await out.put(topic, number % 3, b"k", b"%d" % number)
+    return in_order(out.written)
+
+
+def _interruption(reader: KafkaReader) -> LogError | None:
+    """The reader's `interruption`, asked anew (a checker takes a property for a constant)."""
+    return reader.interruption

@@ -1,0 +1,123 @@
+"""Commands read Connect's topics of a cluster, and nothing of the data that connectors move."""
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.jars import JarsUnavailable
+from tests.kafka.producer import create_topic, writer
+from tests.kafka.real_kafka import Broker
+from tests.ports import free_ports
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+RECORD = 100_000
+RECORDS = 40
+"""Bytes of a record that is a user's, and the number of such records."""
+
+PIECE = 1 << 16
+
+
+class Relay:
+    """A port that hands everything on to a broker, and counts the bytes that come back."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.target = 0
+        self.fetched = 0
+
+    async def serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        try:
+            broker, there = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:  # the broker has not started yet
+            back.close()
+            return
+        ways = self._copy(client, there, counted=False), self._copy(broker, back, counted=True)
+        await asyncio.gather(*ways)
+
+    async def _copy(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, counted: bool
+    ) -> None:
+        try:
+            while piece := await source.read(PIECE):
+                self.fetched += len(piece) * counted
+                target.write(piece)
+                await target.drain()
+        except ConnectionError:
+            pass
+        finally:
+            target.close()
+
+
+@asynccontextmanager
+async def relayed(directory: Path) -> AsyncIterator[tuple[Broker, Relay]]:
+    """A broker that names a relay as its own address."""
+    relay = Relay(free_ports(1)[0])
+    server = await asyncio.start_server(relay.serve, "127.0.0.1", relay.port)
+    async with server:
+        advertised = f"PLAINTEXT://127.0.0.1:{relay.port}"
+        try:
+            broker = Broker("3.9.1", directory, advertised__listeners=advertised)
+        except JarsUnavailable as missing:
+            pytest.skip(str(missing))
+        relay.target = broker.ports["PLAINTEXT"]
+        async with broker:
+            yield broker, relay
+
+
+async def fill(broker: Broker) -> None:
+    """Connect's topics with one connector and its own offsets topic, and a topic of a user."""
+    for topic in ("connect-configs", "connect-offsets", "connect-status", "own", "orders"):
+        await create_topic(broker, topic)
+    config = {"connector.class": "S", "name": "a", "offsets.storage.topic": "own"}
+    noise = random.Random(1)
+    async with writer(broker) as out:
+        value = json.dumps({"properties": config}).encode()
+        await out.put("connect-configs", 0, b"connector-a", value)
+        for position in (b'{"position":900}', b'{"position":0}'):
+            await out.put("own", 0, b'["a",{"file":"f"}]', position)
+        for number in range(RECORDS):
+            await out.put("orders", 0, b"%d" % number, noise.randbytes(RECORD))
+
+
+COMMANDS = [
+    ("audit", "-o", "json"),
+    ("compat", "--from", "3.4", "--to", "3.9"),
+    ("lint", "--release", "3.9"),
+    ("report", "--to", "page.html"),
+]
+
+
+async def said(words: tuple[str, ...], broker: Broker, folder: Path) -> tuple[int | None, str]:
+    """The exit code and the output of a command about a cluster."""
+    command = [sys.executable, "-m", "replay", words[0], f"kafka://{broker.bootstrap}", *words[1:]]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
+    """Neither by an audit, nor by what else takes a log: 4 MB lie beside a few records."""
+    async with relayed(tmp_path) as (broker, relay):
+        await fill(broker)
+        for words in COMMANDS:
+            relay.fetched = 0
+            code, out = await said(words, broker, tmp_path)
+            assert code in (0, 1), out
+            assert 0 < relay.fetched < RECORDS * RECORD // 10, words
+            if words[0] == "audit":
+                kinds = {one["kind"] for one in json.loads(out)["findings"]}
+                assert "offsets-regressed" in kinds, "the connector's own topic is read"

@@ -1,0 +1,123 @@
+"""The list of what cannot be tested yet is kept honest, and so are the sections' names."""
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.kips.missing_parts import LATER, Need
+from tests.kips.service import SINK_CONFIG, configured, log_of, serving
+
+FOLDER = Path(__file__).parent
+WORDS_ALIKE = 8
+"""So many words in a row are no accident any more."""
+
+
+def waiting(need: Need) -> list[str]:
+    """The sentences that wait for something."""
+    return [
+        f"{kip}, {section}: {row.says}"
+        for kip, sections in LATER.items()
+        for section, rows in sections.items()
+        for row in rows
+        if row.needs is need
+    ]
+
+
+def listed(need: Need) -> str:
+    """Failure message: write tests for these sentences."""
+    return f"{need.value}: they are here now. Make tests of these:\n" + "\n".join(waiting(need))
+
+
+@pytest.mark.parametrize("need", Need)
+def test_each_is_waited_for(need: Need) -> None:
+    """Every kind of missing part has a sentence."""
+    assert waiting(need)
+
+
+@pytest.mark.parametrize(
+    ("need", "module"),
+    [(Need.TASKS, "controlplane.worker"), (Need.GROUP, "controlplane.core.assign")],
+)
+def test_it_is_still_later(need: Need, module: str) -> None:
+    """The design says in which module it will be."""
+    assert find_spec(module) is None, listed(need)
+
+
+async def test_groups_cannot_be_asked_yet() -> None:
+    """The offsets of a sink are refused: they are not in the log."""
+    log = await log_of(configured("sales", SINK_CONFIG))
+    async with serving(log) as service:
+        status, message = await service.told("GET", "/connectors/sales/offsets")
+    assert (status, "not in the log" in message) == (500, True), listed(Need.ADMIN)
+
+
+class Section(NamedTuple):
+    """A section of a KIP, and what we say of it."""
+
+    kip: str
+    title: str
+    says: tuple[str, ...]
+
+
+def sections_listed() -> Iterator[Section]:
+    """Every section of which something is listed."""
+    for kip, named in LATER.items():
+        for title, rows in named.items():
+            yield Section(kip, title, tuple(row.says for row in rows))
+
+
+def sections_tested() -> Iterator[Section]:
+    """Every section of which something is tested."""
+    for path in sorted(FOLDER.glob("test_kip_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                yield _tested("KIP-" + path.stem.split("_")[2], node)
+
+
+def _tested(kip: str, node: ast.ClassDef) -> Section:
+    """A class of tests: its docstring begins with the title, up to a full stop or a dash."""
+    tests = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    title = (ast.get_docstring(node) or "").partition(" – ")[0].removesuffix(".")
+    return Section(kip, title, tuple(ast.get_docstring(one) or "" for one in tests))
+
+
+def text_of(kip: str, shared: Path) -> str:
+    """A KIP."""
+    return (shared / "kips" / f"{kip.lower()}.txt").read_text(encoding="utf-8")
+
+
+def words(text: str) -> list[str]:
+    """Its words, without what stands between them."""
+    return re.findall(r"[\w/]+", text.lower())
+
+
+@pytest.mark.shared
+def test_sections_are_those_of_the_kips(shared: Path) -> None:
+    """Each title stands in its KIP on a line of its own."""
+    for kip, title, _ in (*sections_tested(), *sections_listed()):
+        lines = (" ".join(line.split()).strip("- ") for line in text_of(kip, shared).splitlines())
+        assert title in lines, f"{kip} has no section {title!r}"
+
+
+@pytest.mark.shared
+def test_words_are_our_own(shared: Path) -> None:
+    """Facts are taken from the KIPs, sentences are not."""
+    for kip, title, says in (*sections_tested(), *sections_listed()):
+        theirs = words(text_of(kip, shared))
+        runs = {tuple(theirs[at : at + WORDS_ALIKE]) for at in range(len(theirs))}
+        for sentence in says:
+            ours = words(sentence)
+            ours_in_runs = (tuple(ours[at : at + WORDS_ALIKE]) for at in range(len(ours)))
+            alike = [run for run in ours_in_runs if len(run) == WORDS_ALIKE and run in runs]
+            assert not alike, f"{kip}, {title}: {' '.join(alike[0])}"
+
+
+def test_every_kip_has_tests() -> None:
+    """All but KIP-910, which is about running tasks alone."""
+    assert {section.kip for section in sections_tested()} == LATER.keys() - {"KIP-910"}
+    assert {row.needs for rows in LATER["KIP-910"].values() for row in rows} == {Need.TASKS}

@@ -1,0 +1,168 @@
+"""A3 to A5, active topics; G1 to G7, what holds for everything that is written."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from controlplane.core.commands import (
+    PauseConnector,
+    ResetTopics,
+    ResumeConnector,
+    SetLoggerLevel,
+)
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.order import in_order
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import State, Target
+from controlplane.core.state import ClusterState
+from tests.controller.scene import CONFIG, STATUS
+from tests.laws.commands.execution import TOPICS
+from tests.laws.commands.life import Act, Life, Moment, Observation
+from tests.laws.test_compaction import compacted
+
+
+def a3(life: Life) -> Iterator[None]:
+    """A reset concerns the keys of its connector alone."""
+    for act, _ in life.acts_of(ResetTopics):
+        for moment in act.moments:
+            assert moment.entry.topic == STATUS
+            assert moment.key.partition(":")[2] == f"connector-{act.name}"
+            assert moment.entry.value is None
+            for name in life.names() - {act.name}:  # others may be reset at the same time
+                assert moment.before.topics(name) == moment.after.topics(name)
+            yield
+
+
+def a4(life: Life) -> Iterator[None]:
+    """Topics that are recorded twice are recorded once."""
+    twice = [
+        entry
+        for entry in life.entries
+        for _ in range(2 if (entry.key or b"").startswith(b"status-topic-") else 1)
+    ]
+    if len(twice) > len(life.entries):
+        once = life.final
+        assert _folded(life, twice).status.active_topics == once.status.active_topics
+        yield
+
+
+def a5(life: Life) -> Iterator[None]:
+    """Resetting the topics of a connector that is not there, and used none, succeeds as well."""
+    for act, _ in life.acts_of(ResetTopics):
+        if life.profile.status_topics and not act.before.topics(act.name):
+            assert act.answer is None or act.succeeded()
+            assert not act.moments
+            yield
+
+
+def g1(life: Life) -> Iterator[None]:
+    """Folding is a function of the order; compaction shows in nothing that we have written."""
+    assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.final
+    if not life.profile.writes_tasks_when_reconfigured:
+        return
+    for act in life.acts:
+        if act.of("connector-"):
+            last_ms = act.moments[-1].entry.timestamp
+            entries = [entry for entry in life.entries if entry.timestamp <= last_ms]
+            few = Observation(_folded(life, compacted(entries, TOPICS)), act.after.groups)
+            if _ours(life, act) and not _owner_is_asked(life, act):
+                assert few.shown(act.name) == act.after.shown(act.name)
+                yield
+
+
+def g2(life: Life) -> Iterator[None]:
+    """Wherever a command stops, asking for the same again repairs what it left."""
+    for crash in life.crashes:
+        if isinstance(crash.act.ended, Outcome):
+            assert crash.reissued.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            yield
+
+
+def g3(life: Life) -> Iterator[None]:
+    """An impossible request is refused, and nothing is written."""
+    for act in life.acts:
+        if isinstance(act.answer, Rejected) and act.answer.reason is not Reason.FAILED:
+            assert not act.moments
+            assert not act.acted
+            yield
+
+
+def g4(life: Life) -> Iterator[None]:
+    """Only the present leader writes; what others may write, too, commutes with what he writes."""
+    for displaced in life.journal.displaced:
+        before, after = displaced.records
+        assert displaced.told
+        assert before == after
+        yield
+    anybodys = {one.command_id for one in life.acts if isinstance(one.command, UNPRIVILEGED)}
+    config = [one for one in life.moments if one.entry.topic == CONFIG]
+    for number, (one, other) in enumerate(pairwise(config)):
+        if (one.command_id in anybodys) != (other.command_id in anybodys) and one.key != other.key:
+            entries = [moment.entry for moment in config[:number]]
+            swapped = Observation(_folded(life, [*entries, other.entry, one.entry]), {})
+            in_turn = Observation(_folded(life, [*entries, one.entry, other.entry]), {})
+            for name in life.names():
+                assert swapped.shown(name) == in_turn.shown(name)
+            yield
+
+
+def g6(life: Life) -> Iterator[None]:
+    """Records of a connector that is not there never make it visible."""
+    for moment in life.moments:
+        if not moment.key.startswith("connector-"):
+            before, after = (one.state.config.connectors for one in (moment.before, moment.after))
+            assert before.keys() == after.keys()
+            yield
+
+
+def g7(life: Life) -> Iterator[None]:
+    """Names are opaque: what is written about one connector concerns no other."""
+    owners = {act.command_id: act.name for act in life.acts}
+    for moment in life.moments:
+        if moment.command_id is not None:
+            for name in life.names() - {owners[moment.command_id]}:
+                assert moment.before.all_of(name) == moment.after.all_of(name)
+                yield
+
+
+# --- what is looked at --------------------------------------------------------------------------
+
+UNPRIVILEGED = (PauseConnector, ResumeConnector, SetLoggerLevel)
+
+
+def _place(entry: Entry) -> tuple[str, int, int]:
+    """Entries, partition after partition."""
+    return entry.topic, -entry.partition, entry.offset
+
+
+def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
+    return fold(entries, life.profile, exactly_once=life.cluster.exactly_once)
+
+
+def _ours(life: Life, act: Act) -> bool:
+    """True if the last records of a connector's tasks and their commit were those of a command."""
+    keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
+    last = {one.key: one.command_id for one in _until(life, act) if one.key in keys}
+    return None not in last.values()
+
+
+def _owner_is_asked(life: Life, act: Act) -> bool:
+    """True if the owner of a running connector has yet to publish tasks for its config."""
+    asked = False
+    for moment in _until(life, act):
+        if moment.about("commit-", act.name):
+            asked = False
+        if moment.about("connector-", act.name):
+            asked = _runs(moment.before, act.name)
+    return asked
+
+
+def _until(life: Life, act: Act) -> list[Moment]:
+    last_ms = act.moments[-1].entry.timestamp
+    return [moment for moment in life.moments if moment.entry.timestamp <= last_ms]
+
+
+def _runs(seen: Observation, name: str) -> bool:
+    reported = seen.state.status.connectors.get(name)
+    failed = reported is not None and reported.state is State.FAILED
+    return seen.state.config.targets.get(name) is Target.STARTED and not failed

@@ -1,0 +1,115 @@
+"""Every crash that a life could have had: the log is cut behind each batch, and another comes.
+
+A batch is there as a whole or not at all, so what a crash leaves is the log up to one of them; and
+of what is done outside between two batches, nothing, all of it, or the offsets that came first.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from controlplane.controller.admission import CommandAnswer
+from controlplane.core.commands import AnyCommand, CreateConnector
+from controlplane.core.entry import Entry
+from controlplane.logs.log import EmbeddedLog
+from controlplane.plane import ControlPlane, Refusal
+from tests.controller.scene import COMMANDS
+from tests.laws.commands.execution import TOPICS, Cluster
+from tests.laws.commands.life import Act, Crashed, Life, Observation
+from tests.laws.commands.storage import Place
+from tests.laws.commands.world import Extent, Groups, Trouble, plugins
+
+
+async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
+    """Outcome of a life for each of its crashes, on new logs."""
+    return [
+        await _crashed(life, new, act, at_ms, groups)
+        for act in life.acts
+        if act.batches_ms and not life.disturbed(act)
+        for at_ms, next_ms in pairwise(act.batches_ms)
+        for groups in _distinct(life, at_ms, next_ms)
+    ]
+
+
+def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
+    """The groups behind a batch, and each state of them until the next one."""
+    groups = life.cluster.kafka.between(at_ms, next_ms - 1)
+    return [one for number, one in enumerate(groups) if one not in groups[:number]]
+
+
+async def _crashed(
+    life: Life, new: Callable[[], Place], act: Act, at_ms: int, groups: Groups
+) -> Crashed:
+    entries = [one for one in life.entries if one.timestamp <= at_ms]
+    survivor = _another(life, groups)
+    async with _copied(entries, new()) as log, survivor.plane(log) as plane:
+        back = _seen(plane, survivor)
+        unfinished = any(trace.unfinished for trace in plane.state.commands.values())
+        same = await _ended(plane, act.command, act.command_id)
+        settled = _seen(plane, survivor)
+    stranger = _another(life, groups)
+    untold = [one for one in entries if one.topic != COMMANDS]
+    async with _copied(untold, new()) as log, stranger.plane(log) as plane:
+        anew = await _ended(plane, act.command)
+        reissued = _seen(plane, stranger)
+    return Crashed(
+        act=act,
+        dead=life.at(at_ms)._replace(groups=groups),
+        back=back,
+        unfinished=unfinished,
+        same=same,
+        settled=settled,
+        anew=anew,
+        reissued=reissued,
+        acted=tuple(one.action for one in survivor.kafka.acted),
+        failed=await _failed(life, new, act, entries, groups),
+    )
+
+
+async def _failed(
+    life: Life, new: Callable[[], Place], act: Act, entries: Sequence[Entry], groups: Groups
+) -> tuple[Observation, ...]:
+    """Creations with offsets only: what is left where the next one cannot complete them."""
+    command = act.command
+    if not isinstance(command, CreateConnector) or command.initial_offsets is None:
+        return ()
+    ignorant, troubled = _another(life, groups), _another(life, groups)
+    ignorant.plugins = plugins(ignorant.hooks, {"lab.Other": "source"})
+    troubled.kafka.trouble = Trouble(0, Extent.NOTHING)
+    seen = []
+    for cluster in (ignorant, troubled):
+        async with _copied(entries, new()) as log, cluster.plane(log) as plane:
+            seen.append(_seen(plane, cluster))
+    return tuple(seen)
+
+
+def _another(life: Life, groups: Groups) -> Cluster:
+    """The same cluster, where a crash has left these groups."""
+    return Cluster(
+        life.profile,
+        exactly_once=life.cluster.exactly_once,
+        now_ms=life.cluster.clock.now_ms,
+        groups=groups,
+    )
+
+
+@asynccontextmanager
+async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[EmbeddedLog]:
+    """A log with these entries."""
+    async with place() as log:
+        for topic, partitions in TOPICS.items():
+            await log.create_topic(topic, partitions)
+        await log.put(entries)
+        yield log
+
+
+def _seen(plane: ControlPlane, cluster: Cluster) -> Observation:
+    return Observation(plane.state, cluster.kafka.at(cluster.clock.now_ms))
+
+
+async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> CommandAnswer:
+    """Ways in which a command ends."""
+    try:
+        return await plane.execute(command, key=key)
+    except Refusal as refusal:
+        return refusal.rejected

@@ -1,0 +1,292 @@
+"""Living a history: a control plane runs the commands, dies where it shall, and comes back."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import NamedTuple
+
+from controlplane.controller import CommandLimits, StepListener
+from controlplane.controller.admission import CommandAnswer
+from controlplane.core.commands import AnyCommand, CommandRequest
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of, in_order
+from controlplane.core.plan import Step
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.logs.log import Fenced, Log, LogUnavailable, Record
+from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surroundings
+from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
+from tests.laws.commands.events import (
+    OWN,
+    Ask,
+    Committed,
+    Event,
+    Foreign,
+    TakeOver,
+    Together,
+)
+from tests.laws.commands.storage import Breaking, Place
+from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, Unheard, plugins
+
+PARTITIONS = Partitions(offsets=3, status=2)
+TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
+"""Every topic that there is, and its partitions."""
+
+PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000)
+"""A log that is away for a moment is there again; nothing is ended behind anybody's back."""
+
+IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
+"""The pause is longer than the patience: it is not tried again."""
+
+
+class Fuse:
+    """A `stepped` that ends the process behind so many steps; nothing is done after that."""
+
+    def __init__(self) -> None:
+        self._steps: deque[int] = deque()
+        self._blown = False
+
+    def set(self, steps: Iterable[int]) -> None:
+        """Behind so many steps; once it is back, behind so many more; and so on."""
+        self._steps, self._blown = deque(steps), False
+
+    def mend(self) -> None:
+        """The process is back."""
+        self._blown = False
+
+    async def __call__(self, _asked: CommandRequest, step: Step) -> None:
+        """A step was done."""
+        if self._steps and not self._blown:
+            self._steps[0] -= 1
+            if self._steps[0] == 0:
+                self._steps.popleft()
+                self._blown = True
+        if self._blown:
+            raise Crash(step.name)
+
+
+class Cluster:
+    """A log and its surroundings. Processes come and go, these stay."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        exactly_once: bool = False,
+        limits: CommandLimits = PATIENT,
+        now_ms: int | None = None,
+        groups: Groups | None = None,
+    ) -> None:
+        self.profile, self.exactly_once, self.limits = profile, exactly_once, limits
+        self.clock = Clock() if now_ms is None else Clock(now_ms)
+        self.kafka = Kafka(self.clock, groups)
+        self.hooks = Hooks()
+        self.plugins = plugins(self.hooks)
+        self.fuse = Fuse()
+        self.stepped: StepListener = self.fuse
+
+    @asynccontextmanager
+    async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
+        """A process of it."""
+        settings = Settings(
+            profile=self.profile.release,
+            partitions=PARTITIONS,
+            exactly_once=self.exactly_once,
+            limits=self.limits,
+        )
+        around = Surroundings(
+            plugins=self.plugins,
+            outside=self.kafka,
+            notices=Unheard(),
+            now_ms=self.clock,
+            stepped=self.stepped,
+        )
+        async with ControlPlane.open(log, settings, around) as plane:
+            yield plane
+
+
+class AnsweredCommand(NamedTuple):
+    """A command was asked, and answered; None: it is not known how it ended."""
+
+    command: AnyCommand
+    command_id: str
+    began_ms: int
+    ended_ms: int
+    answer: CommandAnswer | None
+    hooks: int | None
+    """Number of questions to the connector; None: unknown, as others were asked as well."""
+    away: bool = False
+    """True if the answer is missing because the log was away, not because the process died."""
+
+
+class Died(NamedTuple):
+    """A process ended, and another one was there and had ended what the first had left."""
+
+    at_ms: int
+    back: ClusterState
+    """State of the process then."""
+
+
+class Displaced(NamedTuple):
+    """Result of a command on a plane whose writer epoch another process has taken over."""
+
+    told: bool
+    """True if the old process learned that it is no longer the writer."""
+    records: tuple[int, int]
+    """Numbers of outside actions before and after the request."""
+
+
+class Journal(NamedTuple):
+    """Effects of a history outside of the log."""
+
+    told: list[AnsweredCommand]
+    died: list[Died]
+    displaced: list[Displaced]
+
+
+async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journal:
+    """Live these events one after the other, from process to process."""
+    living = Living(events, cluster)
+    while not living.is_over:
+        async with place() as log:
+            await living.one_process(log)
+    async with place() as log, cluster.plane(log) as plane:  # what is in doubt is ended
+        living.journal.died.append(Died(cluster.clock(), plane.state))
+    return living.journal
+
+
+async def entries_in(log: Log) -> list[Entry]:
+    """All entries of a log, in the order of writing."""
+    topics = await log.topics()
+    return in_order(entries_of([batch async for batch in log.read(topics)]))
+
+
+class _Again(NamedTuple):
+    """A command whose asker got no answer, or does not trust it."""
+
+    command: AnyCommand
+    command_id: str
+
+
+class Living:
+    """A history as far as it was lived."""
+
+    def __init__(
+        self,
+        events: Iterable[Event],
+        cluster: Cluster,
+        name: str = "c",
+        tell: Callable[[AnsweredCommand], None] = lambda _: None,
+    ) -> None:
+        self.journal = Journal([], [], [])
+        self.is_over = False
+        self._events = iter(events)
+        self._again: deque[_Again] = deque()
+        self._died_ms: int | None = None
+        """Time of death of the last process, until another one starts."""
+        self._cluster = cluster
+        self._ids = (f"{name}{number}" for number in count())
+        self._tell = tell
+
+    async def one_process(self, log: Log) -> None:
+        """A process, until it dies, is displaced, or there is nothing left to be done.
+
+        The connectors' own topic is there before any of them: what lies in it may be older.
+        """
+        await log.create_topic(OWN, PARTITIONS.offsets)
+        try:
+            async with self._cluster.plane(log) as plane:
+                self._is_back(plane)
+                while (event := self._next()) is not None:
+                    await self._happens(plane, log, event)
+                    if isinstance(event, TakeOver):
+                        return
+                self.is_over = True
+        except Crash:
+            self._died_ms = self._died_ms or self._cluster.clock()
+            self._cluster.fuse.mend()
+
+    def _next(self) -> "Event | _Again | None":
+        return self._again.popleft() if self._again else next(self._events, None)
+
+    def _is_back(self, plane: ControlPlane) -> None:
+        """Opening the log completes what earlier processes left."""
+        self._cluster.fuse.set(())
+        if self._died_ms is not None:
+            self.journal.died.append(Died(self._died_ms, plane.state))
+            self._died_ms = None
+
+    async def _happens(self, plane: ControlPlane, log: Log, event: Event | _Again) -> None:
+        match event:
+            case Ask():
+                await self._ask(plane, log, event)
+            case _Again():
+                await self._execute(plane, event.command, event.command_id)
+            case Together():
+                await self._ask_together(plane, event.commands)
+            case Foreign():
+                await self._write(plane, log, event)
+            case Committed():
+                self._cluster.kafka.commit(event.group, "t", event.partition, event.offset)
+            case TakeOver():
+                await self._take_over(plane, log, event.command)
+
+    async def _ask(self, plane: ControlPlane, log: Log, event: Ask) -> None:
+        assert isinstance(log, Breaking)
+        command_id = next(self._ids)
+        again = (command_id if same else next(self._ids) for same in event.retried)
+        self._again.extend(_Again(event.command, one) for one in again)
+        self._cluster.fuse.set(event.crashes)
+        self._cluster.kafka.trouble, log.outage = event.trouble, event.outage
+        try:
+            await self._execute(plane, event.command, command_id)
+        finally:
+            self._cluster.kafka.trouble = log.outage = None
+        self._cluster.fuse.set(())
+
+    async def _ask_together(self, plane: ControlPlane, commands: Iterable[AnyCommand]) -> None:
+        first = len(self.journal.told)
+        await asyncio.gather(*(self._execute(plane, one, next(self._ids)) for one in commands))
+        self.journal.told[first:] = [
+            told._replace(hooks=None) for told in self.journal.told[first:]
+        ]
+
+    async def _execute(self, plane: ControlPlane, command: AnyCommand, command_id: str) -> None:
+        clock, hooks = self._cluster.clock, self._cluster.hooks
+        began_ms, calls = clock(), hooks.calls
+        answer: CommandAnswer | None = None
+        away = False
+        try:
+            answer = await plane.execute(command, key=command_id)
+        except Refusal as refusal:
+            answer = refusal.rejected
+        except LogUnavailable:
+            away = True
+        finally:
+            told = AnsweredCommand(
+                command, command_id, began_ms, clock(), answer, hooks.calls - calls, away
+            )
+            self.journal.told.append(told)
+            self._tell(told)
+
+    async def _write(self, plane: ControlPlane, log: Log, event: Foreign) -> None:
+        """Write a foreign record; wait for it only if its topic is followed."""
+        ends = await log.ends([event.topic])
+        place = event.topic, partition_of(event.key, len(ends[event.topic]))
+        record = Record(*place, self._cluster.clock(), event.key, event.value)
+        positions = await log.append([record])
+        if event.topic in plane._follower.ends:
+            await plane._follower.passed(positions)
+
+    async def _take_over(self, plane: ControlPlane, log: Log, command: AnyCommand) -> None:
+        async with self._cluster.plane(log):
+            before, told = len(await entries_in(log)), False
+            try:
+                await plane.execute(command)
+            except Fenced:
+                told = True
+            after = len(await entries_in(log))
+            self.journal.displaced.append(Displaced(told, (before, after)))

@@ -1,0 +1,211 @@
+"""One file, several logs: tails across processes, the lock of another writer, copies."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Position
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from tests.jars import ROOT
+from tests.logs.contract import record
+from tests.logs.folder import names
+from tests.logs.reading_contract import SAMPLE, TOPICS, by_place, entries_of, everything, take
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture
+async def impatient(path: Path, log: SqliteLog) -> AsyncIterator[SqliteLog]:
+    """The same file, by a log that waits for the lock for a tenth of a second only."""
+    impatient = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
+    yield impatient
+    await impatient.close()
+
+
+@pytest.fixture
+def other_writer(path: Path, log: SqliteLog) -> Iterator[sqlite3.Connection]:
+    """Another program that holds the lock."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def appending_process(path: Path, log: SqliteLog) -> Iterator["subprocess.Popen[bytes]"]:
+    """Another process that appends to both topics without end."""
+    command = [sys.executable, "-m", "tests.logs.appender", str(path), "other"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
+# --- several processes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_tail_of_another_process(
+    log: SqliteLog,
+    path: Path,
+    appending_process: "subprocess.Popen[bytes]",
+    read_only: bool,
+) -> None:
+    """A tail gives what another process appends: each record once, in order, while we write too."""
+    reading = await SqliteLog.open(path, read_only=read_only)
+    tail = reading.tail(["config", "status"], {})
+    await log.append([record("status", 0)])
+    taken = await take(tail, 1_000)
+    await log.append([record("status", 1)])
+    while Position("status", 1, 0) not in {entry.position for entry in taken}:
+        taken += await take(tail, 1)
+    await reading.close()
+    config = [entry.offset for entry in taken if entry.topic == "config"]
+    assert config == list(range(len(config)))
+    assert len(taken) == len(config) + 2
+
+
+async def test_transactions_are_seen_whole(
+    log: SqliteLog, appending_process: "subprocess.Popen[bytes]"
+) -> None:
+    """Both topics of another process' transactions arrive, and end at the same record."""
+    at = {"config": [0], "offsets": [0]}
+    while at["config"][0] < 1_000:
+        ends = await log.ends(at)
+        assert ends["config"] == ends["offsets"][:1]
+        keys = {
+            topic: [e.key for e in await entries_of(log.read([topic], at, ends))] for topic in at
+        }
+        assert keys["config"] == keys["offsets"]
+        at = {topic: list(ends[topic]) for topic in at}
+
+
+async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
+    """Two writers take turns: offsets follow each other, new topics and epochs are seen."""
+    async with asyncio.timeout(PATIENCE_S):
+        second = await SqliteLog.open(path)
+        for turn in range(10):
+            for writer in (log, second):
+                epoch = await writer.claim()
+                topic = f"topic-{epoch}"
+                await writer.create_topic(topic, 2)
+                await writer.append([record("config", 0), record(topic, 1)], epoch)
+            assert dict(await log.ends(["config"])) == {"config": [2 * turn + 2]}
+        with pytest.raises(Fenced):
+            await log.append([record("config", 0)], epoch - 1)
+        batches = [[record("offsets", 0), record("offsets", 1)] for _ in range(200)]
+        await asyncio.gather(
+            *(log.append(batch) for batch in batches), *(second.append(batch) for batch in batches)
+        )
+        assert dict(await second.ends(["offsets"])) == {"offsets": [400, 400, 0]}
+        await second.close()
+
+
+async def test_opened_at_the_same_time(path: Path) -> None:
+    """Concurrent opens create one file, and each sees all of it."""
+    logs = await asyncio.gather(*(SqliteLog.open(path) for _ in range(8)))
+    await asyncio.gather(*(log.create_topic("config", 1) for log in logs))
+    await asyncio.gather(*(log.append([record("config", 0)]) for log in logs))
+    assert [dict(await log.ends(["config"])) for log in logs] == [{"config": [8]}] * 8
+    await asyncio.gather(*(log.close() for log in logs))
+    # Where several close at one instant, SQLite takes none for the last, and its companion files
+    # stay; they hold nothing that is missing, and go with the next to close alone.
+    alone = await SqliteLog.open(path)
+    assert dict(await alone.ends(["config"])) == {"config": [8]}
+    await alone.close()
+    assert names(path.parent) == [path.name]
+
+
+# --- the lock --------------------------------------------------------------------------------
+
+
+async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Connection) -> None:
+    """An append waits for a bounded time, then says who is in the way; reading goes on."""
+    with pytest.raises(LogUnavailable, match="locked by another process"):
+        await impatient.append([record("config", 0)])
+    assert await everything(impatient) == []
+    other_writer.execute("ROLLBACK")
+    assert await impatient.append([record("config", 0)]) == [Position("config", 0, 0)]
+
+
+async def test_locked_for_a_moment(
+    log: SqliteLog, impatient: SqliteLog, other_writer: sqlite3.Connection
+) -> None:
+    """A lock that is given back in time is not noticed."""
+    waiting = asyncio.ensure_future(log.append([record("config", 0)]))
+    # Until an impatient append is refused, the patient one has been waiting too.
+    with pytest.raises(LogUnavailable):
+        await impatient.append([record("config", 0)])
+    assert not waiting.done()
+    other_writer.execute("ROLLBACK")
+    assert await waiting == [Position("config", 0, 0)]
+
+
+# --- reading only, copies -----------------------------------------------------------
+
+
+async def test_read_only(log: SqliteLog, path: Path, tmp_path: Path) -> None:
+    """A log that is open for reading follows the writer, and refuses to write."""
+    reading = await SqliteLog.open(path, read_only=True)
+    await log.put(SAMPLE)
+    assert await everything(reading) == by_place(SAMPLE)
+    for refused in (
+        reading.append([record("config", 0)]),
+        reading.put(SAMPLE),
+        reading.create_topic("config", 1),
+        reading.add_partitions("config", 2),
+        reading.claim(),
+        reading.compact("config"),
+    ):
+        with pytest.raises(LogNotUsable, match="reading only"):
+            await refused
+    await reading.backup(tmp_path / "copy.log")
+    await reading.close()
+
+
+async def test_backup_of_a_log_in_use(
+    log: SqliteLog, tmp_path: Path, appending_process: "subprocess.Popen[bytes]"
+) -> None:
+    """A copy made while others append is whole: a prefix of the log, with a log's own rights."""
+    await take(log.tail(["config"], {}), 100)
+    await log.backup(tmp_path / "copy.log")
+    copy = await SqliteLog.open(tmp_path / "copy.log", create=False)
+    keys = [entry.key for entry in await entries_of(copy.read(["config"]))]
+    assert len(keys) >= 100
+    assert keys == [entry.key for entry in await entries_of(copy.read(["offsets"]))]
+    assert keys == [
+        entry.key for entry in await entries_of(log.read(["config"], None, await copy.ends(TOPICS)))
+    ]
+    await copy.append([record("config", 0)])
+    await copy.close()
+
+
+async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Path) -> None:
+    """A file that is there is left alone, also the log itself; a missing directory is told."""
+    await log.backup(tmp_path / "copy.log")
+    with pytest.raises(LogNotUsable, match="already"):
+        await log.backup(tmp_path / "copy.log")
+    with pytest.raises(LogNotUsable, match="already"):
+        await log.backup(path)
+    with pytest.raises(LogUnavailable, match="cannot be made"):
+        await log.backup(tmp_path / "no-such" / "copy.log")
+    assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+# --- another file of the same name -----------------------------------------------------------
+
+
+async def test_readers_stay_with_their_file(tmp_path: Path, path: Path, log: SqliteLog) -> None:
+    """No connection is opened to what took its place: a log would write here, and read there."""
+    await log.append([record("config", 0)])
+    reading = await SqliteLog.open(path, read_only=True)
+    (tmp_path / path.name).rename(tmp_path / "elsewhere.db")
+    other = await SqliteLog.open(path)
+    with pytest.raises(LogNotUsable, match="deleted or replaced: open it again"):
+        await reading.ends(TOPICS)
+    await reading.close()
+    await other.close()

@@ -1,0 +1,97 @@
+"""Kafka's stores and our fold on the same logs; where they disagree, the smallest such log."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import Profile
+from controlplane.scenario.notation import key_text_of, text_of
+from tests.oracle.case import TOPICS, Case
+from tests.oracle.common import differences
+from tests.oracle.kafka import Answer, Oracle
+from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.logs import cases
+from tests.oracle.our_answer import of_fold, of_loader
+from tests.oracle.smallest_case import smallest
+
+Differences = Mapping[str, tuple[Any, Any]]
+"""Name of a differing part → (Kafka's, ours)."""
+
+SHOWN = 400
+"""Characters of a key, a value or an answer that are printed."""
+
+
+class Disagreement(NamedTuple):
+    """A log of which Kafka's classes make something else than our fold."""
+
+    release: str
+    seed: str
+    """Seed that the case was drawn from (`logs.case`)."""
+    case: Case
+    differences: Differences
+
+
+def disagreements(
+    oracle: Oracle, seed: str, count: int, profile: Profile | None = None
+) -> Iterator[Disagreement]:
+    """Every case on which the two disagree, of the first so many that are drawn from a seed.
+
+    `profile` is by what our fold reads, if not by that of the release.
+    """
+    profile = profile or Profile.of(oracle.release)
+    answers = oracle.answers(islice(cases(seed), count))
+    for number, (case, answer) in enumerate(answers):
+        found = compared(answer, case, profile)
+        if found:
+            yield Disagreement(oracle.release, f"{seed}/{number}", case, found)
+
+
+def compared(answer: Answer, case: Case, profile: Profile) -> Differences:
+    """Differences between Kafka's answer to a case and ours, in order or in bulk."""
+    kafka = of_kafka(answer)
+    found = differences(kafka, of_fold(case, profile))
+    if found or case.batch:
+        return found
+    held = {name: one for name, one in kafka.items() if not name.startswith(("record ", "died"))}
+    loaded = differences(held, of_loader(case, profile))
+    return {f"loaded {name}": pair for name, pair in loaded.items()}
+
+
+def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
+    """The smallest case that differs in what the given one differs in first."""
+    profile = profile or Profile.of(found.release)
+    sort = _sort(found.differences)
+    with Oracle(found.release) as oracle:
+
+        def judged(case: Case) -> Differences:
+            return compared(oracle.answer(case), case, profile)
+
+        case = smallest(found.case, lambda case: sort == _sort(judged(case)))
+        return found._replace(case=case, differences=judged(case))
+
+
+def _sort(found: Differences) -> str | None:
+    """Kind of a disagreement: its first difference, without the record's number."""
+    first = next(iter(found), None)
+    return first and first.split(" ")[0]
+
+
+def explained(found: Disagreement) -> str:
+    """The log beside both answers, for people."""
+    startup, entries, batch = found.case.startup, found.case.entries, found.case.batch
+    sizes = ", ".join(map(str, batch))
+    read = f", read in batches of {sizes} over and over" if batch else ""
+    read += ", with exactly-once support" if found.case.exactly_once else ""
+    lines = [f"{found.release}: Kafka's classes and our fold disagree about this log{read}"]
+    lines += [_line(number, entry, startup) for number, entry in enumerate(entries)]
+    for name, (kafka, ours) in found.differences.items():
+        lines += [f"  {name}", f"    Kafka  {kafka!s:.{SHOWN}}", f"    fold   {ours!s:.{SHOWN}}"]
+    return "\n".join(lines)
+
+
+def _line(number: int, entry: Entry, startup: int) -> str:
+    moment = "at start" if number < startup else "live"
+    key, value = key_text_of(entry.key), text_of(entry.value)
+    place = f"{TOPICS.short(entry.topic)}@{entry.offset}" + (", aborted" if entry.aborted else "")
+    return f"  record {number} ({moment})  {place}  {key:.{SHOWN}}  {value:.{SHOWN}}"

@@ -1,0 +1,183 @@
+"""A disagreement, kept as a scenario: the smallest log, and what Kafka's classes make of it.
+
+What is expected are Kafka's answers, printed by the views themselves, so the scenario fails until
+the fold is right; from then on it keeps it so. What no view shows is told in its first comment.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold, RecordFate
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.scenario.notation import key_text_of, text_of
+from controlplane.scenario.run import play
+from controlplane.scenario.scenario_file import parse, rewritten
+from controlplane.scenario.transcript import TranscriptRow, naturally, table
+from controlplane.scenario.verbs.view import cells_of, header_of
+from controlplane.scenario.views import LOOKS, WorkerView
+from tests.jars import ROOT
+from tests.oracle.case import OWN, TOPICS, Case
+from tests.oracle.common import Common
+from tests.oracle.comparison import Disagreement
+from tests.oracle.kafka import Oracle
+from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.kafkas_state import outcome_of, state_of
+from tests.oracle.our_answer import told_of
+
+SCENARIOS = ROOT / "scenarios" / "oracle"
+
+VIEWS: Mapping[str, Sequence[str]] = {
+    TOPICS.config: ("connectors", "tasks", "fencing", "worker"),
+    TOPICS.offsets: ("offsets", "partitions"),
+    OWN: ("offsets",),
+    TOPICS.status: ("status", "topics"),
+}
+"""By topic. Whatever the topic is, what became of its records can be viewed, too."""
+
+FATES = ("outcomes", "calls")
+
+WORKER = "w1"
+
+Views = Mapping[str, list[str]]
+"""Lines that each view prints."""
+
+
+def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None = None) -> Path:
+    """Write the scenario of a disagreement, named after its release and seed.
+
+    `profile` is by what our fold has read, if not by that of the release.
+    """
+    entries = _renumbered(found.case.seen)
+    with Oracle(found.release) as oracle:
+        common = of_kafka(oracle.answer(Case(entries)))
+    release = Profile.of(found.release)
+    kafkas = views(found.release, entries, kafkas_reader(common, entries, release))
+    ours = views(found.release, entries, our_reader(entries, profile or release))
+    file = folder / f"{_name(found)}.scenario"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(_scenario(found, entries, kafkas, ours), encoding="utf-8")
+    return file
+
+
+def _name(found: Disagreement) -> str:
+    """`3.9.1-1-17`: the release, the seed, which log."""
+    drawn = (part for part in found.seed.split("/") if part != found.release)
+    return re.sub(r"[^\w.]+", "-", "-".join([found.release, *drawn]))
+
+
+def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries as a scenario writes them: without gaps, in one partition, committed."""
+    ends = dict.fromkeys((entry.topic for entry in entries), 0)
+    placed = []
+    for entry in entries:
+        place = {"partition": 0, "offset": ends[entry.topic], "aborted": False}
+        placed.append(msgspec.structs.replace(entry, **place))
+        ends[entry.topic] += 1
+    return tuple(placed)
+
+
+# --- what the views print of an answer ------------------------------------------------------
+
+
+class _Fates:
+    """Stands in for a fold that views apply records to: their fates are known already."""
+
+    live = False
+
+    def __init__(self, outcomes: Sequence[RecordFate]) -> None:
+        self._rest = iter(outcomes)
+
+    def apply(self, _: Entry) -> RecordFate:
+        return next(self._rest)
+
+
+class _KafkasReader(NamedTuple):
+    """Kafka's answer in the shape that a view reads."""
+
+    state: ClusterState
+    entries: Sequence[Entry]
+    outcomes: Sequence[RecordFate]
+    partitioned: frozenset[str] = frozenset()
+
+    @property
+    def fold(self) -> _Fates:
+        return _Fates(self.outcomes)
+
+
+def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> WorkerView:
+    """Kafka's answer to entries, readable by views."""
+    fold, outcomes = Fold(profile, live=True), []
+    for number, entry in enumerate(entries):
+        mine, told = fold.apply(entry), common[f"record {number}"]
+        # Why it is so, Kafka says in other words: where the two agree ours is taken.
+        outcomes.append(mine if told_of(mine, profile) == told else outcome_of(told, entry))
+    return cast("WorkerView", _KafkasReader(state_of(common, profile), entries, outcomes))
+
+
+def our_reader(entries: Sequence[Entry], profile: Profile) -> WorkerView:
+    """Our fold of entries, readable by views."""
+    fold = Fold(profile)
+    fold.apply_all(entries)
+    return WorkerView(fold.snapshot(), entries)
+
+
+def views(release: str, entries: Sequence[Entry], reader: WorkerView) -> Views:
+    """Lines that each view of these entries prints for a reader."""
+    topics = dict.fromkeys(entry.topic for entry in entries)
+    names = [name for topic in topics for name in VIEWS[topic]]
+    return {name: _printed(name, release, reader) for name in (*names, *FATES)}
+
+
+def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
+    look = LOOKS[name]
+    cells = cells_of(look, [reader])
+    rows = [TranscriptRow(label, cells[label]) for label in naturally(cells)]
+    return table(header_of(look, [f"{release} ({WORKER})"]), rows)
+
+
+# --- the file -------------------------------------------------------------------------------
+
+
+def _scenario(found: Disagreement, entries: Sequence[Entry], kafkas: Views, ours: Views) -> str:
+    """The log as steps, and the views in which the two differ, as Kafka has them."""
+    shown = [name for name in kafkas if kafkas[name] != ours[name]]
+    steps = [_about(found, shown), f"cluster {WORKER}@{found.release}\n----"]
+    for topic, part in groupby(entries, key=lambda entry: entry.topic):
+        steps.append("\n".join([f"given {TOPICS.short(topic)}", *map(_body, part), "----"]))
+    names = shown or [name for name in kafkas if name not in FATES]
+    steps += [f"view {name}\n----" for name in names]
+    scenario = parse("\n\n".join(steps) + "\n", found.seed)
+    played = asyncio.run(play(scenario))
+    printed = [
+        kafkas[one.step.words[0]] if one.step.verb == "view" else one.printed for one in played
+    ]
+    return rewritten(scenario, printed)
+
+
+def _about(found: Disagreement, shown: Sequence[str]) -> str:
+    lines = [
+        f"What Kafka {found.release} makes of this, and our fold did not.",
+        "",
+        f"Found by the oracle with the seed {found.seed}, and made as small as it could be.",
+    ]
+    if not shown:
+        lines += ["No view shows in what they differ:"]
+        lines += [line for name, pair in found.differences.items() for line in _told(name, pair)]
+    return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def _told(name: str, pair: tuple[Any, Any]) -> list[str]:
+    kafka, ours = pair
+    return [f"  {name}", f"    Kafka  {kafka!r}", f"    fold   {ours!r}"]
+
+
+def _body(entry: Entry) -> str:
+    return f"{key_text_of(entry.key)}  {text_of(entry.value)}"

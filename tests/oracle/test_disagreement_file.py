@@ -1,0 +1,145 @@
+"""A disagreement becomes a scenario that expects what Kafka's classes answer."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import KIP, PROFILES, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.scenario.folds import Folds
+from controlplane.scenario.run import play, read, report
+from tests.oracle.case import Case
+from tests.oracle.common import typed
+from tests.oracle.comparison import Differences, Disagreement, disagreements, shrunk
+from tests.oracle.disagreement_file import kafkas_reader, keep, our_reader, views
+from tests.oracle.kafka import Oracle
+from tests.oracle.kafkas_state import untyped
+from tests.oracle.logs import cases
+from tests.oracle.our_answer import of_fold
+
+LOGS = 100
+
+SEARCHED = 2_000
+"""Logs among which a disagreement about a certain fact is looked for: few are about one alone."""
+
+RELEASES = [profile for profile in PROFILES if profile.release != KIP]
+
+
+@pytest.mark.parametrize("profile", RELEASES, ids=lambda profile: profile.release)
+def test_an_answer_can_be_viewed(profile: Profile) -> None:
+    """A view of Kafka's answer prints the same as a view of the state with that answer."""
+    for drawn in islice(cases(f"kept/{profile.release}"), LOGS):
+        entries = drawn.seen
+        answer = kafkas_reader(of_fold(Case(entries), profile), entries, profile)
+        ours = our_reader(entries, profile)
+        release = profile.release
+        assert views(release, entries, answer) == views(release, entries, ours)
+
+
+def test_values_travel_with_their_types() -> None:
+    """`1`, `1.0` and `true` are three."""
+    value = {"a": [True, 1, 1.0, -0.0, None, "x", {"boolean": 1}], "double": {"b": False}}
+    assert repr(untyped(typed(value))) == repr(value)
+
+
+class Broken:
+    """A fold that takes every worker for one of another release."""
+
+    def __init__(self, release: str) -> None:
+        self.profile = Profile.of(release)
+
+    def __call__(
+        self,
+        entries: Sequence[Entry],
+        profile: Profile,  # noqa: ARG002 - that it is not heard is what is broken
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+    ) -> ClusterState:
+        """The state, as that other release has it."""
+        return fold(entries, self.profile, topics=topics, exactly_once=exactly_once)
+
+
+TOMBSTONE = """\
+# What Kafka 3.4.1 makes of this, and our fold did not.
+#
+# Found by the oracle with the seed 1/3.4.1/12, and made as small as it could be.
+
+cluster w1@3.4.1
+----
+ok
+
+given offsets
+(empty)  ∅
+----
+offsets@0
+
+view offsets
+----
+(none)
+"""
+
+
+def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
+    """The scenario of the first disagreement about this, with a fold of the wrong release."""
+    profile = Profile.of(wrong)
+    with Oracle(release) as oracle:
+        found = next(
+            one
+            for one in disagreements(oracle, f"1/{release}", SEARCHED, profile)
+            if next(iter(one.differences)).startswith(about)
+        )
+    return keep(shrunk(found, profile), folder, profile)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("release", "wrong", "about"),
+    [
+        ("3.4.1", "3.3.2", "offsets.data"),
+        ("3.9.1", "3.4.1", "config.connectorTargetStates"),
+        ("3.9.1", "3.4.1", "config.connectorTaskCounts"),
+        ("3.9.1", "3.5.2", "status.tasks"),
+        ("2.8.2", "3.9.1", "record"),
+    ],
+)
+def test_a_broken_fold_leaves_a_scenario_that_it_fails(
+    tmp_path: Path, release: str, wrong: str, about: str
+) -> None:
+    """The broken fold fails it, the right one passes it: what is expected is Kafka's answer."""
+    file = kept(tmp_path / "scenarios", release, wrong, about)
+    assert re.fullmatch(rf"{re.escape(release)}-1-\d+\.scenario", file.name)
+    scenario = read(file)
+    assert report(scenario, asyncio.run(play(scenario))) == ""
+    assert report(scenario, asyncio.run(play(scenario, Folds(Broken(wrong), {}))))
+
+
+@pytest.mark.java
+def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
+    """A difference in reading by batches has no view: the file lists its parts."""
+    entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
+    differs: Differences = {"offsets.data": ([], [["6b", "76"]])}
+    found = Disagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
+    file = keep(found, tmp_path)
+    assert file.name == "3.9.1-1-5.scenario"
+    assert file.read_text("utf-8").splitlines()[3:7] == [
+        "# No view shows in what they differ:",
+        "#   offsets.data",
+        "#     Kafka  []",
+        "#     fold   [['6b', '76']]",
+    ]
+    scenario = read(file)
+    assert report(scenario, asyncio.run(play(scenario))) == ""
+
+
+@pytest.mark.java
+def test_the_file_is_a_small_story(tmp_path: Path) -> None:
+    """The kept file has its origin, the smallest log, and the view that shows the difference."""
+    file = kept(tmp_path, "3.4.1", "3.3.2", "offsets.data")
+    assert file.read_text("utf-8") == TOMBSTONE

@@ -1,0 +1,73 @@
+"""Records that workers write, and the settings of their readers, taken from Kafka's own classes.
+
+These rows of the version matrix, at the end of its §3, are written by running workers only.
+`tests/core/test_matrix_records.py` has the records that we write too.
+"""
+
+from typing import Any
+
+import pytest
+
+from controlplane.core.releases.profiles import Profile
+from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
+from tests.oracle.worker_writes import written
+
+ASKED = (
+    *("0.9.0.1", "0.10.0.1", "0.10.1.0", "2.5.0", "2.5.1", "3.2.2", "3.3.2", "3.4.1", "3.6.2"),
+    *("3.7.0", "3.7.1", "3.8.1", "4.3.0"),
+)
+
+ROWS: dict[tuple[str, ...], dict[str, Any]] = {
+    # What `DistributedHerder#updateDeletedTaskStatus` puts for a task that is no more (KAFKA-8869).
+    ("vanished",): {"0.9": None, "2.5.1": ["a-1 DESTROYED"]},
+    # `AbstractHerder#taskConfigsChanged`, when only the connector config has (KAFKA-9228). Older
+    # releases compare task configs within a method that needs a running worker.
+    ("rewritten",): {"0.9": None, "3.6.0": "not again", "3.7.1": "again"},
+    # `KafkaStatusBackingStore.CacheEntry`, asked by a worker of generation 2 before `putSafe`.
+    ("safely", "nothing"): {"0.9": None, "0.10.0": "refuses", "0.10.1": "writes"},
+    ("safely", "own, of generation 3"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 1"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 2"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 3"): {"0.9": None, "0.10.0": "refuses"},
+}
+
+
+def told(release: str, path: tuple[str, ...]) -> Any:
+    """The answer; None where the release has no such class or method."""
+    found: Any = written(release)
+    for step in path:
+        found = None if found is None else found.get(step)
+    return found
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ASKED)
+@pytest.mark.parametrize("path", ROWS, ids=", ".join)
+def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
+    """By the first release of each span."""
+    profile = Profile.of(release)
+    spans = [value for since, value in ROWS[path].items() if profile.within(since, None)]
+    assert told(release, path) == spans[-1]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
+@pytest.mark.parametrize("asked", [*FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
+def test_how_workers_read(asked: Any, release: str) -> None:
+    """The classes answer, and we as they do."""
+    answer = asked.kafka(written(release))
+    assert answer is not None
+    assert answer == asked.ours(Profile.of(release))
+
+
+def test_the_kip_falls_back() -> None:
+    """KIP-618 says so, and so does `kip`: the question can be answered otherwise."""
+    kip = Profile.of("kip")
+    assert [asked.ours(kip) for asked in FALLBACK if asked.ours] == ["the worker's offset"] * 2
+
+
+@pytest.mark.java
+def test_what_cannot_be_asked_is_left_out() -> None:
+    """A release without an own offsets topic, or without a status topic, has no answer."""
+    assert FALLBACK[0].kafka(written("3.2.2")) is None
+    assert SAFELY[0].kafka(written("0.9.0.1")) is None

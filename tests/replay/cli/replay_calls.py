@@ -1,0 +1,66 @@
+"""Calling `replay` in this process."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from replay.cli.main import main
+from tests.cli.command_calls import Said
+from tests.patience import PATIENCE_S
+from tests.tidy.source import ROOT
+
+
+def call(*arguments: object) -> Said:
+    """Run a command. A traceback fails the test."""
+    result = CliRunner().invoke(
+        main, [str(one) for one in arguments], env={"COLUMNS": "160", "CONTROLPLANE_DEBUG": "1"}
+    )
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Said(result.exit_code, result.stdout, result.stderr)
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs beside the test; gone afterwards, whatever happens."""
+    words = [sys.executable, "-m", "replay", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=ROOT, text=True, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there."""
+    for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+        if path.exists():
+            return
+        time.sleep(1 / LOOKS_A_SECOND)
+    raise AssertionError(f"{path} has not come")
+
+
+LOOKS_A_SECOND = 20
+
+
+def refusal(said: Said) -> str:
+    """The one sentence of a command that refused, with exit code 2."""
+    lines = said.err.strip().splitlines()
+    assert (said.code, len(lines)) == (2, 1), said
+    assert lines[0].startswith("Error: ")
+    return lines[0].removeprefix("Error: ")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

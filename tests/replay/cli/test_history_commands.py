@@ -1,0 +1,320 @@
+"""`replay timeline`, `diff` and `history`, as people call them."""
+
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.core.entry import Entry
+from tests.recorded_requests import HISTORIES
+from tests.replay.archives import archive as archived
+from tests.replay.cli.replay_calls import call, refusal
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clusters."""
+    folder = tmp_path_factory.mktemp("archive")
+    logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
+    assert call("capture", *logs, folder).code == 0
+    return folder
+
+
+CLUSTERS = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
+
+
+def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> None:
+    """And tells which record began and ended what they saw."""
+    words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
+    (told,) = call("timeline", archive, *words, "-o", "json").json
+    assert (told["cluster"], told["profiles"]) == ("roll", ["3.4.1", "3.9.2"])
+    states = [
+        (one["value"], one["profiles"], one["since"]["offset"], (one["until"] or {}).get("offset"))
+        for one in told["intervals"]
+        if one["aspect"] == "target state"
+    ]
+    assert sorted(states, key=lambda one: (one[2], one[1])) == [
+        ("STARTED", ["3.4.1", "3.9.2"], 1, 11),
+        ("PAUSED", ["3.4.1"], 11, 16),
+        ("STOPPED", ["3.9.2"], 11, 15),
+        ("PAUSED", ["3.9.2"], 15, 16),
+        ("STARTED", ["3.4.1", "3.9.2"], 16, None),
+    ]
+
+
+def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
+    """A changed config is shown as its changed settings."""
+    said = call("timeline", archive, "--cluster", "roll", "--connector", "pages")
+    assert said.code == 0
+    assert "rows: 4 → 6" in said.out
+    assert "roll: " in said.out.splitlines()[-1]
+    assert "source offset" not in said.out
+    with_offsets = call("timeline", archive, "--cluster", "roll", "--offsets")
+    assert 'source offset {"page":0}' in with_offsets.out
+
+
+def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows as in JSON; what cannot be written is refused, and nothing is left."""
+    file = tmp_path / "timeline.parquet"
+    assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
+    rows = pq.read_table(file).to_pylist()
+    told = call("timeline", archive, "-o", "json").json
+    assert len(rows) == sum(len(one["intervals"]) for one in told)
+    first = told[0]["intervals"][0]
+    assert {key: rows[0][key] for key in first if key != "value"} == {
+        key: value for key, value in first.items() if key != "value"
+    }
+    for place in (tmp_path / "x" / "y", file / "y"):
+        sentence = refusal(call("timeline", archive, "-o", "parquet", "--to", place))
+        assert "cannot be written" in sentence
+    words = ("-o", "parquet", "--to", tmp_path / "none.parquet", "--connector", "nobody")
+    refusal(call("timeline", archive, *words))
+    assert [one.name for one in tmp_path.iterdir()] == ["timeline.parquet"]
+
+
+def test_digests_behind_every_config_record(archive: Path) -> None:
+    """For all releases; those that come to the same are named together."""
+    (told,) = call(
+        "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
+    ).json
+    offsets = [one["after"]["offset"] for one in told["digests"]]
+    assert sorted(set(offsets)) == list(range(19))
+    assert all(len(one["digest"]) == 64 for one in told["digests"])
+    for offset in set(offsets):
+        behind = [one for one in told["digests"] if one["after"]["offset"] == offset]
+        assert sorted(chain(*(one["profiles"] for one in behind))) == sorted(told["profiles"])
+    assert call("timeline", archive, "--digests", "--offsets").code == 2
+    said = call("timeline", archive, "--cluster", "roll", "--digests")
+    assert said.out.count("config@") == 19
+
+
+def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows."""
+    words = ("timeline", archive, "--cluster", "roll", "--digests", "--profile", "all")
+    file = tmp_path / "digests.parquet"
+    assert call(*words, "-o", "parquet", "--to", file).code == 0
+    (told,) = call(*words, "-o", "json").json
+    assert pq.read_table(file).to_pylist() == told["digests"]
+
+
+def test_diff_between_moments(archive: Path) -> None:
+    """With the record behind each difference; exit code 1 says that there are some."""
+    said = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
+    assert said.code == 1
+    assert "STARTED → STOPPED" in said.out
+    words = ("--cluster", "roll", "--from", "config@9", "--to", "config@9")
+    same = call("diff", archive, *words)
+    assert (same.code, same.out) == (0, "roll: no differences\n")
+
+
+def test_diff_between_releases(archive: Path) -> None:
+    """At the moment of --from, or at the end."""
+    words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
+    said = call("diff", archive, "--from", "config@11", *words)
+    (told,) = said.json
+    assert (said.code, told["from"]["profile"], told["to"]["profile"]) == (1, "3.4.1", "3.9.2")
+    assert told["from"]["as_of"] == told["to"]["as_of"]
+    (target,) = [one for one in told["changes"] if one["aspect"] == "target state"]
+    assert (target["before"], target["after"], target["cause"]["offset"]) == (
+        "PAUSED",
+        "STOPPED",
+        11,
+    )
+
+
+def test_diff_between_clusters(archive: Path) -> None:
+    """One connector of both."""
+    words = ("--cluster", "roll", "--to-cluster", "life", "--connector", "paused", "-o", "json")
+    said = call("diff", archive, *words)
+    (told,) = said.json
+    assert said.code == 1
+    assert (told["from"]["cluster"], told["to"]["cluster"]) == ("roll", "life")
+    assert {one["connector"] for one in told["changes"]} == {"paused"}
+
+
+def test_diff_as_of_a_moment(archive: Path) -> None:
+    """`--as-of` ends a diff, also between releases or clusters."""
+    words = ("diff", archive, "--cluster", "roll", "-o", "json")
+    assert call(*words, "--from", "config@9", "--as-of", "config@11") == call(
+        *words, "--from", "config@9", "--to", "config@11"
+    )
+    for other in (("--profile", "3.4", "--to-profile", "3.9"), ("--to-cluster", "life")):
+        both = call(*words, *other, "--as-of", "config@11")
+        assert both == call(*words, *other, "--from", "config@11", "--to", "config@11")
+        (apart,) = call(*words, *other, "--from", "config@9", "--as-of", "config@11").json
+        assert apart["from"]["as_of"]["connect-configs"] == [10]
+        assert apart["to"]["as_of"]["connect-configs"] == [12]
+
+
+def test_history_tells_what_each_record_meant(archive: Path) -> None:
+    """For the release that reads: what was known already is told, too."""
+    words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
+    (told,) = call("history", archive, *words).json
+    meanings = {
+        (one["record"]["topic"], one["record"]["partition"], one["record"]["offset"]): one
+        for one in told["events"]
+    }
+    assert meanings["connect-configs", 0, 2]["meaning"] == "pending"
+    assert meanings["connect-configs", 0, 4]["meaning"] == "applied"
+    assert meanings["connect-status", 0, 1]["meaning"] == "no change"
+    said = call("history", archive, "--cluster", "roll", "--connector", "pages")
+    assert said.code == 0
+    assert "waits for the commit" in said.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("timeline", "--offsets", "--profile", "all"),
+        ("timeline", "--digests", "--profile", "all"),
+        ("history", "--connector", "pages", "--profile", "3.4", "--profile", "3.9"),
+    ],
+)
+def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) -> None:
+    """In the same order, however topics and releases are shared among them."""
+    command, *rest = words
+    alone = call(command, archive, *rest, "-o", "json")
+    for jobs in (2, 5):
+        assert call(command, archive, *rest, "-o", "json", "--jobs", jobs) == alone
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "tasks"),
+    [
+        (("timeline",), (298, 93), 2),
+        (("timeline", "--digests"), (100, 19), 1),
+        (("timeline", "--offsets", "--jobs", "2"), (354, 108), 3),
+        (("history", "--connector", "pages", "--engine", "spark"), (354, 108), 1),
+    ],
+)
+def test_what_would_be_read_is_told(
+    archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
+) -> None:
+    """By whom and in how many pieces, and nothing is read for it."""
+    command, *rest = words
+    told = call(command, archive, *rest, "--explain", "-o", "json").json
+    assert [(one["rows"], one["tasks"], one["shuffles"]) for one in told] == [
+        (count, tasks, 0) for count in rows
+    ]
+    assert {one["backend"] for one in told} == {"spark" if "spark" in words else "local"}
+    said = call(command, archive, *rest, "--explain").out
+    assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
+
+
+def test_a_diff_tells_of_both_sides(archive: Path) -> None:
+    """Each is a state, from the nearest snapshot."""
+    words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
+    before, after = call(*words, "-o", "json").json
+    assert before["rows"] < after["rows"] <= 354
+    assert before["ends"]["connect-configs"] == [4]
+
+
+def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows as in JSON; values are JSON text."""
+    words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
+    file = tmp_path / "rows.parquet"
+    assert call(*words, "-o", "parquet", "--file", file).code == 1
+    (told,) = call(*words, "-o", "json").json
+    assert compared(file) == [
+        {"from": told["from"], "to": told["to"]} | one for one in told["changes"]
+    ]
+    words = ("history", archive, "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
+    assert call(*words, "-o", "parquet", "--to", file).code == 0
+    assert compared(file) == [
+        {name: one[name] for name in ("cluster", "profile", "connector")} | event
+        for one in call(*words, "-o", "json").json
+        for event in one["events"]
+    ]
+
+
+def compared(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file as JSON has them."""
+    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    assert rows
+    for row in rows:
+        row |= {
+            name: None if row[name] is None else json.loads(row[name])
+            for name in ("before", "after")
+        }
+        for side in (row[name] for name in ("from", "to") if name in row):
+            side["as_of"] = json.loads(side["as_of"])
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("timeline", "--as-of", "2001-01-01"), "life: '2001-01-01' is before the first record"),
+        (("timeline", "--profile", "12.x"), "unknown release '12.x'"),
+        (("timeline", "--connector", "nobody"), "no record concerns a connector 'nobody'"),
+        (("timeline", "--cluster", "none"), "has no archive of a cluster none"),
+        (("timeline", "--exactly-once", "--profile", "2.3"), "has no exactly-once support"),
+        (("diff", "--from", "2001-01-01"), "life: '2001-01-01' is before the first record"),
+        (("diff", "--from", "config@3", "--to-profile", "x"), "unknown release 'x'"),
+        (("diff", "--from", "config@3", "--connector", "nobody"), "no record concerns"),
+        (("history", "--connector", "nobody"), "no record concerns a connector 'nobody'"),
+        (("history", "--connector", "pages", "--as-of", "config@999"), "has no record at"),
+    ],
+)
+def test_what_cannot_be_told(archive: Path, words: tuple[str, ...], sentence: str) -> None:
+    """One sentence, exit code 2."""
+    command, *rest = words
+    assert sentence in refusal(call(command, archive, *rest))
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--to-cluster", "life"), ("--cluster", "roll", "--cluster", "life")]
+)
+def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
+    """A diff without a second side is a usage error."""
+    said = call("diff", archive, *words)
+    assert said.code == 2
+    assert "Usage: " in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--profile", "all", "--to-profile", "3.4"), "two releases are compared, not all: "),
+        (("--profile", "3.4", "--to-profile", "all"), "two releases are compared, not all: "),
+        (("--from", "config@3", "--profile", "all"), "two releases are compared, not all: "),
+        (("--to", "config@3", "--as-of", "config@3"), "--as-of and --to mean the same here"),
+    ],
+)
+def test_a_diff_is_of_two_releases_and_ends_once(
+    archive: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """Ambiguous options are refused."""
+    said = call("diff", archive, *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.splitlines()[-1].startswith(f"Error: {sentence}")
+
+
+def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
+    """In no command, in no form."""
+    values = [
+        (b"connector-a", b'{"properties":{"name":"a","password":"hunter2"}}'),
+        (b"task-a-0", b'{"properties":{"password":"hunter3"}}'),
+        (b"commit-a", b'{"tasks":1}'),
+        (b"connector-a", b'{"properties":{"name":"a","password":"hunter4"}}'),
+    ]
+    log = [Entry("connect-configs", 0, at, 9, *pair) for at, pair in enumerate(values)]
+    archived(tmp_path / "archive", log)
+    for words in (
+        ("timeline",),
+        ("timeline", "-o", "json"),
+        ("diff", "--from", "config@0"),
+        ("diff", "--from", "config@0", "-o", "json"),
+        ("history", "--connector", "a"),
+        ("history", "--connector", "a", "-o", "json"),
+    ):
+        command, *rest = words
+        said = call(command, tmp_path / "archive", *rest)
+        assert "[hidden]" in said.out, words
+        assert "hunter" not in said.out + said.err, words
+    file = tmp_path / "t.parquet"
+    assert call("timeline", tmp_path / "archive", "-o", "parquet", "--to", file).code == 0
+    assert b"hunter" not in repr(pq.read_table(file).to_pylist()).encode()

@@ -1,0 +1,309 @@
+"""Several logs in one capture, several clusters in one archive: one that is bad stops no other."""
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from tests.patience import PATIENCE_S
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
+
+LIFE = f"life={HISTORIES / 'life-3.9.log.jsonl'}"
+ROLL = f"roll={HISTORIES / 'roll-3.4-3.9-3.4.log.jsonl'}"
+NONE = "none=/nope"
+NOBODY = "nobody=kafka://127.0.0.1:1"
+
+
+# --- capture --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sources", [(LIFE, NONE, ROLL), (NONE, LIFE, ROLL), (ROLL, LIFE, NONE)])
+def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
+    """Wherever it stands. What was added is told, and so is what is wrong."""
+    said = call("capture", *sources, tmp_path, "-o", "json")
+    assert {one["cluster"]: one["added"] for one in said.json} == {"life": 354, "roll": 108}
+    assert refusal(said) == "none: /nope does not exist: check the path"
+    assert [one["records"] for one in call("verify", tmp_path, "-o", "json").json] == [354, 108]
+
+
+def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> None:
+    """Nor is it touched."""
+    assert call("capture", LIFE, tmp_path).code == 0
+    before = content(tmp_path)
+    other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
+    said = call("capture", other, ROLL, tmp_path, "-o", "json")
+    assert refusal(said).startswith("life: connect-configs@")
+    assert [one["cluster"] for one in said.json] == ["roll"]
+    assert {name: content(tmp_path)[name] for name in before} == before
+
+
+def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None:
+    """With --once."""
+    said = call("capture", NOBODY, LIFE, tmp_path, "--once", "-o", "json")
+    assert refusal(said).startswith("nobody: ")
+    assert [one["cluster"] for one in said.json] == ["life"]
+
+
+def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
+    """A capture ends if no log can be reached: dumps and unknown clusters are not retried."""
+    with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
+        shown, told = capture.communicate(timeout=PATIENCE_S)
+    assert (capture.returncode, shown) == (2, "")
+    assert [line.split(": ")[:2] for line in told.splitlines()] == [
+        ["Error", "nobody"],
+        ["Error", "none"],
+    ]
+    assert not (tmp_path / "archive").exists()
+
+
+def test_a_login_is_not_repeated(tmp_path: Path) -> None:
+    """The errors name a log's URL without its login."""
+    said = call("capture", "kafka://me:hunter2@127.0.0.1:1", LIFE, tmp_path, "--once")
+    assert "kafka://127.0.0.1:1: " in refusal(said)
+    assert "hunter2" not in said.err
+
+
+async def write(path: Path, key: bytes) -> None:
+    """Write one more config into an embedded log."""
+    log = await SqliteLog.open(path)
+    await log.create_topic("connect-configs", 1)
+    await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
+    await log.close()
+
+
+class Following:
+    """A capture that goes on, into one archive."""
+
+    def __init__(self, folder: Path, process: "Popen[str]") -> None:
+        self._folder = folder
+        self._process = process
+
+    def manifest(self, cluster: str, number: int) -> Path:
+        """Path of a manifest, which may not exist yet."""
+        name = f"{number:010}.json"
+        return self._folder / "archive" / f"cluster={cluster}" / "_manifest" / name
+
+    def goes_on(self, cluster: str, number: int) -> None:
+        """Write to a log, and wait until it is archived."""
+        asyncio.run(write(self._folder / f"{cluster}.db", f"connector-{number}".encode()))
+        wait_for(self.manifest(cluster, number))
+
+    def is_interrupted(self) -> list[str]:
+        """End it; what it has told of logs that are tried again."""
+        self._process.send_signal(signal.SIGINT)
+        _, told = self._process.communicate()
+        assert self._process.returncode == 130
+        ending = "; the capture is retried"
+        return [line.removesuffix(ending) for line in told.splitlines() if line.endswith(ending)]
+
+    def has_ended(self) -> list[str]:
+        """Wait until it ends by itself, with exit code 2; what was wrong in the end."""
+        _, told = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode == 2
+        return [line for line in told.splitlines() if line.startswith("Error: ")]
+
+
+@contextmanager
+def following(folder: Path, *sources: str) -> Iterator[Following]:
+    """A capture of embedded logs, each with one record, and of whatever else is named."""
+    for name in sources:
+        if "=" not in name:
+            asyncio.run(write(folder / f"{name}.db", b"connector-1"))
+    logs = [name if "=" in name else f"{name}={folder / name}.db" for name in sources]
+    with started("capture", *logs, folder / "archive", "--every", "0.1") as process:
+        found = Following(folder, process)
+        for name in sources:
+            if "=" not in name:
+                wait_for(found.manifest(name, 1))
+        yield found
+
+
+def torn(manifest: Path) -> bytes:
+    """Cut off the end of a manifest; answers what it was."""
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:-9])
+    return whole
+
+
+def test_what_is_wrong_later_stops_no_other_and_may_be_mended(tmp_path: Path) -> None:
+    """A failing cluster is retried at every look and delays no other."""
+    with following(tmp_path, "bad", "good") as capture:
+        whole = torn(capture.manifest("bad", 1))
+        for number in (2, 3):  # before the second one, the bad one was looked at for certain
+            capture.goes_on("good", number)
+        capture.manifest("bad", 1).write_bytes(whole)
+        capture.goes_on("bad", 2)
+        told = capture.is_interrupted()
+    assert {line.partition(" (")[0] for line in told} == {
+        "bad: cluster=bad/_manifest/0000000001.json is no manifest"
+    }
+
+
+def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: Path) -> None:
+    """The others are archived meanwhile."""
+    with following(tmp_path, NOBODY, "good") as capture:
+        capture.goes_on("good", 2)
+        told = capture.is_interrupted()
+    assert {line.partition(": ")[0] for line in told} == {"nobody"}
+
+
+def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
+    """Else it prints a table and waits, as if it hung."""
+    asyncio.run(write(tmp_path / "a.db", b"connector-1"))
+    log = f"a={tmp_path / 'a.db'}"
+    with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
+        assert capture.stderr is not None
+        told = iter(capture.stderr.readline, "")
+        assert "a: captured again every 0.1 s until Ctrl-C; --once captures once\n" in told
+        capture.send_signal(signal.SIGINT)
+        capture.communicate()
+
+
+def test_an_outage_is_waited_out(tmp_path: Path) -> None:
+    """Though nothing else is left to be looked at."""
+    with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
+        assert capture.stderr is not None
+        told = [capture.stderr.readline() for _ in range(3)]
+        capture.send_signal(signal.SIGINT)
+        capture.communicate()
+    assert capture.returncode == 130
+    for line in told:
+        assert line.startswith("nobody: ")
+        assert line.endswith("; the capture is retried\n")
+
+
+@pytest.mark.parametrize("names", [("bad",), ("bad", "worse")])
+def test_a_capture_ends_where_waiting_helps_nobody(names: tuple[str, ...], tmp_path: Path) -> None:
+    """A capture that cannot succeed exits, so that a service supervisor sees it."""
+    with following(tmp_path, *names) as capture:
+        for name in names:
+            torn(capture.manifest(name, 1))
+        told = capture.has_ended()
+    for name, line in zip(names, told, strict=True):
+        assert f"cluster={name}/_manifest/0000000001.json is no manifest" in line
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three clusters, the first of which has two manifests."""
+    folder = tmp_path_factory.mktemp("sound")
+    both = [f"{name}={folder / name}.db" for name in ("a", "b", "c")]
+    for name in ("a", "b", "c", "a"):
+        asyncio.run(write(folder / f"{name}.db", b"connector-a"))
+        logs = [one for one in both if Path(one.partition("=")[2]).exists()]
+        assert call("capture", *logs, folder / "archive", "--once").code == 0
+    return folder / "archive"
+
+
+@pytest.fixture
+def archive(sound: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(sound, tmp_path / "archive"))
+
+
+def manifests(archive: Path, cluster: str) -> list[Path]:
+    """The manifests of a cluster."""
+    return sorted((archive / f"cluster={cluster}" / "_manifest").iterdir())
+
+
+def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
+    """From people and machines."""
+    torn(manifests(archive, "b")[0])
+    said = call("verify", archive, "-o", "json")
+    assert refusal(said).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
+    assert [(one["cluster"], one["sound"]) for one in said.json] == [
+        ("a", True),
+        ("c", True),
+        ("b", False),
+    ]
+    assert "is no manifest" in said.json[-1]["failed"]
+    shown = [line.split()[0] for line in call("verify", archive).out.splitlines()]
+    assert shown[2:] == ["a", "c"]
+
+
+def test_every_bad_cluster_is_named(archive: Path) -> None:
+    """Each kind of damage is reported."""
+    torn(manifests(archive, "b")[0])
+    next((archive / "cluster=c").rglob("segment-*")).unlink()
+    lines = call("verify", archive).err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["b", "c"]
+
+
+def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
+    """By verify and by state."""
+    for command in ("verify", "state"):
+        said = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
+        assert [one["cluster"] for one in said.json] == ["a"]
+
+
+@pytest.fixture
+def heads(sound: Path) -> dict[str, str]:
+    """By cluster, the hash of its last manifest."""
+    return {one["cluster"]: one["head"] for one in call("verify", sound, "-o", "json").json}
+
+
+def given(*heads: str) -> list[str]:
+    """Each as an option."""
+    return [word for head in heads for word in ("--head", head)]
+
+
+def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
+    """In the chain of one cluster, or of any; older ones are in it, too."""
+    own = [f"{cluster}={head}" for cluster, head in heads.items()]
+    first = call("verify", sound, *given(*own, *heads.values()))
+    assert first.code == 0
+    wrong = (*given(heads["a"], "0" * 64), *given(heads["b"]))
+    assert refusal(call("verify", sound, *wrong)).startswith(f"no manifest has the hash {'0' * 64}")
+    for head in (f"a={heads['b']}", "a=", ""):
+        assert "has the hash" in refusal(call("verify", sound, *given(head)))
+
+
+def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
+    """Every chain whose head was given is looked at, whatever else was given."""
+    first, last = manifests(archive, "a")
+    last.unlink()
+    unseen = call("verify", archive)
+    assert unseen.code == 0
+    assert "that no manifest names" in unseen.out
+    for a, b in ((heads["a"], heads["b"]), (f"a={heads['a']}", f"b={heads['b']}")):
+        for order in ((a, b), (b, a)):
+            assert "the end of the archive was cut off" in refusal(
+                call("verify", archive, *given(*order))
+            )
+    first.unlink()
+    for words in ((), given(f"a={heads['a']}")):
+        assert "a: cluster=a/_manifest has no manifest: restore" in refusal(
+            call("verify", archive, *words)
+        )
+    shutil.rmtree(archive / "cluster=a")
+    assert "no manifest of a is there (verified: b, c)" in refusal(
+        call("verify", archive, *given(f"a={heads['a']}"))
+    )
+
+
+def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> None:
+    """A head kept before the last append is still accepted."""
+    whole = manifests(archive, "a")[1].read_bytes()
+    manifests(archive, "a")[1].unlink()
+    older = call("verify", archive, "--cluster", "a", "-o", "json").json[0]["head"]
+    manifests(archive, "a")[0].with_name("0000000002.json").write_bytes(whole)
+    assert older not in heads.values()
+    assert call("verify", archive, *given(older, f"a={older}")).code == 0
+    assert "of b has the hash" in refusal(call("verify", archive, *given(f"b={older}")))
+
+
+def test_a_cluster_that_cannot_be_read_is_told_once(archive: Path, heads: dict[str, str]) -> None:
+    """Though its head was given."""
+    torn(manifests(archive, "b")[0])
+    assert "is no manifest" in refusal(call("verify", archive, *given(f"b={heads['b']}")))

@@ -1,0 +1,217 @@
+"""Carrying out a plan line by line, as a shell would, on a log that lies in a file.
+
+`controlplane` is asked itself: what it would write is a dry run's, and is then written. kcat and
+Kafka's scripts are what these few lines make of them; perl is perl. Whoever runs a connector makes
+its tasks anew and reports what was restarted, as the workers do that are not here.
+"""
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.order import in_order
+from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from replay.compat import ReleaseChange
+from replay.compat.preparation import PreparationStep, StepTime
+from tests.cli.command_calls import call
+
+TOPICS = Topics()
+
+
+class Record(NamedTuple):
+    """Record that a step appends to a topic."""
+
+    topic: str
+    key: str
+    value: str | None
+    partition: int = 0
+
+
+class Cluster:
+    """A log, and the workers that read it."""
+
+    def __init__(self, log: Iterable[Entry], file: Path) -> None:
+        self.log = list(log)
+        self._file = file
+        self.created: list[str] = []
+        """Topics that were made."""
+        config = fold(in_order(self.log), Profile.of("kip"), exactly_once=True).config
+        self._made = {name: config.tasks.get(name, {}) for name in config.connectors}
+        """The tasks that each connector makes of its config."""
+
+    def carry_out(self, plan: Iterable[PreparationStep], roll: ReleaseChange) -> list[str]:
+        """Every command of a plan; what is a comment is for people, and is returned."""
+        for_people = []
+        for step in plan:
+            if step.command.startswith("#"):
+                for_people.append(step.command)
+                continue
+            release = roll.goal if step.when is StepTime.AFTER else roll.start
+            for line in lines(step.command):
+                self._run(line, release)
+        return for_people
+
+    def _run(self, programs: list[list[str]], release: Profile) -> None:
+        first, *more = programs
+        if first[0] == "controlplane":
+            self._ask(first[1:], release)
+        elif first[0] == "printf":
+            self._append(_printed(first, more[0]))
+        elif first[0] == "kcat":
+            self._copy(first, more)
+        elif first[0] == "kafka-topics.sh":
+            self.created.append(_option(first, "--topic"))
+        else:
+            assert first[0] == "kafka-broker-api-versions.sh", programs
+
+    # --- controlplane ---------------------------------------------------------------------------
+
+    def _ask(self, words: list[str], release: Profile) -> None:
+        """A request to a worker of a release, which must know it."""
+        self._write()
+        if words[0] == "get":
+            said = call(*words[: words.index(">")], environment=self._environment)
+            assert said.code == 0, (words, said)
+            return
+        said = call(*words, "--dry-run", "-o", "json", environment=self._environment)
+        assert said.code == 0, (words, said)
+        (told,) = said.json
+        if words[0] == "stop":
+            assert release.stops
+        for step in told["plan"]["steps"]:
+            self._append(
+                Record(one["topic"], one["key"], one["value"], one["partition"] or 0)
+                for one in step["records"]
+            )
+            instances = step.get("action", {}).get("instances", ())
+            self._report(told["connector"].rpartition("/")[0] or told["connector"], instances)
+        if words[0] == "resume":
+            self._make_tasks(told["connector"], release)
+
+    @property
+    def _environment(self) -> dict[str, str | None]:
+        return {"CONTROLPLANE_CLUSTER": str(self._file), "CONTROLPLANE_TOKEN": None}
+
+    def state(self, release: Profile) -> ClusterState:
+        """State of a worker of a release."""
+        return fold(in_order(self.log), release)
+
+    def _make_tasks(self, name: str, release: Profile) -> None:
+        """Commit the tasks of a running connector if they are missing or older than its config."""
+        has = self.state(release).config.task_ids(name)
+        if has and not (release.commit_needs_config and self._has_older_tasks(name)):
+            return
+        tasks = self._made[name]
+        for task, properties in tasks.items():
+            value = json.dumps({"properties": properties})
+            self._append([Record(TOPICS.config, f"task-{name}-{task}", value)])
+        self._append([Record(TOPICS.config, f"commit-{name}", json.dumps({"tasks": len(tasks)}))])
+
+    def _has_older_tasks(self, name: str) -> bool:
+        last = {one.key: one.offset for one in self.log if one.topic == TOPICS.config}
+        return last[f"commit-{name}".encode()] < last[f"connector-{name}".encode()]
+
+    def _report(self, name: str, instances: Iterable[int | None]) -> None:
+        for one in instances:
+            key = f"status-connector-{name}" if one is None else f"status-task-{name}-{one}"
+            value = {"state": "RUNNING", "trace": None, "worker_id": "w2", "generation": 2}
+            self._append([Record(TOPICS.status, key, json.dumps(value))])
+
+    # --- kcat -----------------------------------------------------------------------------------
+
+    def _copy(self, consumer: list[str], more: list[list[str]]) -> None:
+        """Put the records that pass from one kcat to another; consumers skip aborted records."""
+        *filters, producer = more
+        topic, start = _option(consumer, "-t"), _option(consumer, "-o")
+        taken = [one for one in self.log if one.topic == topic and not one.aborted]
+        if start != "beginning":
+            place = int(_option(consumer, "-p")), int(start)
+            taken = [one for one in taken if (one.partition, one.offset) == place]
+            assert taken, consumer
+        text = "".join(f"{_text(one.key)}\t{_text(one.value)}\n" for one in taken)
+        for program in filters:
+            done = subprocess.run(program, input=text, capture_output=True, text=True, check=True)
+            text = done.stdout
+        self._append(_put(text, producer))
+
+    def _append(self, records: Iterable[Record]) -> None:
+        """At the end of their topics, later than all there is."""
+        for topic, key, value, partition in records:
+            ends = [
+                one.offset + 1
+                for one in self.log
+                if (one.topic, one.partition) == (topic, partition)
+            ]
+            at_ms = max(one.timestamp for one in self.log) + 1
+            content = None if value is None else value.encode()
+            self.log.append(
+                Entry(topic, partition, max(ends, default=0), at_ms, key.encode(), content)
+            )
+
+    def _write(self) -> None:
+        with self._file.open("w", encoding="utf-8") as file:
+            for one in self.log:
+                texts = {
+                    "key": _text(one.key),
+                    "value": None if one.value is None else _text(one.value),
+                }
+                place = one.position._asdict() | {"timestamp": one.timestamp}
+                file.write(json.dumps(place | texts | {"aborted": one.aborted}) + "\n")
+
+
+def lines(command: str) -> Iterator[list[list[str]]]:
+    """The pipelines of a line, one after the other: each the words of its programs."""
+    parser = shlex.shlex(command, posix=True, punctuation_chars=";&|")
+    parser.whitespace_split, parser.commenters = True, ""
+    pipeline: list[list[str]] = [[]]
+    for word in parser:
+        if word in {"&&", ";"}:
+            yield pipeline
+            pipeline = [[]]
+        elif word == "|":
+            pipeline.append([])
+        else:
+            pipeline[-1].append(word)
+    yield pipeline
+
+
+def _printed(printf: list[str], producer: list[str]) -> Iterator[Record]:
+    assert printf[:2] == ["printf", r"%s\t%s\n"]
+    return _put("\t".join(printf[2:]) + "\n", producer)
+
+
+def _put(text: str, producer: list[str]) -> Iterator[Record]:
+    """Records that `kcat -P` makes of lines: key, tab, value; -Z makes an empty one a tombstone."""
+    assert producer[:2] == ["kcat", "-P"]
+    assert _option(producer, "-K") == r"\t"
+    for line in text.splitlines():
+        key, _, value = line.partition("\t")
+        partition = int(_option(producer, "-p")) if "-p" in producer else 0
+        yield Record(
+            _option(producer, "-t"),
+            key,
+            None if "-Z" in producer and not value else value,
+            partition,
+        )
+
+
+def _option(words: list[str], name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode()
+
+
+def targets(state: ClusterState) -> dict[str, Target]:
+    """Target state of each connector."""
+    return {
+        name: state.config.targets.get(name, Target.STARTED) for name in state.config.connectors
+    }

@@ -1,0 +1,137 @@
+"""Processes that are killed while they work on an archive, at a moment that can be told.
+
+A step is whatever a process does to files, as Python's audit events tell it: nothing is patched.
+
+Usage: python -m tests.replay.crash_points EVENTS WITHIN NUMBER IS_LINKED MODULE [WORD...]
+"""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.patience import PATIENCE_S
+from tests.tidy.source import ROOT
+
+STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
+
+LOOK_S = 0.005
+"""Pause between looks, shorter than the time until the next write refers to the last one."""
+
+Work = Callable[[Path], object]
+"""Action on an archive in a folder."""
+
+
+class Moment(NamedTuple):
+    """Point before a numbered operation on a file, counted from 0."""
+
+    events: frozenset[str]
+    within: str
+    """Substring of the file's path."""
+    number: int
+    is_linked: bool = False
+    """True counts only files that the process itself has linked before, so no abandoned drafts."""
+
+
+def before_manifest(number: int) -> Moment:
+    """A part is written, and the manifest that makes it count has no name yet."""
+    return Moment(frozenset({"os.link"}), "/_manifest/", number)
+
+
+def behind_manifest(number: int) -> Moment:
+    """A part counts, and nobody knows: the manifest has its name, and still that of its draft."""
+    return Moment(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
+
+
+def die_at(moment: Moment) -> None:
+    """Have this process be killed at a moment, and whatever it has started."""
+    steps = count()
+    linked: set[str] = set()
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in STEPS or moment.within not in (path := str(arguments[0])):
+            return
+        counts = event in moment.events and (path in linked or not moment.is_linked)
+        if event == "os.link":
+            linked.add(path)
+        if counts and next(steps) == moment.number:
+            os.killpg(0, signal.SIGKILL)
+
+    sys.addaudithook(look)
+
+
+def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None:
+    """Do two things, each time in a folder of its own, and the second each time a step later dead.
+
+    Ends where somebody lives to the end. `every`: only at so many steps one.
+    """
+    for step in count(step=every):
+        into = folder / f"{step:04}"
+        first(into)
+        child = os.fork()
+        if not child:
+            os.setsid()
+            die_at(Moment(STEPS, str(into), step))
+            then(into)
+            os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if ended != -signal.SIGKILL:
+            assert ended == 0
+            return
+
+
+def killed_at(moment: Moment, module: str, *words: str) -> None:
+    """Run a module that is killed at a moment; to which it must come."""
+    told = (",".join(moment.events), moment.within, str(moment.number), str(int(moment.is_linked)))
+    with _started(__name__, *told, module, *words) as process:
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == -signal.SIGKILL, complaint
+
+
+def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
+    """Run a module that is killed by somebody else as soon as something is so."""
+    with _started(module, *words) as process:
+        for _ in range(int(PATIENCE_S / LOOK_S)):
+            if found():
+                break
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+                raise AssertionError(process.communicate()[1])
+    assert process.returncode == -signal.SIGKILL
+    assert found()
+
+
+@contextmanager
+def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs a module; killed afterwards, and whatever it has started."""
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:
+    """Run a module with its words, and be killed."""
+    names = frozenset(events.split(","))
+    die_at(Moment(names, within, int(number), is_linked=bool(int(is_linked))))
+    sys.argv = [module, *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,36 @@
+"""Captures of a history that are killed at every step: each child a step later than the one before.
+
+Usage: python -m tests.replay.history_crashes FOLDER HISTORY
+"""
+
+import sys
+from pathlib import Path
+
+from controlplane.core.entry import Entry
+from replay.archive.segments import SegmentSizes
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import capture, log_of
+from tests.replay.crash_points import at_every_step
+
+FEW = SegmentSizes(20, 10)
+RECORDS = 60
+
+
+def first_of(history: str) -> list[Entry]:
+    """The beginning of a history: each step costs a few captures."""
+    return recorded_entries(history)[:RECORDS]
+
+
+def main(folder: Path, history: str) -> None:
+    """Archive the first half of a history, then all of it, each time a step later dead."""
+    entries = first_of(history)
+    half = entries[: len(entries) // 2]
+    at_every_step(
+        folder,
+        lambda into: capture(into, log_of(half), sizes=FEW),
+        lambda into: capture(into, log_of(entries), sizes=FEW),
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

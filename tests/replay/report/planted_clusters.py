@@ -1,0 +1,59 @@
+"""Clusters that are looked at, and logs that hold what a page has to tell."""
+
+from collections.abc import Sequence
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.report import ClusterFacts, PageLimits, ReportTask
+from replay.report.fleet_facts import RecordStream
+from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, Log
+
+WIDE = PageLimits.shared_by(1)
+GOALS = ("3.4", "3.9", "4.3")
+NASTY = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a' onmouseover='alert(1)",
+    "</style></title></svg><b>",
+    "&lt;script&gt;",
+    "\u202etxt\x00\x1b[31m",
+    "",
+)
+"""Names that are up to something."""
+
+
+def looked(
+    entries: Sequence[Entry],
+    cluster: str = "lab",
+    limits: PageLimits = WIDE,
+    goals: Sequence[str] = GOALS,
+    *,
+    exactly_once: bool = False,
+    release: str = "3.9",
+) -> ClusterFacts:
+    """A cluster whose workers are of a release."""
+    look = ReportTask(Profile.of(release), tuple(map(Profile.of, goals)), limits)
+    return look(RecordStream(cluster, Topics(), exactly_once, in_order(entries)))
+
+
+def of(log: Log) -> list[Entry]:
+    """The records of a planted log."""
+    return list(log.cluster("lab").entries)
+
+
+def busy() -> Log:
+    """A source that was changed, paused, restarted, that failed, moved, and was reset."""
+    log = Log().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
+    log.wait(MINUTE).target("a", PAUSED).status("connector-a", "PAUSED").wait(MINUTE)
+    log.target("a", STARTED).status("connector-a", "RUNNING").wait(MINUTE).restart("a")
+    log.wait(MINUTE).status("task-a-0", "FAILED", trace="broken").wait(MINUTE)
+    return log.offset("a", {"position": 5}).wait(MINUTE).offset("a", None)
+
+
+def called(name: str) -> Log:
+    """A connector, a topic, a setting, a worker and an offset that are all called this."""
+    log = Log().running(name).config(name, evil=name).active(name, name)
+    log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
+    return log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)

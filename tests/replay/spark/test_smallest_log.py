@@ -1,0 +1,46 @@
+"""A reported disagreement is the smallest log that shows it."""
+
+from collections.abc import Sequence
+
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.scenario.folds import FoldTask
+from tests.replay.spark.smallest_log import disagreement, shown, smallest
+
+
+def ask(*offsets: int) -> FoldTask:
+    """A question about a log with these offsets."""
+    entries = tuple(Entry("connect-configs", 0, one, one, b"k", None) for one in offsets)
+    return FoldTask(entries, Profile.of("3.4"), Topics(), exactly_once=False)
+
+
+class Rounds:
+    """Disagreement about every log that holds these offsets; counts how often it is asked."""
+
+    def __init__(self, *needed: int) -> None:
+        self.asked = 0
+        self._needed = {*needed}
+
+    def __call__(self, asks: Sequence[FoldTask]) -> list[str]:
+        self.asked += 1
+        held = [{entry.offset for entry in one.entries} for one in asks]
+        return ["one says so" if self._needed <= some else "" for some in held]
+
+
+def test_what_is_left_cannot_be_smaller() -> None:
+    """Wherever the records lie that it takes; in few rounds, for each is a job."""
+    for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
+        wrong = Rounds(*needed)
+        assert smallest(ask(*range(64)), wrong) == ask(*needed)
+        assert wrong.asked < 40
+    assert len(smallest(ask(*range(5)), Rounds()).entries) == 1
+
+
+def test_it_is_printed_to_be_copied() -> None:
+    """Only where there is one."""
+    asks = [ask(1, 2), ask(1, 2, 3, 4)]
+    assert disagreement(asks, Rounds(9)) == ""
+    text, _, why = disagreement(asks, Rounds(3)).rpartition("\n")
+    assert (text, why) == (shown(ask(3)), "one says so")
+    assert eval(text.replace("exactly_once", "Topics(), exactly_once")) == ask(3)

@@ -1,0 +1,181 @@
+"""Commands that run without kernels in Spark's tasks print the same as without Spark."""
+
+import os
+import pickle
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
+from replay.engine.spark import parcels as engine_parcels
+from replay.engine.spark.executor import THINGS, WAVE, SparkExecutor, carried_out
+from replay.engine.spark.parcels import parcels
+from replay.errors import ArchiveCorrupt
+from replay.progress import NoProgress
+from tests.recorded_requests import HISTORIES
+from tests.replay.cli.replay_calls import call, content
+
+pytestmark = pytest.mark.java
+
+CLUSTERS = {"life": "life-3.9", "odd": "odd-records-3.9", "roll": "roll-3.4-3.9-3.4"}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recorded clusters, archived."""
+    folder = tmp_path_factory.mktemp("fleet")
+    logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
+    assert call("capture", *logs, folder, "--once").code == 0
+    return folder
+
+
+# --- every command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("timeline", "--offsets", "--profile", "all"),
+        ("timeline", "--digests", "--profile", "all", "--cluster", "roll"),
+        ("history", "--connector", "pages"),
+        ("diff", "--from", "config@3", "--cluster", "life"),
+        ("diff", "--cluster", "life", "--to-cluster", "roll"),
+        ("audit", "--least", "info"),
+        ("compat", "--from", "3.9", "--to", "3.4", "--transitive"),
+        ("lint", "--release", "3.7.0"),
+    ],
+)
+def test_every_command_tells_the_same(
+    spark: SparkSession, fleet: Path, words: tuple[str, ...]
+) -> None:
+    """JSON, tables and exit codes are equal to the byte."""
+    assert spark
+    command, *rest = words
+    for output in ("json", "table"):
+        here, there = (
+            call(command, fleet, *rest, "-o", output, "--engine", engine)
+            for engine in ("local", "spark")
+        )
+        assert there == here
+    assert here.code in {0, 1}
+
+
+def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
+    """And what is kept on the way is kept as by this process, wherever Spark's tasks stand."""
+    assert spark
+    pages, kept = [], []
+    for engine in ("local", "spark"):
+        page, folder = tmp_path / f"{engine}.html", tmp_path / engine
+        words = ("--to", page, "--resume", os.path.relpath(folder), "--engine", engine)
+        assert call("report", os.path.relpath(fleet), *words).code == 0
+        pages.append(page.read_bytes())
+        kept.append(content(folder))
+    assert pages[0] == pages[1]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == len(CLUSTERS)
+
+
+@pytest.mark.parametrize("words", [("timeline",), ("lint", "--release", "3.9")])
+def test_damage_is_told_as_without_spark(
+    spark: SparkSession, fleet: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """The same sentence and exit code, found in a task or not."""
+    assert spark
+    shutil.copytree(fleet, tmp_path / "fleet")
+    (segment,) = (tmp_path / "fleet" / "cluster=roll").glob("topic=connect-configs/*/segment-*")
+    segment.write_bytes(segment.read_bytes()[:-1])
+    command, *rest = words
+    here, there = (
+        call(command, tmp_path / "fleet", *rest, "-o", "json", "--engine", engine)
+        for engine in ("local", "spark")
+    )
+    assert there == here
+    assert here.code == 2
+    assert "roll" in here.err
+
+
+def test_logs_are_read_by_this_process() -> None:
+    """`--engine spark` reads no logs, and takes no `--jobs`."""
+    log = HISTORIES / "life-3.9.log.jsonl"
+    said = call("audit", log, "--engine", "spark")
+    assert (said.code, "make one with `replay capture`" in said.err) == (2, True)
+    said = call("audit", log, "--engine", "spark", "--jobs", "2")
+    assert (said.code, "with Spark use --master" in said.err) == (2, True)
+
+
+# --- the executor by itself ---------------------------------------------------------------------
+
+
+def nested(depth: int) -> Iterator[Any]:
+    """Something that many brackets hold."""
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    yield found
+
+
+def numbers(thing: int) -> Iterator[int]:
+    """So many numbers; a thing below zero is damaged."""
+    if thing < 0:
+        raise ArchiveCorrupt(f"{thing} is damaged")
+    yield from range(thing)
+
+
+def depth(found: Any) -> int:
+    """Nesting depth of a list."""
+    count = 0
+    while found:
+        (found,) = found
+        count += 1
+    return count
+
+
+def tasks_of(session: SparkSession) -> SparkExecutor:
+    """Executor of a Spark session without progress."""
+    return SparkExecutor(session, NoProgress())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2 * WAVE * 2 + 1])
+def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
+    """None, one, and more than one job takes; what finds nothing has its place, too."""
+    things = [at % 5 for at in range(count)]
+    found = [list(some) for some in tasks_of(spark).run(numbers, things)]
+    assert found == [list(some) for some in SerialExecutor().run(numbers, things)]
+    assert len(found) == count
+
+
+def test_what_is_wrong_with_a_thing_is_told_in_its_place(spark: SparkSession) -> None:
+    """By Spark's tasks and by processes: those before it are there."""
+    for executor in (tasks_of(spark), ProcessExecutor(2)):
+        found = executor.run(numbers, [2, -1, 3])
+        assert list(next(found)) == [0, 1]
+        with pytest.raises(ArchiveCorrupt, match=r"^-1 is damaged$"):
+            next(found)
+
+
+def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
+    """A result that is nested too deeply to be sent is computed by the driver."""
+    depths = [1, 50_000]
+    for executor in (tasks_of(spark), ProcessExecutor(2)):
+        found = [depth(one) for some in executor.run(nested, depths) for one in some]
+        assert found == depths
+
+
+@pytest.mark.parametrize("most", [1, 7, 1_000])
+def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them small enough for the JVM; together they are what was found."""
+    monkeypatch.setattr(engine_parcels, "PIECE_BYTES", most)
+    things: Sequence[int] = [300, 0, 4]
+    handed = [pickle.dumps((numbers, thing)) for thing in things]
+    batches = pa.table([range(len(things)), handed], schema=THINGS).to_batches()
+    handed_on = list(carried_out(iter(batches)))
+    assert all(len(one["content"][0].as_py()) <= most for one in handed_on)
+    assert len(handed_on) > len(things) or most == 1_000
+    joined = parcels(pa.Table.from_batches(reversed(handed_on)))
+    for parcel, thing in zip(joined, things, strict=True):
+        assert list(unpacked(parcel.content, numbers, thing)) == list(numbers(thing))

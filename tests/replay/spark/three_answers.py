@@ -1,0 +1,192 @@
+"""The three answers: what the service, Spark and SQL say of the same logs at the same moments.
+
+Each log becomes the archive of a cluster. Spark is asked about all of them in one job, SQL reads
+the very same segments, and the service folds the logs themselves.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.memory import MemoryLog
+from controlplane.scenario.folds import FoldTask
+from replay.archive.segments import SegmentSizes
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import LIMITS, TaskLimits
+from replay.engine.spark.engine import SparkEngine
+from replay.engine.state_digest import digest
+from tests.replay.archives import SMALL, capture, cluster_in, log_of, served
+from tests.replay.sql.oracle import RELEASES, Cut, Line, Oracle, lines_of
+
+SLICED = LIMITS._replace(slice_rows=6)
+"""So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
+
+CUTS_AT_ONCE = 2_000
+"""SQL is asked for so many moments at a time: of each it holds all that lies before."""
+
+
+class Question(NamedTuple):
+    """Question about a moment of a cluster, for some releases."""
+
+    cut: Cut
+    profiles: Sequence[Profile]
+
+    @property
+    def moment(self) -> str:
+        """The cut as people write it."""
+        if self.cut.record is None:
+            return msgspec.json.encode(self.cut.ends).decode()
+        return "{}@{}:{}".format(*self.cut.record)
+
+
+class Answers(NamedTuple):
+    """Answers about a moment: two states per profile, and SQL's lines per release."""
+
+    question: Question
+    service: list[ClusterState]
+    spark: list[ClusterState]
+    sql: Mapping[str, set[Line]]
+
+    def disagreements(self) -> Iterator[str]:
+        """For each profile what not all say, and who says it; empty: they agree."""
+        folded = zip(self.question.profiles, self.service, self.spark, strict=True)
+        for profile, service, spark in folded:
+            said = {"service": lines_of(service), "Spark": lines_of(spark)}
+            release = _RELEASES.get(profile.release)
+            if release is not None:
+                said["SQL"] = {line for line in self.sql[release] if _is_read(line, service)}
+            odd = [*_not_said_by_all(said), *_differing(service, spark)]
+            where = f"{profile.release} as of {self.question.moment}"
+            yield "\n  ".join([where, *odd]) if odd else ""
+
+
+_RELEASES = {Profile.of(release).release: release for release in RELEASES}
+
+
+def _is_read(line: Line, state: ClusterState) -> bool:
+    """SQL tells of every topic; a worker reads those that are its own or a connector's then."""
+    _, of_topic, topic = line[0].rpartition(" ")
+    return not of_topic or topic in state.ends_by_topic
+
+
+def _not_said_by_all(said: Mapping[str, set[Line]]) -> Iterator[str]:
+    for line in sorted(set().union(*said.values())):
+        who = [name for name, lines in said.items() if line in lines]
+        if len(who) < len(said):
+            yield f"{', '.join(who)}: {line}"
+
+
+def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
+    """Two whole states, of which SQL has never heard."""
+    if service == spark and digest(service) == digest(spark):
+        return []
+    return [f"service: in all {digest(service)}", f"Spark: in all {digest(spark)}"]
+
+
+Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
+"""Behind which records of a log it is looked at."""
+
+PREFIXES = 4
+
+
+def every(log: Sequence[Entry]) -> Sequence[Entry]:
+    """All prefixes."""
+    return log
+
+
+def some(log: Sequence[Entry]) -> Sequence[Entry]:
+    """All of it, and a few prefixes that are about as far from each other."""
+    return log[:: min(-1, -len(log) // PREFIXES)]
+
+
+def jobs_done(spark: SparkSession) -> int:
+    """Number of jobs of a session so far, as Spark counts them."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
+
+
+class Three:
+    """Service, Spark and SQL, asked about the same logs."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        oracle: Oracle,
+        sizes: SegmentSizes = SMALL,
+        limits: TaskLimits = SLICED,
+    ) -> None:
+        self._spark = SparkEngine(spark, limits)
+        self._oracle = oracle
+        self._sizes = sizes
+
+    def answers(
+        self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[Question]
+    ) -> Iterator[Answers]:
+        """Answers to each question; cuts that contain no record are left out."""
+        held = {name: log_of(log) for name, log in logs.items()}
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            for cluster, log in held.items():
+                capture(folder, log, name=cluster, sizes=self._sizes)
+            known = list(_served(held, questions))
+            asked = [_asked(folder, number, question) for number, (question, _) in enumerate(known)]
+            in_spark = self._spark.states(asked)
+            self._oracle.archive(folder)
+            in_sql = self._lines([question.cut for question, _ in known])
+            for (question, service), spark, sql in zip(known, in_spark, in_sql, strict=True):
+                yield Answers(question, service, spark, sql)
+
+    def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
+        """For each question about a log what not all say of it behind some of its records."""
+        names = {ask.entries: f"log-{number}" for number, ask in enumerate(asks)}
+        readers: dict[tuple[tuple[Entry, ...], bool], list[Profile]] = {}
+        for ask in asks:
+            readers.setdefault((ask.entries, ask.exactly_once), []).append(ask.profile)
+        questions = [
+            Question(Cut(None, one.position, exactly_once, names[entries]), profiles)
+            for (entries, exactly_once), profiles in readers.items()
+            for one in moments(in_order(entries))
+        ]
+        found: dict[tuple[str, bool, Profile], str] = {}
+        for answers in self.answers({name: log for log, name in names.items()}, questions):
+            cut, profiles = answers.question
+            for profile, text in zip(profiles, answers.disagreements(), strict=True):
+                place = cut.cluster, cut.exactly_once, profile
+                found[place] = found.get(place) or text
+        return [found.get((names[one.entries], one.exactly_once, one.profile), "") for one in asks]
+
+    def _lines(self, cuts: Sequence[Cut]) -> Iterator[dict[str, set[Line]]]:
+        for start in range(0, len(cuts), CUTS_AT_ONCE):
+            some = cuts[start : start + CUTS_AT_ONCE]
+            lines = self._oracle.answer(some).lines
+            for number in range(len(some)):
+                yield {release: lines[number, release] for release in RELEASES}
+
+
+def _served(
+    logs: Mapping[str, MemoryLog], questions: Sequence[Question]
+) -> Iterator[tuple[Question, list[ClusterState]]]:
+    for question in questions:
+        (_, _, exactly_once, cluster), profiles = question
+        with suppress(UnknownMoment):
+            log, moment = logs[cluster], question.moment
+            yield question, served(log, moment, profiles, exactly_once=exactly_once)
+
+
+def _asked(folder: Path, number: int, question: Question) -> StateQuery:
+    """The question to an archive: from snapshots and winners, and from segments alone, in turn."""
+    cut, profiles = question
+    options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)
+    local = LocalEngine(cluster_in(folder, cut.cluster), options)
+    return StateQuery(local, local.plan(question.moment, profiles), profiles)

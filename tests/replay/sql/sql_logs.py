@@ -1,0 +1,34 @@
+"""Logs as SQL can follow them: without the records of which it cannot tell what Java makes."""
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.entry import Entry
+from tests.replay.archives import NAME
+from tests.replay.sql.oracle import Cut, Oracle, Unfollowed
+
+Log = list[Entry]
+
+
+def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
+    """All of a log."""
+    ends: dict[str, list[int]] = {}
+    for one in log:
+        parts = ends.setdefault(one.topic, [])
+        parts += [0] * (one.partition + 1 - len(parts))
+        parts[one.partition] = one.offset + 1
+    return Cut(ends, cluster=cluster)
+
+
+def left_out(oracle: Oracle, logs: Mapping[str, Log]) -> dict[str, Unfollowed]:
+    """By name of the log, the records that SQL cannot follow: of each it tells why."""
+    oracle.logs(logs)
+    answer = oracle.answer([whole(log, name) for name, log in logs.items()])
+    return dict(zip(logs, answer.unfollowed, strict=True))
+
+
+def followed(oracle: Oracle, logs: Mapping[str, Log]) -> dict[str, Log]:
+    """The same logs without those records."""
+    odd = left_out(oracle, logs)
+    return {
+        name: [one for one in log if one.position not in odd[name]] for name, log in logs.items()
+    }

@@ -1,0 +1,144 @@
+"""Appending: the same twice adds nothing, contradictions are refused, gaps are named."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry, Position, batch_of
+from controlplane.core.state import Topics
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.segments import SCHEMA, opened, row_groups
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from replay.capture.secrets import dropped
+from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
+from replay.kernels.batches import batch
+from tests.laws.entries import logs
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
+
+CONFIG = "connect-configs"
+
+
+def archived(cluster: ArchivedCluster) -> list[Entry]:
+    """Every record of an archive, by place."""
+    return [
+        entry
+        for (topic, partition), part in cluster.parts.items()
+        for segment in part.segments
+        for group in row_groups(opened(cluster.store, segment.stored))
+        for entry in batch(topic, partition, group.read(*SCHEMA.names)).entries()
+    ]
+
+
+def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
+    """Records of the config topic."""
+    return [Entry(CONFIG, 0, offset, 1_000 + offset, b"k", value) for offset in offsets]
+
+
+@settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(logs(), st.data())
+def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObject) -> None:
+    """Every record, headers and marks included, however often and in whatever parts it came."""
+    log = [entry for entry in log if entry.topic != "own"]
+    headers = (("h\ud800", None), ("h", b"\x00"))
+    some = [replace(entry, headers=headers) if data.draw(st.booleans()) else entry for entry in log]
+    half = data.draw(st.integers(0, len(some)))
+    with TemporaryDirectory() as folder:
+        half_log, whole = log_of(some[:half]), log_of(some)
+        capture(Path(folder), half_log)
+        capture(Path(folder), whole)
+        for again in (whole, half_log):
+            assert capture(Path(folder), again, goes_on=False).added == 0
+        cluster = cluster_in(Path(folder))
+        assert archived(cluster) == sorted(some, key=lambda one: one.position)
+        result = verified(cluster)
+        assert (result.flaws, result.leftovers) == ((), ())
+        lost = {Position(topic, part, at) for topic, part, gap in cluster.gaps for at in gap}
+        assert not lost & {entry.position for entry in some}
+
+
+def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
+    """Not even a manifest."""
+    log = log_of(recorded_entries("life-3.9"))
+    first, second = capture(tmp_path, log), capture(tmp_path, log, goes_on=False)
+    assert (first.added, second.added) == (354, 0)
+    assert second.cluster.chain.head == first.cluster.chain.head
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> None:
+    """The conflict is found when reading from the log's beginning or from the archive's end."""
+    archive(tmp_path, configs(0, 1, 2))
+    with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
+        capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)
+    assert len(archived(cluster_in(tmp_path))) == 3
+
+
+def test_a_record_where_the_archive_has_none_is_refused(tmp_path: Path) -> None:
+    """A compacted record does not return."""
+    archive(tmp_path, configs(0, 2))
+    with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has none"):
+        capture(tmp_path, log_of(configs(0, 1, 2)), goes_on=False)
+
+
+def test_a_record_before_the_archive_begins_is_refused(tmp_path: Path) -> None:
+    """Segments lie in the order of offsets, and none is put in front."""
+    archive(tmp_path, configs(5, 6))
+    with pytest.raises(ArchiveConflict, match=r"configs@4 .*: the archive begins behind it"):
+        capture(tmp_path, log_of(configs(4, 5, 6)), goes_on=False)
+
+
+def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
+    """A living topic cannot end before its archive does; an old dump of it may."""
+    archive(tmp_path, configs(0, 1, 2))
+    with pytest.raises(ArchiveConflict, match=rf"{CONFIG} partition 0 ends at 1, .* up to 3"):
+        capture(tmp_path, log_of(configs(0)))
+    assert capture(tmp_path, log_of(configs(0)), goes_on=False).added == 0
+
+
+def test_what_was_lost_before_it_was_archived_is_a_gap(tmp_path: Path) -> None:
+    """Its offsets are named; what compaction leaves out within a log is none."""
+    archive(tmp_path, configs(0, 1, 2))
+    cluster = capture(tmp_path, log_of(configs(7, 9))).cluster
+    assert list(cluster.gaps) == [(CONFIG, 0, range(3, 7))]
+    result = verified(cluster)
+    assert result.flaws == ()
+    assert result.gaps == (
+        "connect-configs partition 0: offsets 3 to 6 had been removed before they were archived",
+    )
+
+
+def test_of_two_who_append_at_once_one_is_told(tmp_path: Path) -> None:
+    """The second appender adds nothing, and can try again."""
+    store = FolderStore(str(tmp_path))
+    first, second = (Appender(store, NAME, Topics()) for _ in range(2))
+    for one in (first, second):
+        one.add(batch_of(configs(0, 1)))
+        one.reached(CONFIG, 0, 0, 2)
+    assert first.commit() is not None
+    with pytest.raises(ArchiveBusy, match="run it again"):
+        second.commit()
+    assert len(archived(open_cluster(store, NAME))) == 2
+
+
+def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
+    """Other topics, or secrets that are kept otherwise, would make two things of one archive."""
+    archive(tmp_path, configs(0))
+    with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
+        capture(tmp_path, log_of(configs(0, 1)), secrets=dropped(Topics()))
+    with pytest.raises(ArchiveConflict, match="is of the topics connect-configs, connect-offsets"):
+        Appender(FolderStore(str(tmp_path)), NAME, Topics(config="other"))
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ä"])
+def test_a_cluster_is_called_as_a_folder_can_be(tmp_path: Path, name: str) -> None:
+    """A name that leaves the archive, or needs quoting in a shell, is refused."""
+    with pytest.raises(NoArchive, match="cannot be the name of a cluster"):
+        capture(tmp_path, log_of(configs(0)), name=name)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,171 @@
+"""Reads skip files, row groups and everything before a snapshot."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.segments import SegmentSizes, opened, row_groups
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.plan_summary import explained
+from replay.engine.row_lookup import inside
+from replay.engine.state_digest import digest
+from replay.errors import ArchiveCorrupt
+from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
+
+HOUR_MS = 3_600_000
+FIRST_MS = 1_700_006_400_000
+"""The beginning of a day."""
+
+KIP = [Profile.of("kip")]
+WHOLE = LocalOptions(derived=False)
+
+
+def long_log(days: int) -> list[Entry]:
+    """A connector is configured every hour, and two source partitions move."""
+    log = []
+    for hour in range(24 * days):
+        time_ms = FIRST_MS + hour * HOUR_MS
+        config = b'{"properties":{"name":"a","n":"%d"}}' % hour
+        log.append(Entry("connect-configs", 0, hour, time_ms, b"connector-a", config))
+        for partition in range(2):
+            key, value = b'["a",{"p":%d}]' % partition, b'{"o":%d}' % hour
+            log.append(Entry("connect-offsets", partition, hour, time_ms, key, value))
+    return sorted(log, key=lambda one: (one.timestamp, one.topic, one.partition))
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Entry]:
+    """Four days."""
+    return long_log(4)
+
+
+@pytest.fixture(scope="module")
+def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> ArchivedCluster:
+    """Their archive: segments of eight hours, row groups of four."""
+    return archive(tmp_path_factory.mktemp("archive"), log, SegmentSizes(8, 4))
+
+
+def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: ArchivedCluster) -> None:
+    """The last day may still go on."""
+    days = [(one.day, one.ends["connect-offsets"]) for one in cluster.snapshots]
+    assert days == [
+        ("2023-11-15", [24, 24]),
+        ("2023-11-16", [48, 48]),
+        ("2023-11-17", [72, 72]),
+    ]
+
+
+def test_the_nearest_snapshot_and_what_came_since(
+    cluster: ArchivedCluster, log: list[Entry]
+) -> None:
+    """The plan reads half a day, and two rows in place of the three days before it."""
+    moment = str(FIRST_MS + 84 * HOUR_MS)
+    plan = LocalEngine(cluster).plan(moment, KIP)
+    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
+    assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
+    # Of each offsets partition: a segment's one winner, and five rows of the next; 13 configs.
+    assert told.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
+    assert told.rows_archived == len(log)
+    assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
+
+
+def test_without_them_every_row_before_the_moment_is_read(
+    cluster: ArchivedCluster, log: list[Entry]
+) -> None:
+    """And says the same."""
+    moment = str(FIRST_MS + 84 * HOUR_MS)
+    plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
+    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
+    assert (told.snapshot, told.rows_by_kind) == (None, {"segment": 3 * 85})
+    assert replayed(cluster, moment, KIP, WHOLE) == served(log_of(log), moment, KIP)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_every_hour_with_snapshots_and_without(
+    cluster: ArchivedCluster,
+    log: list[Entry],
+    exactly_once: bool,
+) -> None:
+    """Every seventh of them, as every release sees it that can."""
+    every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+    for hour in range(0, 96, 7):
+        moment = str(FIRST_MS + hour * HOUR_MS)
+        expected = served(log_of(log), moment, every[-3:], exactly_once=exactly_once)
+        for derived in (True, False):
+            found = replayed(cluster, moment, every[-3:], LocalOptions(exactly_once, derived))
+            assert found == expected
+            assert [*map(digest, found)] == [*map(digest, expected)]
+    latest = replayed(cluster, None, every, LocalOptions(exactly_once))
+    assert latest == served(log_of(log), None, every, exactly_once=exactly_once)
+
+
+def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> None:
+    """Whichever of them is asked for: it is kept as the first one knows it."""
+    for release in ("2.3", "3.4", "3.9", "3.9.1", "4.3"):
+        plan = LocalEngine(cluster).plan(None, [Profile.of(release)])
+        assert plan.folded == ("connect-configs",), release
+
+
+def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
+    """Offsets are rows in the snapshot: the folded configs may even be missing."""
+    cluster = archive(tmp_path, log, SegmentSizes(8, 4))
+    for snapshot in cluster.snapshots:
+        assert snapshot.folded is not None
+        (tmp_path / snapshot.folded.file).unlink()
+    cut = FittedEnds({"connect-offsets": cluster.ends["connect-offsets"]})
+    assert LocalEngine(cluster).plan_at(cut, KIP).folded == ()
+    with pytest.raises(ArchiveCorrupt):
+        LocalEngine(cluster).plan(None, KIP)
+
+
+def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
+    """Each hour has another digest."""
+    states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
+    assert all(digest(one) != digest(other) for one, other in pairwise(states))
+    assert len({digest(one) for one in states}) == len(states)
+
+
+def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedCluster) -> None:
+    """The others are told by their statistics: which row is the last is not looked for in them."""
+    segment = cluster.parts["connect-offsets", 0].segments[1]
+    file = opened(cluster.store, segment.stored)
+    groups = list(row_groups(file))
+    assert [len(group) for group in groups] == [4, 4]
+    limit = (FIRST_MS + 9 * HOUR_MS, float("inf"))
+    before_ms = cluster.parts["connect-offsets", 0].segments[0].latest_ms
+    assert inside(file, segment, limit, before_ms) == (10, False)
+    assert groups[0].greatest_time_ms == FIRST_MS + 11 * HOUR_MS
+
+
+def test_a_record_that_comes_late_lies_behind_the_snapshot(
+    tmp_path: Path, log: list[Entry]
+) -> None:
+    """Its time is of a day that is over, its place is not: both ways it is where it belongs."""
+    archive(tmp_path, log, SegmentSizes(8, 4))
+    late = [
+        Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),
+        Entry("connect-offsets", 0, 96, FIRST_MS + HOUR_MS, b'["a",{"p":0}]', None),
+    ]
+    whole = log_of([*log, *late])
+    capture(tmp_path, whole)
+    cluster = cluster_in(tmp_path)
+    for moment in (str(FIRST_MS + 26 * HOUR_MS), str(FIRST_MS + 90 * HOUR_MS), None):
+        for options in (None, WHOLE):
+            assert replayed(cluster, moment, KIP, options) == served(whole, moment, KIP)
+
+
+def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
+    """Though a later segment may begin with a record that is dated earlier."""
+    times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
+    log = [Entry("connect-configs", 0, at, ms, b"k", b"{}") for at, ms in enumerate(times)]
+    cluster = archive(tmp_path, log, SegmentSizes(8, 4))
+    for moment in (FIRST_MS, FIRST_MS + 8):
+        with pytest.raises(UnknownMoment, match="is before the first record"):
+            replayed(cluster, str(moment), KIP)
+    assert replayed(cluster, str(FIRST_MS + 9), KIP) == served(log_of(log), None, KIP)

@@ -1,0 +1,177 @@
+"""A long past: pages, sizes, and a client that leaves before its answer is made."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from controlplane.core.commands import PutConfig
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from controlplane.projection.change_feed import ChangeFeed
+from controlplane.projection.follower import Follower
+from tests.operation_counts import assert_linear
+from tests.patience import PATIENCE_S
+from tests.rest.extensions.test_watch import read, watching
+from tests.rest.plane import ORDERS, asked
+from tests.rest.served_history import client_of
+
+HISTORY = "/connectors/orders/history"
+
+
+def many_keys(number: int, value: str = "value") -> dict[str, str | None]:
+    """A config of so many keys."""
+    return {**ORDERS, **{f"key{at}": value for at in range(number)}}
+
+
+async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -> None:
+    """Twice the keys take twice the bytes; each record comes once, and only if asked for."""
+    sizes = []
+    for number in (100, 200):
+        async with asked() as (plane, client):
+            await plane.execute(PutConfig("orders", many_keys(number)))
+            told = await client.get(HISTORY)
+            sizes.append(len(told.content))
+            events = told.json()["events"]
+            assert "value" not in events[0]["record"]
+            whole = (await client.get(HISTORY, params={"records": "true"})).json()
+            places = [(one["topic"], one["offset"]) for one in whole["records"]]
+            assert len(places) == len(set(places)) >= 2
+            assert "key99" in whole["records"][-1]["value"]
+    assert sizes[1] < 2 * sizes[0]
+
+
+async def test_history_pages_within_a_record_that_changes_much() -> None:
+    """`limit=` holds whatever one record changed; the pages are the whole."""
+    async with asked() as (plane, client):
+        await plane.execute(PutConfig("orders", many_keys(25)))
+        whole = (await client.get(HISTORY)).json()["events"]
+        pages: list[Any] = []
+        query: dict[str, str] = {"limit": "7"}
+        while True:
+            told = (await client.get(HISTORY, params=query)).json()
+            assert len(told["events"]) <= 7
+            pages += told["events"]
+            if told["next"] is None:
+                break
+            query["after"] = told["next"]
+        assert pages == whole
+
+
+async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_early() -> None:
+    """A page has some MiB at most, whatever its values are."""
+    async with asked() as (plane, client):
+        await plane.execute(PutConfig("orders", {**ORDERS, "long": "x" * 100_000}))
+        last = (await client.get(HISTORY)).json()["events"][-1]
+        assert last["after"]["characters"] == 100_000
+        for number in range(2):
+            value = f"{number}" * 10_000
+            await plane.execute(PutConfig("orders", many_keys(300, value)))
+        told = (await client.get(HISTORY)).json()
+        assert told["next"] is not None
+        assert len(told["events"]) < 600
+
+
+async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
+    """A task's config is as long as the connector's, and one key of it changes."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    for value in ("one", "two"):
+        config = {"properties": {**many_keys(3), "x": value}}
+        for key, row in (
+            ("connector-orders", config),
+            ("task-orders-0", config),
+            ("commit-orders", {"tasks": 1}),
+        ):
+            encoded = json.dumps(row).encode()
+            await log.append([Record("connect-configs", 0, 1, key.encode(), encoded)])
+    async with ControlPlane.open(log) as plane, client_of(plane.app) as client:
+        events = (await client.get(HISTORY)).json()["events"]
+    (changed,) = [one for one in events if one["what"] == "task config 0" and one["before"]]
+    assert (changed["before"], changed["after"]) == ({"x": "one"}, {"x": "two"})
+
+
+async def test_history_ends_with_the_client_that_asked_for_it() -> None:
+    """A client that has left is answered by nobody, and nobody goes on working for it."""
+    gate, left = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryLog):
+        slow = False
+
+        async def read(self, *args: Any, **given: Any) -> Any:
+            if self.slow:
+                try:
+                    gate.set()
+                    await asyncio.Event().wait()
+                finally:
+                    left.set()
+            async for batch in super().read(*args, **given):
+                yield batch
+
+    log = Slow()
+    messages: list[Message] = []
+
+    async def receive() -> Message:
+        await gate.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+
+    async with ControlPlane.open(log) as plane:
+        await plane.execute(PutConfig("orders", dict(ORDERS)))
+        log.slow = True
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": HISTORY,
+            "raw_path": HISTORY.encode(),
+            "query_string": b"",
+            "headers": [],
+        }
+        async with asyncio.timeout(PATIENCE_S):
+            await plane.app(scope, receive, send)
+            await left.wait()
+        log.slow = False
+
+
+async def test_watch_does_not_repeat_a_record_for_each_key_that_it_changes() -> None:
+    """With `records=true` the record comes once, with its last change."""
+    async with (
+        asked() as (plane, _),
+        watching(plane.app) as plain,
+        watching(plane.app, "records=true") as whole,
+    ):
+        await plane.execute(PutConfig("orders", many_keys(20)))
+        told = [read(await plain.get())["data"]["record"] for _ in range(20)]
+        assert not any("value" in one for one in told)
+        told = [read(await whole.get())["data"]["record"] for _ in range(20)]
+        assert ["value" in one for one in told] == [False] * 19 + [True]
+
+
+@pytest.mark.parametrize("topic", ["connect-offsets", "connect-status"])
+def test_watching_since_long_ago_costs_what_has_happened(topic: str) -> None:
+    """Each record is one change beside all those that other records made of the same connector."""
+    assert_linear(lambda number: lambda: asyncio.run(missed(topic, number)), 60)
+
+
+async def missed(topic: str, number: int) -> None:
+    """Watch from the beginning of a log with so many records about one connector."""
+    log = MemoryLog()
+    for name in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(name, 1)
+    report = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    key, value = {
+        "connect-offsets": ('["c",{{"p":{}}}]', b'{"at":1}'),
+        "connect-status": ("status-task-c-{}", report),
+    }[topic]
+    await log.append([Record(topic, 0, 1, key.format(at).encode(), value) for at in range(number)])
+    async with Follower(log) as follower:
+        changes = ChangeFeed(follower, log, Profile.of("kip")).changes({})
+        for _ in range(number):
+            await anext(changes)
+        await changes.aclose()

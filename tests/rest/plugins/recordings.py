@@ -1,0 +1,71 @@
+"""Answers of workers about their plugins and loggers: short, and easily compared.
+
+`documentation` of settings is compared apart from the rest of an answer, and by a digest.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from tests.documentation_digests import digest_of_all, sentences, without_sentences
+from tests.rest.plugins.cases import Ask, cases
+
+FILE = Path(__file__).parent / "recorded.jsonl"
+
+LONG_CHARACTERS = 400
+"""Length above which a recording keeps only a digest of the answer."""
+
+_TIMES = re.compile(r'"last_modified":\d+')
+
+
+class Said(NamedTuple):
+    """An answer: its status, type and text, in which the release is `RELEASE` and times are 0.
+
+    `text` has no documentation; `documentation` is the digest of it, None if there is none.
+    """
+
+    status: int
+    content_type: str | None
+    text: str
+    documentation: str | None = None
+
+    def without_documentation(self) -> "Said":
+        """The same answer as it is compared without Kafka's sentences."""
+        return self._replace(documentation=None)
+
+
+def plain(answer: httpx.Response, release: str) -> Said:
+    """Answer without the parts that differ from run to run."""
+    told = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
+    text = without_sentences(told)
+    if len(text) > LONG_CHARACTERS:
+        text = f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    content_type = answer.headers.get("content-type")
+    return Said(answer.status_code, content_type, text, digest_of_all(sentences(told)))
+
+
+def write(said: Mapping[str, Sequence[Said]]) -> None:
+    """Put all into the file: one line per request, releases that say the same together."""
+    lines = []
+    for number, asked in enumerate(cases()):
+        answers: dict[Said, list[str]] = {}
+        for release, all_said in said.items():
+            answers.setdefault(all_said[number], []).append(release)
+        lines.append(json.dumps({"asked": asked, "answers": list(answers.items())}))
+    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read(release: str) -> list[tuple[Ask, Said]]:
+    """Requests and answers of a worker of a release, in their order."""
+    lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
+    return [
+        (Ask(*line["asked"]), Said(*said))
+        for line in lines
+        for said, releases in line["answers"]
+        if release in releases
+    ]

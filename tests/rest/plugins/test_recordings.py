@@ -1,0 +1,107 @@
+"""Workers of many releases were asked about plugins, configs and loggers: we answer the same.
+
+Status, type and text are theirs, to the letter; what a worker tells of each key among them. The
+documentation of keys is theirs, too, where the catalogue holds what was harvested of that release.
+"""
+
+import json
+import logging
+
+import httpx
+import msgspec
+import pytest
+
+from controlplane import ControlPlane
+from controlplane.logger_levels import Loggers, separate_hierarchy
+from controlplane.observe import silent
+from controlplane.plane import Settings, Surroundings
+from controlplane.plugins import catalogued
+from tests.harvested_catalogues import harvested_catalogue
+from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases
+from tests.rest.plugins.recorder import RELEASES, WITHOUT_MIRROR
+from tests.rest.plugins.recordings import Said, plain, read
+from tests.rest.served_history import client_of
+from tests.validation.answers import CONNECTORS, WORKER
+from tests.validation.test_recordings import MIRRORED_SINCE
+
+MIRROR = f"{APACHE}mirror."
+TOLD_SINCE = "3.2.0"
+"""Before, nobody was told what a plugin defines."""
+
+DIFFERENT = (
+    (
+        STRANGE,
+        RELEASES[RELEASES.index(TOLD_SINCE) :],
+        "a class that is no plugin may be there: nobody can know, and it is no plugin",
+    ),
+    (
+        MIRROR,
+        RELEASES[RELEASES.index(TOLD_SINCE) : RELEASES.index(MIRRORED_SINCE)],
+        "before, MirrorMaker's connectors shared one definition: who uses which key is known",
+    ),
+)
+"""Parts of paths of requests that we answer differently, with releases and reason."""
+
+
+def listed(release: str) -> list[dict[str, str]]:
+    """The connectors of the workers that were asked."""
+    names = [
+        name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
+    ]
+    return [{"class": name} for name in names]
+
+
+async def ours(release: str, catalogue: bytes) -> list[Said]:
+    """Our answers to all cases, in their order."""
+    # Log4j 2 has another level than Log4j 1 where nobody has configured it.
+    level = logging.ERROR if release.startswith("4") else logging.DEBUG
+    around = Surroundings(
+        catalogued(catalogue),
+        notices=silent(),
+        loggers=Loggers(lambda: 0, separate_hierarchy(level)),
+    )
+    settings = Settings(profile=release, worker=WORKER)
+    opened = ControlPlane.open("memory:", settings, around)
+    async with opened as plane, client_of(plane.app) as client:
+        return [await _asked(client, one, release) for one in cases()]
+
+
+async def _asked(client: httpx.AsyncClient, ask: Ask, release: str) -> Said:
+    body = msgspec.json.encode(ask.body) if ask.method == "PUT" else None
+    headers = {"content-type": "application/json"} if body else {}
+    target = f"/compat/{release}{ask.target}"
+    answer = await client.request(ask.method, target, content=body, headers=headers)
+    return plain(answer, release)
+
+
+def test_every_case_is_recorded() -> None:
+    """The file is of these cases and releases (else: `python -m tests.rest.plugins.recorder`)."""
+    asked = [Ask(*json.loads(msgspec.json.encode(case))) for case in cases()]
+    assert all([ask for ask, _ in read(release)] == asked for release in RELEASES)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_same_answers(release: str) -> None:
+    """All answers but the listed ones are equal, apart from the documentation of keys."""
+    given = await ours(release, json.dumps(listed(release)).encode())
+    own = [said.without_documentation() for said in given]
+    theirs = [(ask, said.without_documentation()) for ask, said in read(release)]
+    differing = [ask for (ask, said), one in zip(theirs, own, strict=True) if one != said]
+    known = {part for part, releases, _ in DIFFERENT if release in releases}
+    met = {part for part in known for ask in differing if part in ask.target}
+    assert [ask for ask in differing if not any(part in ask.target for part in met)] == []
+    assert met == known
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+async def test_documentation_is_kafkas_with_a_harvested_catalogue(release: str) -> None:
+    """Each answer is the worker's to the byte, also of MirrorMaker's old connectors."""
+    own = await ours(release, harvested_catalogue(release))
+    recorded = [
+        (ask, theirs, one)
+        for (ask, theirs), one in zip(read(release), own, strict=True)
+        if STRANGE not in ask.target
+    ]
+    assert [(ask, theirs, one) for ask, theirs, one in recorded if one != theirs] == []
+    assert any(theirs.documentation for _, theirs, _ in recorded)

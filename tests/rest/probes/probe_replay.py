@@ -1,0 +1,154 @@
+"""The worlds of the probe, one after the other, each on a control plane of its own."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.types import ASGIApp
+
+from controlplane.core.plugins import Plugins
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Surroundings
+from controlplane.plugins import catalogued
+from controlplane.rest.app import App
+from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.http.server import listen, serving
+from controlplane.rest.security.credential_hashes import Scrypt
+from controlplane.rest.security.middleware import Protection, protected
+from controlplane.settings import Configuration, SourcedValue, ValueSource
+from controlplane.settings.plane import plane_settings
+from tests.harvested_catalogues import with_documentation
+from tests.recorded_requests import installed
+from tests.rest.broker import Broker
+from tests.rest.probes.comparison import differences
+from tests.rest.probes.raw_requests import Address, Response, ask, call, request_of
+from tests.rest.probes.rows import RELEASE, Row, rows
+from tests.rest.probes.runtime import KEY, Recording, Runtime
+
+CONNECTORS = ("source", "sink")
+PREFIX = f"/compat/{RELEASE}"
+
+
+class Exchange(NamedTuple):
+    """A request and what we answered."""
+
+    row: Row
+    given: Response
+    differences: list[str]
+
+
+class World(NamedTuple):
+    """One world that goes on: where it is served, and what runs in it."""
+
+    app: ASGIApp
+    address: Address
+    admin: Address
+    """The listener for administrators."""
+    runtime: Runtime
+
+
+def worlds() -> Iterator[tuple[Row, list[Row]]]:
+    """The rows by world, each behind the row that tells of it."""
+    numbered, number = [], 0
+    for row in rows():
+        number += row.kind == "world"
+        numbered.append((number, row))
+    for _, group in groupby(numbered, key=lambda pair: pair[0]):
+        first, *rest = (row for _, row in group)
+        yield first, rest
+
+
+async def replay(
+    about: Row, rest: list[Row], *, harvested: bool = False
+) -> tuple[list[Exchange], list[Row]]:
+    """Every request of a world with its answer, and the waits that found something else.
+
+    The documentation of keys is compared if the catalogue is to hold what was `harvested`.
+    """
+    told, missed = [], []
+    async with _opened(about, Recording.of(rest), _plugins(harvested=harvested)) as world:
+        for row in rest:
+            if not row.race:
+                await world.runtime.settle(long=row.kind == "sleep" or row.contains is not None)
+            match row.kind:
+                case "file":
+                    world.runtime.write(row)
+                case "wait" if not await _holds(row, world):
+                    missed.append(row)
+                case "request":
+                    given = await _sent(row, world)
+                    found = differences(row, given, documentation=harvested)
+                    told.append(Exchange(row, given, found))
+    return told, missed
+
+
+async def _sent(row: Row, world: World) -> Response:
+    if not row.target.isascii():
+        return await call(world.app, row, PREFIX, KEY)
+    address = world.admin if row.worker == "admin" else world.address
+    host, port = address
+    return await ask(address, request_of(row, PREFIX, f"{host}:{port}", KEY))
+
+
+@asynccontextmanager
+async def _opened(about: Row, recording: Recording, plugins: Plugins) -> AsyncIterator[World]:
+    log, broker = MemoryLog(), Broker()
+    with TemporaryDirectory() as folder:
+        told = _told(about.workers["w1"], Path(folder))
+        settings = plane_settings(told)
+        around = Surroundings(plugins=plugins, outside=broker)
+        async with ControlPlane.open(log, settings, around) as plane:
+            app = protected(plane.app, Protection.told(told))
+            admin = App(plane.service._replace(part=EndpointSet.ADMIN))
+            listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+            async with serving(app, listening), serving(admin, apart):
+                runtime = Runtime(log, plane, broker, recording)
+                await runtime.lead()
+                yield World(app, listening.getsockname(), apart.getsockname(), runtime)
+
+
+def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
+    """A worker's settings, as its file tells them; and who is let in where somebody is asked."""
+    told = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
+    if "rest.extension.classes" in worker:
+        passwords = folder / "passwords"
+        passwords.write_text(f"ann:administer:{Scrypt.of('pw')}\n")
+        told |= {"auth.password.file": str(passwords), "auth.health.open": "false"}
+    source = ValueSource("file", "worker.properties")
+    return Configuration({key: SourcedValue(str(value), source) for key, value in told.items()})
+
+
+@cache
+def _plugins(*, harvested: bool) -> Plugins:
+    """The plugins that the workers listed, and what is known of the connectors among them."""
+    known = installed("life-3.9")
+    described = {one["name"]: one for one in _answer_to("/lab.PagesSourceConnector/config")}
+    for key in known[0]["config"]:
+        key["documentation"] = described[key["name"]]["documentation"]
+    listed = _answer_to("?connectorsOnly=false")
+    more = [one for one in listed if one["type"] not in CONNECTORS]
+    if harvested:
+        return catalogued(with_documentation(RELEASE, [*known, *more]))
+    return catalogued(msgspec.json.encode([*known, *more]))
+
+
+def _answer_to(ending: str) -> Any:
+    """First answer about plugins to a path with this ending."""
+    asked = (row for row in rows() if row.path.startswith("/connector-plugins"))
+    return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
+
+
+async def _holds(wait: Row, world: World) -> bool:
+    """True if the condition of a wait holds. Nothing runs here, so it holds now or never."""
+    answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
+    if wait.contains is not None:
+        return wait.contains.encode() in answer.body
+    shown = json.loads(answer.body)
+    tasks = [one["state"] for one in shown.get("tasks", [])]
+    return (shown.get("connector", {}).get("state"), tasks) == (wait.state, wait.tasks)

@@ -1,0 +1,115 @@
+"""Asks real workers of every minor release.
+
+python -m tests.rest.releases.recorder [RELEASE…]    records anew: some minutes, Java and Maven
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from tests.kafka.real_kafka import Broker, Worker
+from tests.rest.plugins.recorder import LOG4J
+from tests.rest.plugins.recorder import RELEASES as SOME
+from tests.rest.probes.raw_requests import Address, Response, ask, request_of
+from tests.rest.probes.rows import Row
+from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases, request
+from tests.rest.releases.recordings import Said, plain, write
+
+OTHERS = ("2.4.1", "2.5.1", "2.6.1", "2.6.2", "2.6.3", "3.8.0")
+"""Releases with a Jetty or a Jackson of their own, or the only ones of a minor release."""
+
+RELEASES = tuple(sorted({*SOME, *OTHERS}, key=lambda name: [*map(int, name.split("."))]))
+
+STORES = ("config", "offset", "status")
+
+PAUSE_S = 0.1
+TRIES = 600
+ANSWER_S = 30
+
+BUSY = (b"rebalance", b"momentarily", b"is starting", b"Request timed out")
+"""Texts of busy workers, which are asked again."""
+
+KEY = b""
+
+
+async def sent(address: Address, row: Row, prefix: str = "") -> Response | None:
+    """Answer to a request; None where the server closes without one."""
+    host, port = address
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await ask(address, request_of(row, prefix, f"{host}:{port}", KEY))
+    except (ValueError, IndexError, OSError):
+        return None
+
+
+async def patiently(address: Address, row: Row, prefix: str = "") -> Response | None:
+    """The same, asked again while the worker is busy with itself."""
+    for _ in range(TRIES):
+        answer = await sent(address, row, prefix)
+        if answer is None or answer.status not in (409, 500, 503):
+            return answer
+        if not any(text in answer.body for text in BUSY):
+            return answer
+        await asyncio.sleep(PAUSE_S)
+    return answer
+
+
+async def all_said(address: Address, rows: Sequence[Row], prefix: str = "") -> list[Said]:
+    """Answers to all requests; a connector that one of them creates is deleted behind it."""
+    host, port = address
+    found = []
+    for row in rows:
+        answer = await patiently(address, row, prefix)
+        found.append(plain(answer, f"{host}:{port}{prefix}"))
+        if row.method in ("POST", "PUT") and row.sent:
+            await delete_all(address, prefix)
+    return found
+
+
+async def delete_all(address: Address, prefix: str) -> None:
+    """Delete every connector there is."""
+    listed = await patiently(address, request("GET", "/connectors"), prefix)
+    assert listed is not None
+    for name in json.loads(listed.body):
+        path = f"/connectors/{quote(name, safe='')}"
+        await patiently(address, request("DELETE", path), prefix)
+
+
+async def recorded(broker: Broker, release: str) -> list[list[Said]]:
+    """Answers of two workers of a release: with usual settings, and with CORS."""
+    found = []
+    for turn, (more, rows) in enumerate((({}, cases()), (CROSS_ORIGIN, cross_origin_cases()))):
+        settings: dict[str, Any] = {
+            f"{name}__storage__topic": f"{name}-{release}-{turn}" for name in STORES
+        }
+        settings["group__id"] = f"group-{release}-{turn}"
+        loggers = (LOG4J,) if release.startswith("4") else ()
+        settings |= more
+        async with Worker(release, broker, more=loggers, **settings) as worker:
+            where = urlsplit(worker.url)
+            assert where.hostname is not None
+            assert where.port is not None
+            found.append(await all_said((where.hostname, where.port), rows))
+    return found
+
+
+async def main(*releases: str) -> int:
+    """Ask workers of all releases."""
+    with tempfile.TemporaryDirectory() as directory:
+        async with Broker("3.9.1", Path(directory)) as broker:
+            for release in releases or RELEASES:
+                usual, across = await recorded(broker, release)
+                write("usual", cases(), {release: usual})
+                write("cross-origin", cross_origin_cases(), {release: across})
+                sys.stdout.write(f"{release}\n")
+                sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -1,0 +1,91 @@
+"""Recorded answers of many releases: one line per request, equal answers together."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tests.rest.probes.comparison import HEADERS
+from tests.rest.probes.raw_requests import Response
+from tests.rest.probes.rows import Row
+
+FOLDER = Path(__file__).parent
+
+HOST = "127.0.0.1:8083"
+"""Host and port in every recorded answer, whatever they were."""
+
+
+class Said(NamedTuple):
+    """An answer: status, headers that clients look at, and text. Status 0: no answer came."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    text: str
+
+
+def plain(given: Response | None, host: str) -> Said:
+    """An answer without the port of the server that gave it."""
+    if given is None:
+        return Said(0, (), "")
+    headers = tuple(
+        (name, given.headers[name].replace(host, HOST)) for name in HEADERS if name in given.headers
+    )
+    return Said(given.status, headers, given.body.decode("utf-8", "replace").replace(host, HOST))
+
+
+def digest(row: Row) -> str:
+    """Short name of a request: changes when any of its bytes does."""
+    told = (row.method, row.target, row.version, row.host, row.headers, row.sent)
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def write(name: str, asked: Sequence[Row], said: Mapping[str, Sequence[Said]]) -> None:
+    """Put all into a file, where releases that say the same stand together.
+
+    Answers of other releases to the same requests stay.
+    """
+    known = dict(_lines(name)) if _file(name).exists() else {}
+    lines = []
+    for number, row in enumerate(asked):
+        answers: dict[Said, list[str]] = {}
+        for (status, headers, text), releases in known.get(digest(row), []):
+            told = Said(status, tuple((key, value) for key, value in headers), text)
+            kept = [release for release in releases if release not in said]
+            answers.update({told: kept} if kept else {})
+        for release, all_said in said.items():
+            answers.setdefault(all_said[number], []).append(release)
+        lines.append(json.dumps([digest(row), list(answers.items())]))
+    text = "\n".join(lines) + "\n"
+    _file(name).write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _lines(name: str) -> list[Any]:
+    return list(map(json.loads, gzip.decompress(_file(name).read_bytes()).splitlines()))
+
+
+def read(name: str, asked: Sequence[Row], release: str) -> list[Row]:
+    """The requests, each with what a worker of a release answered.
+
+    Raises:
+        ValueError: the file is of other requests, or has no such release.
+    """
+    return [_answered(row, line, release) for row, line in zip(asked, _lines(name), strict=True)]
+
+
+def _answered(row: Row, line: Any, release: str) -> Row:
+    recorded, answers = line
+    if recorded != digest(row):
+        raise ValueError(f"{row.n} {row.method} {row.path[:80]} was not recorded")
+    for (status, headers, text), releases in answers:
+        if release in releases:
+            told = {"status": status, "response_headers": dict(headers), "answer": text}
+            return msgspec.structs.replace(row, **told)
+    raise ValueError(f"no worker of {release} was asked")
+
+
+def _file(name: str) -> Path:
+    return FOLDER / f"{name}.jsonl.gz"

@@ -1,0 +1,67 @@
+"""A cluster whose connectors have run: one still does, a source and a sink are stopped."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx
+
+from controlplane.core.context import DecisionSettings
+from controlplane.core.plan import GroupOffsets
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Settings
+from tests.controller.scene import plane_on
+from tests.rest.broker import Broker
+from tests.rest.probes.rows import Row
+from tests.rest.probes.runtime import Recording, Runtime
+from tests.rest.running_plane import JSON, SINK, SOURCE
+from tests.rest.served_history import catalogue, client_of
+
+
+class Scene(NamedTuple):
+    """A cluster at work: `orders` runs, `copies` and `sink` have run and are stopped."""
+
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    broker: Broker
+    runtime: Runtime
+
+    async def seen(self) -> tuple[Any, GroupOffsets, Any]:
+        """All that a command could change: the log, consumer groups, this worker's loggers."""
+        levels = (await self.client.get("/admin/loggers")).json()
+        ends = await self.plane.log.ends([*await self.plane.log.topics()])
+        return ends, await self.broker.group_offsets("connect-sink"), levels
+
+
+@asynccontextmanager
+async def at_rest() -> AsyncIterator[Scene]:
+    """The scene, when all has come to where it is to be."""
+    log, broker = MemoryLog(), Broker()
+    settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
+    async with (
+        plane_on(log, settings, plugins=catalogue(), outside=broker) as plane,
+        client_of(plane.app) as client,
+    ):
+        runtime = Runtime(log, plane, broker, Recording({FAILURE: FAILURE}, {}), Profile.of("kip"))
+        await runtime.lead()
+        runtime.write(Row(n=0, kind="file", path="a.txt", lines=["one", "two"]))
+        for name, about in _CONFIGS.items():
+            created = await client.post("/connectors", json={"name": name, "config": about})
+            assert created.status_code == 201
+        await runtime.settle(long=True)
+        for name in ("copies", "sink"):
+            assert (await client.put(f"/connectors/{name}/stop")).status_code == 204
+        await runtime.settle(long=True)
+        yield Scene(plane, client, broker, runtime)
+
+
+FAILURE = "org.apache.kafka.connect.errors.ConnectException: told to fail in connector start"
+"""Failure that a connector with `fail` = `connector` reports."""
+
+FILE = {"connector.class": SOURCE, "file": "a.txt", "topic": "lines"}
+_CONFIGS: Mapping[str, Mapping[str, str]] = {
+    "orders": FILE,
+    "copies": FILE,
+    "sink": {"connector.class": SINK, "file": "b.txt", "topics": "lines"},
+}

@@ -1,0 +1,227 @@
+"""The event loop is free for others beside large work: none of its callbacks takes long."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from itertools import count
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message
+
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.projection.as_of import cut_at, read_records
+from controlplane.projection.follower import Follower
+from controlplane.projection.loader import load
+from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
+from controlplane.rest.app import App
+from controlplane.rest.errors import Answer
+from controlplane.rest.http.wire import PIECE_BYTES, response
+from controlplane.rest.metrics import Metrics
+from controlplane.rest.service import Service
+from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
+from tests.operation_counts import TURN, longest_turn
+from tests.rest.plane import ORDERS
+from tests.rest.served_history import catalogue, client_of
+
+QUICK = SqliteSettings(synchronous="NORMAL")
+PARTS = 2_000
+"""Offsets or config keys: some ten milliseconds of work in each step on their way."""
+JSON = {"content-type": "application/json"}
+KEYS = {f"key{at}": f'é "{at}" """"' for at in range(PARTS)}
+ALL_KEYS = json.dumps(ORDERS | KEYS).encode()
+ALL_OFFSETS = json.dumps(
+    {
+        "offsets": [
+            {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}}
+            for at in range(PARTS)
+        ]
+    }
+).encode()
+
+Asks = Callable[[httpx.AsyncClient], Awaitable[None]]
+
+
+def asking(folder: Path, asks: Asks) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Ask a plane with a stopped connector `orders`, which is on a new file each time."""
+    numbers = count()
+
+    async def work() -> None:
+        log = await SqliteLog.open(folder / f"{next(numbers)}.db", settings=QUICK)
+        async with plane_on(log, plugins=catalogue()) as plane:
+            await plane.execute(CreateConnector("orders", ORDERS))
+            await plane.execute(StopConnector("orders"))
+            async with client_of(plane.app) as client:
+                await asks(client)
+        await log.close()
+
+    return work
+
+
+async def alter(client: httpx.AsyncClient) -> None:
+    """Alter all offsets."""
+    path = "/connectors/orders/offsets"
+    assert (await client.patch(path, content=ALL_OFFSETS, headers=JSON)).is_success
+
+
+async def plan(client: httpx.AsyncClient) -> None:
+    """Ask for a dry run: the record is shown as one text, in which each quote is escaped."""
+    path = "/connectors/orders/config?dry_run=true"
+    assert (await client.put(path, content=ALL_KEYS, headers=JSON)).is_success
+
+
+async def put_and_patch(client: httpx.AsyncClient) -> None:
+    """Put all keys, then patch one of them."""
+    path = "/connectors/orders/config"
+    assert (await client.put(path, content=ALL_KEYS, headers=JSON)).is_success
+    assert (await client.patch(path, content=b'{"key1":"1"}', headers=JSON)).is_success
+
+
+def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """Their body is read, decided and written beside the loop."""
+    assert longest_turn(asking(tmp_path, alter)) < TURN
+
+
+def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """So does a patch of one key of it, which brings little and answers all."""
+    assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
+
+
+def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """One text may take as long to encode as many members."""
+    assert longest_turn(asking(tmp_path, plan)) < TURN
+
+
+def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """Each key is a change, of which whoever watches hears."""
+
+    async def work() -> None:
+        log = await SqliteLog.open(tmp_path / f"{next(numbers)}.db", settings=QUICK)
+        async with plane_on(log, plugins=catalogue()) as plane:
+            await plane.execute(CreateConnector("orders", ORDERS))
+            async with aclosing(plane.watch()) as changes:
+                first = asyncio.ensure_future(anext(changes))
+                await asyncio.sleep(0)
+                async with client_of(plane.app) as client:
+                    await put_and_patch(client)
+                await first
+                for _ in range(PARTS - 1):
+                    await anext(changes)
+        await log.close()
+
+    numbers = count()
+    assert longest_turn(work) < TURN
+
+
+def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
+    """Prometheus asks several times a minute."""
+    log = MemoryLog()
+    asyncio.run(_make_connectors(log, PARTS // 4))
+
+    async def scraping() -> None:
+        async with Follower(log) as follower:
+            service = Service(follower, Profile.of("kip"), catalogue())
+            app = Metrics().exposing(App(service), service)
+            async with client_of(app) as client:
+                answer = await client.get("/metrics")
+        assert f"kafka_connect_connectors_count {PARTS / 4}" in answer.text
+
+    assert longest_turn(scraping) < TURN
+
+
+async def _make_connectors(log: Log, number: int) -> None:
+    await log.create_topic(CONFIG, 1)
+    config = json.dumps({"properties": ORDERS})
+    await log.append([raw(CONFIG, f"connector-c{at}", config) for at in range(number)])
+
+
+def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
+    """The batches of a log with many partitions count together."""
+    log = MemoryLog()
+    asyncio.run(_fill(log, PARTS // 40, partitions=40))
+
+    async def reading() -> None:
+        assert len(await read_records(log, await _state_of(log), "orders")) == PARTS
+
+    assert longest_turn(reading) < TURN
+
+
+def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """Commands are answered while a snapshot is made."""
+    asyncio.run(_file_with_offsets(tmp_path / "full.db"))
+    numbers = count()
+
+    async def keeping() -> None:
+        path = tmp_path / f"{next(numbers)}.db"
+        copyfile(tmp_path / "full.db", path)
+        log = await SqliteLog.open(path, settings=QUICK)
+        eager = SnapshotSettings(tail_records=1, lateness_ms=0)
+        assert OFFSETS in await keep_snapshots(log, await _state_of(log), eager)
+        await log.close()
+
+    assert longest_turn(keeping) < TURN
+
+
+@pytest.mark.parametrize("moment", [f"offsets@{PARTS}", str(PARTS)])
+def test_a_question_about_the_past_leaves_the_event_loop_free(tmp_path: Path, moment: str) -> None:
+    """The position of the moment is searched among all records without blocking."""
+    asyncio.run(_file_with_offsets(tmp_path / "full.db"))
+
+    async def finding() -> None:
+        log = await SqliteLog.open(tmp_path / "full.db", settings=QUICK)
+        state = await _state_of(log)
+        cut = await cut_at(log, moment, state.topics, state.ends_by_topic)
+        assert cut.ends[OFFSETS] == [PARTS + 1]
+        await log.close()
+
+    assert longest_turn(finding) < TURN
+
+
+async def _file_with_offsets(path: Path) -> None:
+    log = await SqliteLog.open(path, settings=QUICK)
+    await _fill(log, 4 * PARTS, partitions=1)
+    await log.close()
+
+
+async def _fill(log: Log, offsets: int, *, partitions: int) -> None:
+    """Append so many offsets of `orders` to each partition."""
+    for topic, number in ((CONFIG, 1), (STATUS, 1), (OFFSETS, partitions)):
+        await log.create_topic(topic, number)
+    for partition in range(partitions):
+        await log.append([_offset(at, partition) for at in range(offsets)])
+
+
+def _offset(number: int, partition: int) -> Record:
+    key = f'["orders",{{"filename":"{partition}-{number}"}}]'.encode()
+    return Record(OFFSETS, partition, number, key, b'{"position":1}')
+
+
+async def _state_of(log: ReadableLog) -> ClusterState:
+    return (await load(log, Profile.of("kip"))).snapshot()
+
+
+async def test_a_large_answer_leaves_in_pieces() -> None:
+    """Else the loop would copy all that the client has not taken yet."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    body = {"value": "x" * 3 * PIECE_BYTES}
+    await response(Answer(200, body), "GET")({"type": "http"}, receive, send)
+    pieces = [message["body"] for message in sent[1:]]
+    assert max(map(len, pieces)) == PIECE_BYTES
+    assert json.loads(b"".join(pieces)) == body
+    assert [message["more_body"] for message in sent[1:]] == [True, True, True, False]

@@ -1,0 +1,81 @@
+"""Recorded answers of real workers, asked of our service over HTTP."""
+
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from controlplane.scenario.story import RecordedAnswer, StoryStep, read_story, same
+from tests.rest.served_history import HISTORIES, served, vector
+
+
+class Life(NamedTuple):
+    """A worker of a recorded cluster."""
+
+    history: str
+    worker: str
+    exactly_once: bool = False
+
+
+LIVES = (
+    Life("life-2.8", "w1"),
+    Life("life-3.4", "w1"),
+    Life("life-3.9", "w1"),
+    Life("life-4.3", "w1"),
+    Life("roll-3.4-3.9-3.4", "old1"),
+    Life("roll-3.4-3.9-3.4", "old2"),
+    Life("roll-3.4-3.9-3.4", "new1"),
+    Life("compacted-3.9", "w1"),
+    Life("compacted-3.9", "w2"),
+    Life("mirror-3.9", "w1"),
+    Life("odd-records-3.9", "w1"),
+    Life("odd-records-3.9", "w2"),
+    Life("aborted-3.9", "w1"),
+    Life("aborted-3.9", "w2", exactly_once=True),
+    Life("exactly-once-3.9", "w1", exactly_once=True),
+    Life("exactly-once-3.9", "w2", exactly_once=True),
+)
+
+
+def last_observation(life: Life) -> StoryStep:
+    """The last time that this worker was asked everything."""
+    steps = read_story(HISTORIES / f"{life.history}.story.jsonl")
+    return [step for step in steps if step.answers and step.worker == life.worker][-1]
+
+
+async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswer:
+    """An answer, as stories have it."""
+    mark = "&" if "?" in path else "?"
+    response = await client.get(f"{path}{mark}as_of={as_of}")
+    is_json = response.text.startswith(("{", "["))
+    return RecordedAnswer(response.status_code, response.json() if is_json else response.text)
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: f"{life.history}-{life.worker}")
+async def test_answers_of_real_workers(life: Life) -> None:
+    """The last answers of every recorded worker are given over HTTP, as of that moment.
+
+    Only the offsets of sinks are another matter: they lie in consumer groups.
+    """
+    step = last_observation(life)
+    moment = vector(step.positions)
+    assert step.release is not None
+    async with served(life.history, step.release, exactly_once=life.exactly_once) as client:
+        differing = {}
+        for path, given in step.answers.items():
+            found = await ask(client, path, moment)
+            beyond = "consumer group" in str(found.answer)
+            if not beyond and not same(given, found):
+                differing[path] = given, found
+    assert differing == {}
+
+
+@pytest.mark.parametrize("release", ["2.8.2", "3.4.1", "3.9.1", "4.3.0"])
+async def test_profile_of_a_request(release: str) -> None:
+    """`profile=` answers as that release, whatever the dialect of the service."""
+    line = release[:3]
+    step = last_observation(Life(f"life-{line}", "w1"))
+    async with served(f"life-{line}", "kip") as client:
+        for path in ("/connectors", "/connectors/pages", "/connectors/pages/status"):
+            response = await client.get(f"{path}?profile={release}")
+            assert same(step.answers[path], RecordedAnswer(response.status_code, response.json()))

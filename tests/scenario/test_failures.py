@@ -1,0 +1,149 @@
+"""Failures of a scenario: place, step, difference, folds that disagree, and one line of advice."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.scenario.folds import Folds, FoldTask, Refold, bulk
+from controlplane.scenario.run import play_all, report
+from controlplane.scenario.scenario_file import parse
+from tests.scenario.playback import reported
+
+STORY = """\
+cluster w1@3.7 w2@3.4 w3@3.7
+----
+ok
+
+given config
+connector-orders     {"properties":{}}
+task-orders-0        {"properties":{}}
+task-orders-1        {"properties":{}}
+commit-orders        {"tasks":2}
+target-state-orders  {"state":"PAUSED","state.v2":"STOPPED"}
+commit-orders        {"tasks":0}
+----
+config@0..5
+
+view connectors
+----
+connector   tasks  3.4 (w2)  3.7 (w1 w3)
+orders      0      PAUSED    STOPPED
+
+given config
+target-state-orders  {"state":"PAUSED"}
+----
+config@6
+
+view connectors
+----
+connector   tasks  3.4 (w2)  3.7 (w1 w3)
+orders      0      PAUSED    PAUSED
+"""
+
+
+def forgetful(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
+    """A fold that has never heard of `state.v2`."""
+    blind = msgspec.structs.replace(profile, target_state_v2=False)
+    return fold(entries, blind, **settings)
+
+
+def first_wins(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
+    """A fold that takes the first entry of a key instead of the last."""
+    kept = {entry.key: entry for entry in reversed(entries)}
+    return fold(sorted(kept.values(), key=lambda entry: entry.offset), profile, **settings)
+
+
+def test_nothing_is_said_where_nothing_differs() -> None:
+    """All steps print what is written, and both folds agree."""
+    assert reported(STORY) == ""
+
+
+def test_the_main_fold_is_wrong() -> None:
+    """The second fold still has it right, and says so below."""
+    folds = Folds(forgetful, {"spark": fold})
+    assert (
+        reported(STORY, folds)
+        == """\
+x.scenario:15: view connectors
+     connector   tasks  3.4 (w2)  3.7 (w1 w3)
+    -orders      0      PAUSED    STOPPED
+    +orders      0      PAUSED    PAUSED
+    +orders      0      PAUSED    STOPPED   <-- via spark
+
+if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+    )
+
+
+def test_the_second_fold_is_wrong() -> None:
+    """One cause shows all of its effects: later steps still run."""
+    folds = Folds(fold, {"bulk": bulk, "spark": first_wins})
+    assert (
+        reported(STORY, folds)
+        == """\
+x.scenario:15: view connectors
+     connector   tasks  3.4 (w2)  3.7 (w1 w3)
+     orders      0      PAUSED    STOPPED
+    +orders      2      PAUSED    STOPPED   <-- via spark
+
+x.scenario:25: view connectors
+     connector   tasks  3.4 (w2)  3.7 (w1 w3)
+     orders      0      PAUSED    PAUSED
+    +orders      2      PAUSED    STOPPED   <-- via spark
+
+if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+    )
+
+
+class Counted:
+    """A fold that is asked for everything at once, and counts how often."""
+
+    def __init__(self, refold: Refold) -> None:
+        self.asked: list[Sequence[FoldTask]] = []
+        self._refold = refold
+
+    def __call__(self, asks: Sequence[FoldTask]) -> list[ClusterState]:
+        self.asked.append(asks)
+        return [
+            self._refold(one.entries, one.profile, topics=one.topics, exactly_once=one.exactly_once)
+            for one in asks
+        ]
+
+
+def test_a_fold_is_asked_once_for_all_scenarios() -> None:
+    """Once for each log and reader; what it says is compared as that of others is."""
+    scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
+    spark = Counted(first_wins)
+    played = play_all(scenarios, Folds(together={"spark": spark}))
+    assert [len(asks) for asks in spark.asked] == [2 * 2]
+    expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
+    shown = [report(*one) for one in zip(scenarios, played, strict=True)]
+    assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
+    assert play_all(scenarios, Folds(together={"spark": Counted(fold)})) == play_all(scenarios)
+
+
+def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
+    """A fold that has seen nothing."""
+    return fold(entries[:0], profile, **settings)
+
+
+def test_a_row_that_only_one_fold_has() -> None:
+    """Absence is said by the fold that does not have it, or stands alone with the one that does."""
+    assert "    +orders      (none)  (none)    (none)   <-- via spark" in reported(
+        STORY, Folds(fold, {"spark": empty})
+    )
+    assert "    +orders      0      PAUSED    STOPPED   <-- via spark" in reported(
+        STORY, Folds(empty, {"spark": fold})
+    )
+
+
+def test_disagreement_cannot_be_expected() -> None:
+    """Even a file that has the line of a second fold in it does not pass."""
+    line = "orders      0      PAUSED    STOPPED\n"
+    doubtful = STORY.replace(line, f"{line}orders      2      PAUSED    STOPPED   <-- via spark\n")
+    folds = Folds(fold, {"spark": first_wins})
+    assert reported(doubtful, folds).startswith("x.scenario:15: view connectors\n     connector")

@@ -1,0 +1,111 @@
+"""Asks real workers what they say of every config.
+
+python -m tests.validation.recorder              writes `recorded.jsonl` anew
+python -m tests.validation.recorder classes      writes `recorded-classes.jsonl` anew
+
+Either takes some minutes, Java and Maven.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+from tests.kafka.real_kafka import Broker, Worker
+from tests.oracle.kafka import harness
+from tests.validation import class_cases
+from tests.validation.answers import CLASSES_FILE, FILE, Answer, Recorded, with_digests, write
+from tests.validation.cases import Config, cases
+
+RELEASES = (
+    *("2.8.2", "3.0.2", "3.2.0", "3.4.1", "3.6.2"),
+    *("3.7.2", "3.8.1", "3.9.1", "4.1.1", "4.3.0"),
+)
+PARTS = ("runtime", "file", "json", "mirror")
+STORES = ("config", "offset", "status")
+
+BUSY = httpx.codes.CONFLICT
+PAUSE_S = 0.2
+
+CACHED = "org.apache.kafka.connect.errors.ConnectException: "
+"""From 4.1 on, a worker that is asked a second time puts the exception's class in front."""
+
+
+async def ask(rest: httpx.AsyncClient, config: Config) -> Answer:
+    """Answer of a worker. A valid config is not posted, so that nothing runs."""
+    plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
+    validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
+    found = validated.json()
+    if validated.status_code != httpx.codes.OK:
+        return Answer(await _refused(rest, config), None)
+    refused = await _refused(rest, config) if found["error_count"] else None
+    return with_digests(refused, found)
+
+
+async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:
+    body = {"name": config.get("name"), "config": config}
+    while True:
+        posted = await rest.post("/connectors", json=body)
+        if posted.status_code != BUSY:
+            break
+        await asyncio.sleep(PAUSE_S)
+    told = posted.json()
+    if posted.status_code == httpx.codes.CREATED:
+        await rest.delete(f"/connectors/{quote(told['name'], safe='')}")
+        return None
+    return f"{posted.status_code} {told['message'].removeprefix(CACHED)}"
+
+
+async def answers(
+    broker: Broker, release: str, configs: Sequence[Config], classes: Path | None = None
+) -> list[Answer]:
+    """Ask a worker of a release about each config. `classes` is a folder on its class path."""
+    settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
+    settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
+    async with Worker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
+        return [await ask(worker.rest, config) for config in configs]
+
+
+class Ask(NamedTuple):
+    """The configs of which a worker of a release is asked, and the classes that it finds."""
+
+    configs: list[Config]
+    classes: Path | None = None
+
+
+def ask_of_classes(release: str) -> Ask:
+    """The cases of `class_cases`."""
+    older = release in class_cases.OLDER
+    java = harness(class_cases.OLDER_JAVA if older else class_cases.JAVA, "3.9.1")
+    return Ask(class_cases.cases_of(release), java)
+
+
+async def record(asks: Mapping[str, Ask], file: Path) -> None:
+    """Ask workers of all releases and write what they say."""
+    said: dict[str, dict[str, Answer]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        async with Broker("3.9.1", Path(directory)) as broker:
+            for release, (configs, classes) in asks.items():
+                told = await answers(broker, release, configs, classes)
+                for config, answer in zip(configs, told, strict=True):
+                    said.setdefault(json.dumps(config), {})[release] = answer
+    write([Recorded(json.loads(config), by_release) for config, by_release in said.items()], file)
+
+
+async def main(which: str) -> int:
+    """Record one of the two files."""
+    if which == "classes":
+        await record({release: ask_of_classes(release) for release in RELEASES}, CLASSES_FILE)
+    else:
+        await record({release: Ask([*cases()]) for release in RELEASES}, FILE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*sys.argv[1:] or [""])))

@@ -1,0 +1,133 @@
+"""Real workers of ten releases were asked about 190 configs: we say the same, to the letter.
+
+Held together are the code and text that a creation is refused with, and, by its digest, the whole
+result of validation: every definition, value, recommendation and error. The documentation in the
+definitions has a digest of its own, and is compared where it was harvested from that release.
+"""
+
+import json
+
+import pytest
+
+from controlplane.core.context import Context
+from tests.validation.answers import Answer, Recorded, context_of, ours, read
+from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
+from tests.validation.recorder import RELEASES
+
+
+def transformed(kind: str, **own: str | None) -> Config:
+    """A transformation of some type."""
+    configured = {f"transforms.t.{key}": value for key, value in own.items()}
+    return SOURCE | {"transforms": "t", "transforms.t.type": TRANSFORM + kind} | configured
+
+
+DIFFERENT: tuple[tuple[Config, tuple[str, ...], str], ...] = (
+    (
+        MIRROR | {"replication.policy.class": "no.such.Policy"},
+        RELEASES,
+        "a class that is no plugin may be there: nobody can know, and it is believed",
+    ),
+    (
+        SINK | {"errors.deadletterqueue.topic.name": None},
+        ("3.7.2", "3.8.1", "3.9.1", "4.1.1", "4.3.0"),
+        "the worker fails with a NullPointerException; we refuse the null",
+    ),
+    (
+        transformed("ReplaceField$Value", renames=None, include=None),
+        RELEASES,
+        "the worker fails with a NullPointerException; we refuse the null",
+    ),
+    (
+        transformed("Cast$Value", spec="string,int8"),
+        RELEASES[: RELEASES.index("3.8.1")],
+        "a slip of the pen in Kafka's text",
+    ),
+    (
+        transformed("InsertField"),
+        RELEASES[: RELEASES.index("4.1.1")],
+        "the classes within another one are told in the order of the Java compiler",
+    ),
+    (
+        SOURCE | {"connector.plugin.version": "1.0"},
+        ("4.1.1", "4.3.0"),
+        "which versions a config asks for is not looked at",
+    ),
+    (
+        SOURCE | {"connector.plugin.version": "[1.0,"},
+        ("4.1.1", "4.3.0"),
+        "which versions a config asks for is not looked at",
+    ),
+)
+"""Known differences: the config, the releases, and the reason."""
+
+MIRRORED_SINCE = "3.4.1"
+"""Before, MirrorMaker's connectors shared one definition: their keys are known, not their order."""
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Recorded]:
+    """Recorded answers."""
+    return read()
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def context(request: pytest.FixtureRequest) -> Context:
+    """A worker of each release."""
+    return context_of(request.param)
+
+
+def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
+    """The file is of these cases and releases (else: `python -m tests.validation.recorder`)."""
+    assert [one.config for one in recorded] == list(cases())
+    assert all(one.answers.keys() == set(RELEASES) for one in recorded)
+
+
+def test_same_answers(recorded: list[Recorded], context: Context) -> None:
+    """Every config but the listed ones; results are compared without documentation."""
+    release = context.profile.release
+    differing = [
+        one.config
+        for one in recorded
+        if _ours(one, context) != one.answers[release].without_documentation()
+        and not _old_mirror(one.config, release)
+    ]
+    known = [
+        config
+        for config, releases, _ in DIFFERENT
+        if release in releases and not _old_mirror(config, release)
+    ]
+    assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
+
+
+def _ours(one: Recorded, context: Context) -> Answer:
+    return ours(one.config, context).without_documentation()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+def test_documentation_is_kafkas_with_a_harvested_catalogue(
+    recorded: list[Recorded], release: str
+) -> None:
+    """Each whole result is the worker's, but for the listed ones, also of old mirrors."""
+    context = context_of(release, harvested=True)
+    known = [config for config, releases, _ in DIFFERENT if release in releases]
+    differing = [
+        one.config for one in recorded if ours(one.config, context) != one.answers[release]
+    ]
+    assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
+    assert any(one.answers[release].documentation for one in recorded)
+
+
+def test_old_mirrors_are_refused_alike(recorded: list[Recorded], context: Context) -> None:
+    """If whole results differ, refusals are still equal."""
+    release = context.profile.release
+    mirrors = [one for one in recorded if _old_mirror(one.config, release)]
+    known = [config for config, _, _ in DIFFERENT]
+    for one in mirrors:
+        if one.config not in known:
+            assert ours(one.config, context).refused == one.answers[release].refused
+
+
+def _old_mirror(config: Config, release: str) -> bool:
+    mirror = f"{APACHE}mirror." in (config.get("connector.class") or "")
+    return mirror and RELEASES.index(release) < RELEASES.index(MIRRORED_SINCE)
