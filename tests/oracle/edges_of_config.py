@@ -278,7 +278,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         17,
-        "Restart requests and logger levels are events: a running worker acts, a starting one not.",
+        "Restart requests and logger levels are events: only a running worker acts on them.",
         tuple(
             Probe(f"{key}, {when}", make((key, value)), calls(0))
             for key, value in (

@@ -97,7 +97,7 @@ OTHER_EDGES = (
     ),
     Edge(
         23,
-        "The separator in an active topic's key is skipped by its length; the key's names count.",
+        "An active topic is named by its key; the separator there may be any eleven characters.",
         (
             Probe(
                 "key `status-topic-t:ZZZZZZZZZZc`, value of topic `x`",
@@ -155,9 +155,9 @@ OTHER_EDGES = (
     ),
     Edge(
         26,
-        "The partitioner must be murmur2.",
-        known="The stores know no partitions. The recorded histories prove it: their records lie "
-        "in the partitions that murmur2 computes.",
+        "Workers choose partitions by murmur2.",
+        known="The stores do not choose partitions. In the recorded histories, every record is in "
+        "the partition that murmur2 computes.",
     ),
     Edge(
         27,
@@ -195,7 +195,7 @@ OTHER_EDGES = (
     ),
     Edge(
         31,
-        "Generations, pending fencing and applied configs depend on the history that is left.",
+        "Generations, pending fencing and applied configs depend on what compaction has left.",
         tuple(
             Probe(
                 says,
@@ -219,7 +219,7 @@ OTHER_EDGES = (
     ),
     Edge(
         32,
-        "Java repairs keys that are not UTF-8, in another way than Python.",
+        "In keys, Java replaces bytes that are not UTF-8 in another way than Python.",
         tuple(
             Probe(
                 f"key `connector-` and {raw.hex(' ').upper()}",

@@ -30,7 +30,7 @@ WIDTH = 100
 """Characters of a line of text; rows of tables are as long as they are."""
 
 NO_STATUS = "there is no status topic"
-NOT_ASKED = "no such class, or a broker is needed"
+NOT_ASKED = "not tested: no such class, or it needs a broker"
 
 Question = Probe | KafkaQuestion
 
@@ -39,15 +39,19 @@ Row = tuple[str, str | None]
 
 HEAD = """# Sharp edges, release by release
 
-This page shows how workers of each Kafka release read the same records. Kafka's own classes read
-the log in the first column: `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
-`KafkaOffsetBackingStore` of the published jars. The last column is this project's fold with the
-profile of the release. *the same* means that the fold was run and agrees. A dash means that this
-project has no such function.
+Each section shows one *edge*: records that Kafka's releases read differently, or unexpectedly.
 
-The stores do not show edges 27, 28 and 30. These edges are tested with
-`ConnectorOffsetBackingStore`, the settings of the log that `KafkaConfigBackingStore` makes, and
-`KafkaStatusBackingStore.CacheEntry`.
+The columns:
+
+* **records** – the records of the log, in order;
+* **releases** – releases that read them alike;
+* **Kafka's classes** – how `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
+  `KafkaOffsetBackingStore` of the published jars read them;
+* **this project** – *the same*: the fold was run with the profile of the release, and agrees; a
+  dash: this project has no such function.
+
+Edges 27, 28 and 30 need other classes: `ConnectorOffsetBackingStore`, the settings of the log that
+`KafkaConfigBackingStore` makes, and `KafkaStatusBackingStore.CacheEntry`.
 
 `python -m tests.oracle.releases` writes this page, and a test keeps it current. Fates of a record:
 
@@ -67,7 +71,7 @@ def document() -> str:
     differing = sum(ours not in (kafka, None) for kafka, ours in rows)
     asked = sum(len(edge.probes) + len(edge.asked) for edge in EDGES)
     lines = [HEAD, textwrap.fill(f"Releases asked: {', '.join(ASKED)}.", WIDTH), ""]
-    lines += [f"Questions: {asked}, times {len(ASKED)} releases. Disagreements: {differing}."]
+    lines += [f"{asked} questions to each of {len(ASKED)} releases. Disagreements: {differing}."]
     for edge in sorted(EDGES, key=lambda edge: edge.number):
         lines += _section(edge, answers)
     return "\n".join(lines) + "\n"
@@ -103,8 +107,8 @@ def _section(edge: Edge, answers: Mapping[str, Mapping[Question, Row]]) -> Itera
     yield f"\n## {edge.number}. {edge.says}\n"
     questions: tuple[Question, ...] = (*edge.probes, *edge.asked)
     if questions:
-        given = "log" if edge.probes else "question"
-        yield f"| {given} | releases | Kafka's classes | our profile |"
+        given = "records" if edge.probes else "question"
+        yield f"| {given} | releases | Kafka's classes | this project |"
         yield "|---|---|---|---|"
     for question in questions:
         by_release = [(release, answers[release][question]) for release in ASKED]
