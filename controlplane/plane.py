@@ -49,7 +49,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.notices import Notices
 from controlplane.projection.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
-from controlplane.settings.settings_check import check_settings
+from controlplane.settings.kinds import check_settings
 
 if TYPE_CHECKING:
     from controlplane.rest.app import App

@@ -1,7 +1,7 @@
 """Parsing of values by the type of their setting, with descriptions of the permitted values.
 
 Texts are parsed as in Kafka's `ConfigDef.parseType`: trimmed, `TRUE` is true, a choice may be
-written in any case.
+written in any case. Settings that a program has created are checked by the same rules.
 """
 
 import re
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec import Meta, inspect
 
 from controlplane.core.java.java_library import trim
@@ -37,7 +38,7 @@ class _Unfit(Exception):
     """A text is no value of this kind."""
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """Parser of one kind of value, with its permitted values."""
 
     read: Callable[[Any, str], Any]
@@ -59,12 +60,27 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
     raise BadValue(key, f"is {_cut(redacted_value(key, text))!r}: use {_allowed(kinds)}")
 
 
-def check(name: str, value: Any, kind: inspect.Type) -> None:
-    """Check a value that a program has set.
+def check_settings(settings: msgspec.Struct, name: str = "") -> None:
+    """Check every value of a table that a program has created, and of nested tables.
+
+    `name` is the prefix of their names.
 
     Raises:
-        BadValue: it has the wrong type, or is out of bounds.
+        BadValue: a value has the wrong type, or is out of bounds. The message names it.
     """
+    struct = inspect.type_info(type(settings))
+    assert isinstance(struct, inspect.StructType)
+    for field in struct.fields:
+        inner, value = name + field.name, getattr(settings, field.name)
+        if not isinstance(field.type, inspect.StructType):
+            _check(inner, value, field.type)
+        elif isinstance(value, field.type.cls):
+            check_settings(value, f"{inner}.")
+        else:
+            raise BadValue(inner, f"is no {field.type.cls.__name__}: {value!r}")
+
+
+def _check(name: str, value: Any, kind: inspect.Type) -> None:
     kinds = _plain(kind)
     may_be_none = len(kinds) < len(getattr(kind, "types", kinds))
     if not (value is None and may_be_none) and not any(
@@ -180,11 +196,11 @@ def texts(text: str) -> tuple[str, ...]:
     return tuple(trim(part) for part in text.split(",")) if text else ()
 
 
-_KINDS: dict[type[inspect.Type], Kind] = {
-    inspect.StrType: Kind(lambda _, text: text, lambda _: "a text"),
-    inspect.BoolType: Kind(_boolean, lambda _: "true or false"),
-    inspect.IntType: Kind(_whole, _allowed_numbers),
-    inspect.LiteralType: Kind(_choice, lambda kind: ", ".join(map(str, kind.values))),
-    inspect.VarTupleType: Kind(lambda _, text: texts(text), lambda _: "a list with commas"),
-    inspect.CustomType: Kind(lambda _, text: Secret(text), lambda _: "a text"),
+_KINDS: dict[type[inspect.Type], ValueKind] = {
+    inspect.StrType: ValueKind(lambda _, text: text, lambda _: "a text"),
+    inspect.BoolType: ValueKind(_boolean, lambda _: "true or false"),
+    inspect.IntType: ValueKind(_whole, _allowed_numbers),
+    inspect.LiteralType: ValueKind(_choice, lambda kind: ", ".join(map(str, kind.values))),
+    inspect.VarTupleType: ValueKind(lambda _, text: texts(text), lambda _: "a list with commas"),
+    inspect.CustomType: ValueKind(lambda _, text: Secret(text), lambda _: "a text"),
 }

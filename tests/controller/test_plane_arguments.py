@@ -15,7 +15,7 @@ from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import SettingsError
-from controlplane.settings.settings_check import check_settings
+from controlplane.settings.kinds import check_settings
 from tests.controller.scene import plane_on
 
 NO: Any = None
