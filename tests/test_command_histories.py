@@ -33,7 +33,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
-from controlplane.rest.endpoints.writes import shown
+from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.json_equality import alike
 from tests.recorded_requests import Recorded, plugins_of, recorded
@@ -237,7 +237,8 @@ async def test_requests_are_answered_and_written_as_they_were(one: Recorded) -> 
         assert resets_drafted(drafts, partitions) == resets_written(one) != []
     known = one.state(profile, *configs[:own])
     assert told(
-        shown(CompletedCommand(command, plan.outcome, known, profile, plugins_of(one.history))), one
+        answer_to(CompletedCommand(command, plan.outcome, known, profile, plugins_of(one.history))),
+        one,
     )
 
 

@@ -25,7 +25,7 @@ from controlplane.logs.names import is_embedded
 from controlplane.read_only.forecast import Forecast, forecast
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import command_of
-from controlplane.rest.endpoints.writes import shown
+from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
 from controlplane.settings import WorkerSettings
 from controlplane.settings.worker import decision_settings
@@ -211,7 +211,7 @@ def _print_forecast(source: InputLog, prediction: Forecast, request: _PlanReques
         done = CompletedCommand(
             prediction.command, decision.outcome, prediction.after, context.profile, context.plugins
         )
-        answer = shown(done)
+        answer = answer_to(done)
     if request.output == "json":
         print_document(source.about, prediction, decision, answer)
     else:

@@ -34,11 +34,17 @@ from controlplane.read_only.read_only_service import reading_service
 from controlplane.rest import service as rest
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.http.connections import make_room
-from controlplane.rest.http.server import NoListener, listen, serving, tell_of_full, url_of
+from controlplane.rest.http.server import (
+    NoListener,
+    listen,
+    log_refused_connections,
+    serving,
+    url_of,
+)
 from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
-from controlplane.rest.stack import Front
+from controlplane.rest.stack import MiddlewareStack
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.parts import FOLLOWER, LOG
@@ -149,7 +155,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(log, reading, profile, known, support, follow, quiet, form, read_only)
     of_listeners = _listener_settings(log, reading.configuration)
-    protection = Protection.told(reading.configuration, of_listeners)
+    protection = Protection.from_configuration(reading.configuration, of_listeners)
     try:
         address = _address(log, reading.configuration, host, port)
         bound = listen(address.host, address.port)
@@ -219,11 +225,11 @@ async def _serve(
     _end_on_signals()
     loggers = _configured_loggers(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
-    front = Front(protection, service.dialect, own)
+    front = MiddlewareStack(protection, service.dialect, own)
     opened = _commanding if service.commands else _following
     limits, tls = _within_file_limit(protection.limits), protection.tls
     front.check()
-    tell_of_full(front.logger)
+    log_refused_connections(front.logger)
     async with AsyncExitStack() as stack:
         known, log = await stack.enter_async_context(opened(service, front.logger, loggers))
         app = front.before(known)
@@ -232,7 +238,7 @@ async def _serve(
             admin_app = front.before(known._replace(part=EndpointSet.ADMIN))
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
-        if not protection.auth.asks:
+        if not protection.auth.is_configured:
             _warn_if_open(service, bound, admin)
         await _announce(service, log, known.follower, url)
         freeze_long_lived()

@@ -9,11 +9,11 @@ no framework's router, because exact answers need three things that a router pre
 
 Starlette provides headers and responses. Another ASGI application can mount this one at any path.
 
-Beneath `/compat/{release}` the application answers as that release of Kafka does. Each reading
+Beneath `/compat/{release}` the application answers as that release of Kafka does. Each read
 endpoint takes two query parameters that Connect does not have: `as_of=` (a moment: `config@57`, a
 time, a vector of end offsets) and `profile=` (a release). A release that is too new is answered as
-the newest known one. A vector that leaves topics open is completed. The header `NOTICE` reports
-both, and it reports an outage of the log, because answers may then be old.
+the newest known one. A vector that leaves topics out is completed. The header `NOTICE` reports
+both. It also reports an outage of the log, because answers may then be old.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,20 +35,20 @@ from controlplane.rest.endpoints.router import Offering, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
-    BadQuestion,
     Failed,
+    InvalidParameter,
     MissingMediaType,
     NotReady,
     RestError,
     allowed,
 )
 from controlplane.rest.http.disconnects import ClientLeft, unless_left
-from controlplane.rest.http.jetty_errors import Refused
+from controlplane.rest.http.jetty_errors import ServerRefusal
 from controlplane.rest.http.request_reader import read_request
-from controlplane.rest.http.response_cache import Repeat
+from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.wire import response
 from controlplane.rest.requests import Request, as_accepted
-from controlplane.rest.security.request_info import RequestInfo, asked
+from controlplane.rest.security.request_info import RequestInfo, request_info
 from controlplane.rest.service import Call, Service
 
 __all__ = ["NOTICE", "App"]
@@ -57,7 +57,7 @@ CLIENT_LEFT = 499
 """Status logged for a request whose client left before the answer; it is never sent."""
 
 TEXT_IN_A_MEMBER = 100
-"""Characters of heavily escaped text that take as long to encode as one member."""
+"""Characters of heavily escaped text that take as long to encode as one JSON member."""
 
 
 class App:
@@ -75,38 +75,39 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
         if scope["type"] != "http":
-            raise NotImplementedError(f"no {scope['type']} here: only HTTP requests are answered")
+            raise NotImplementedError(f"ASGI scope {scope['type']} is not supported: only http is")
         began, moves = perf_counter(), self._service.follower.moves
-        request, about = read_request(scope), asked(scope, self._service.dialect)
-        given = await self.answer(request, about, receive)
-        given, sent = await apart(partial(self._made, given, request), _parts(given.body))
-        tell = partial(
+        request, info = read_request(scope), request_info(scope, self._service.dialect)
+        answer = await self.answer(request, info, receive)
+        encode = partial(self._encoded, answer, request)
+        answer, encoded = await apart(encode, _members(answer.body))
+        log = partial(
             self._logger.info,
             "request",
             method=request.method,
             target=request.target,
             dialect=request.profile,
             principal=request.principal,
-            status=given.status,
-            bytes=len(sent.body) if given.stream is None else None,
+            status=answer.status,
+            bytes=len(encoded.body) if answer.stream is None else None,
         )
-        tell(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
-        repeat = Repeat.of(scope)
-        if repeat is not None and given.pure and "principal" not in request.state:
-            repeat.told.append(lambda peer: tell(peer=peer, duration_ms=0.0))
-            repeat.holds = self._until(moves)
-        await sent(scope, receive, send)
+        log(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
+        cacheability = Cacheability.of(scope)
+        if cacheability is not None and answer.pure and "principal" not in request.state:
+            cacheability.listeners.append(lambda peer: log(peer=peer, duration_ms=0.0))
+            cacheability.is_valid = self._validity(moves)
+        await encoded(scope, receive, send)
 
-    def _made(self, given: Answer, request: Request) -> tuple[Answer, Response]:
+    def _encoded(self, answer: Answer, request: Request) -> tuple[Answer, Response]:
         """Return the answer as an HTTP response; an encoding failure becomes a 500 answer."""
         try:
-            return given, response(given, request.method)
+            return answer, response(answer, request.method)
         except Exception as error:
             self._logger.exception("defect", target=request.target)
-            told = _defect(error)
-            return told, response(told, request.method)
+            failure = _defect(error)
+            return failure, response(failure, request.method)
 
-    def _until(self, moves: int) -> Callable[[], bool] | None:
+    def _validity(self, moves: int) -> Callable[[], bool] | None:
         """Return a check that `moves` is still current; None while the log is not followed."""
         follower, commands = self._service.follower, self._service.commands
 
@@ -116,65 +117,65 @@ class App:
 
         return (lambda: follower.moves == moves and followed()) if followed() else None
 
-    async def answer(self, request: Request, about: RequestInfo, receive: Receive) -> Answer:
+    async def answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
-        given = await self._answer_or_error(request, about, receive)
-        return given.noticed((*_on_release(request.profile), *self._on_log()))
+        answer = await self._answer_or_error(request, info, receive)
+        return answer.noticed((*_release_notices(request.profile), *self._log_notices()))
 
     async def _answer_or_error(
-        self, request: Request, about: RequestInfo, receive: Receive
+        self, request: Request, info: RequestInfo, receive: Receive
     ) -> Answer:
         try:
-            return await self._answer(request, about, receive)
-        except Refused as error:
+            return await self._answer(request, info, receive)
+        except ServerRefusal as error:
             return error.paged(request.method, request.base)
         except RestError as error:
             return error.answer()
         except LogError as error:
             return NotReady(str(error)).answer()
         except (UnknownMoment, UnknownRelease) as error:
-            return BadQuestion(str(error)).answer()
+            return InvalidParameter(str(error)).answer()
         except ClientLeft:
             return Answer(CLIENT_LEFT, "", None)
         except Exception as error:
             self._logger.exception("defect", target=request.target)
             return _defect(error)
 
-    async def _answer(self, request: Request, about: RequestInfo, receive: Receive) -> Answer:
+    async def _answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         if request.profile is not None:
             Profile.of(request.profile)  # refuses an unknown release
-        service, profile, target = self._service, about.profile, about.target
+        service, profile, target = self._service, info.profile, info.target
         methods, endpoint, names, notice = route(request, target, profile, self._offering)
         if endpoint is None:
             return allowed(methods_of(methods), request.headers.get("accept", ""))
         body = None
         if endpoint.reads_body:
             body = await _body_of(receive)
-            untold = endpoint.needs_type(profile) and "content-type" not in request.headers
-            if body and untold:
+            has_type = "content-type" in request.headers
+            if body and endpoint.requires_type(profile) and not has_type:
                 raise MissingMediaType
-        respond = RESPONDERS[endpoint.place]
+        respond = RESPONDERS[endpoint.key]
         work = respond(Call(service, request, profile, names, target.query, body))
         if endpoint.reads_log:
-            given = await unless_left(work, receive)
+            answer = await unless_left(work, receive)
         else:
-            given = await work
-        given = given.noticed(() if notice is None else (notice,))
-        return given._replace(content_type=as_accepted(given.content_type, request.headers))
+            answer = await work
+        answer = answer.noticed(() if notice is None else (notice,))
+        return answer._replace(content_type=as_accepted(answer.content_type, request.headers))
 
-    def _on_log(self) -> tuple[str, ...]:
+    def _log_notices(self) -> tuple[str, ...]:
         """Return notices about the log: commands are fenced, or the log is not followed."""
         failure = self._service.follower.failure
         fenced = self._service.commands and self._service.commands.failure
-        told = () if fenced is None else (f"no command is carried out here any more: {fenced}",)
+        notices = () if fenced is None else (f"commands are refused from now on: {fenced}",)
         if failure is None:
-            return told
-        known = f"the log is not followed just now, this is what was known before: {failure}"
-        return (*told, known)
+            return notices
+        outage = f"the log is not followed at present, this answer may be old: {failure}"
+        return (*notices, outage)
 
 
-def _parts(body: Any) -> int:
-    """Number of members of an answer, counted up to `LARGE`; a long text counts as several."""
+def _members(body: Any) -> int:
+    """Count the members of an answer, up to `LARGE`; a long text counts as several."""
     count, waiting = 0, [body]
     for value in waiting:
         if isinstance(value, str):
@@ -194,12 +195,12 @@ def _defect(error: Exception) -> Answer:
     return Failed(f"{type(error).__name__}: {error}").answer()
 
 
-def _on_release(release: str | None) -> tuple[str, ...]:
+def _release_notices(release: str | None) -> tuple[str, ...]:
     """Return a notice if the requested release is too new to be known."""
     try:
         warning = resolve(release).warning if release is not None else None
     except UnknownRelease:
-        return ()  # the answer reports it
+        return ()  # the answer itself reports it
     return () if warning is None else (warning,)
 
 

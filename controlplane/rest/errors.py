@@ -66,12 +66,12 @@ class Answer(NamedTuple):
         if not notices:
             return self
         more = len(notices) - NOTICES_SHOWN
-        told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
-        known = [self.headers[NOTICE]] if NOTICE in self.headers else []
+        added = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
+        earlier = [self.headers[NOTICE]] if NOTICE in self.headers else []
         # A release may come with line breaks, and a host name with non-ASCII letters: neither is
         # allowed in a header.
-        line = " ".join("; ".join(told).split()).encode("unicode_escape").decode()
-        return self._replace(headers={**self.headers, NOTICE: "; ".join([*known, line])})
+        line = " ".join("; ".join(added).split()).encode("unicode_escape").decode()
+        return self._replace(headers={**self.headers, NOTICE: "; ".join([*earlier, line])})
 
 
 def allowed(methods: Sequence[str], accepted: str) -> Answer:
@@ -79,11 +79,11 @@ def allowed(methods: Sequence[str], accepted: str) -> Answer:
 
     A client that accepts no text gets an empty body of the first type that it names.
     """
-    listed = {"allow": ",".join(methods)}
-    wanted = [one.partition(";")[0].strip().lower() for one in accepted.split(",")]
-    if not {"", TEXT, "text/*", "*/*"}.isdisjoint(wanted):
-        return Answer(OK, ", ".join(methods), TEXT, listed)
-    return Answer(OK, "", wanted[0], listed)
+    header = {"allow": ",".join(methods)}
+    types = [media.partition(";")[0].strip().lower() for media in accepted.split(",")]
+    if not {"", TEXT, "text/*", "*/*"}.isdisjoint(types):
+        return Answer(OK, ", ".join(methods), TEXT, header)
+    return Answer(OK, "", types[0], header)
 
 
 class RestError(Exception):
@@ -125,7 +125,7 @@ class NoSuchMethod(RestError):
         super().__init__("HTTP 405 Method Not Allowed")
 
 
-class OnlyRead(RestError):
+class ReadOnlyRefusal(RestError):
     """A change was requested from a read-only service."""
 
     status = METHOD_NOT_ALLOWED
@@ -133,9 +133,9 @@ class OnlyRead(RestError):
     def __init__(self, *, plans: bool) -> None:
         """`plans`: True if the service answers dry runs."""
         super().__init__(
-            "This service only reads its log and changes nothing: ask a worker of the cluster, or "
-            "whoever writes the log"
-            + ("; dry_run=true tells what would be written" if plans else "")
+            "This service only reads its log and changes nothing: send the request to a worker of "
+            "the cluster, or to the service that writes the log"
+            + ("; dry_run=true shows what would be written" if plans else "")
         )
 
 
@@ -171,7 +171,7 @@ class BadRequest(RestError):
     status = BAD_REQUEST
 
 
-class BadQuestion(RestError):
+class InvalidParameter(RestError):
     """A query parameter of this project (`as_of`, `profile`) cannot be parsed."""
 
     status = BAD_REQUEST
@@ -199,7 +199,7 @@ class Unauthorized(RestError):
         self.challenges = challenges
 
     def answer(self) -> Answer:
-        """Add the challenges: without them a client does not try again."""
+        """Add the challenges; without them a client does not send its credentials."""
         return super().answer()._replace(headers={"www-authenticate": ", ".join(self.challenges)})
 
 
@@ -208,8 +208,8 @@ def unauthorized_by_extension(method: str) -> Answer:
 
     Source: `JaasBasicAuthFilter`.
     """
-    told_as = TEXT if method == "OPTIONS" else JSON
-    return Answer(UNAUTHORIZED, "User cannot access the resource.", told_as)
+    label = TEXT if method == "OPTIONS" else JSON
+    return Answer(UNAUTHORIZED, "User cannot access the resource.", label)
 
 
 class Conflict(RestError):
@@ -232,32 +232,32 @@ class ShuttingDown(RestError):
         self.status = INTERNAL_ERROR if compat else UNAVAILABLE
 
 
-class _Ending(RestError):
+class _ClosingError(RestError):
     """Base of errors that leave a request unread, so that the connection must be closed."""
 
     def answer(self) -> Answer:
         return super().answer()._replace(headers={"connection": "close"})
 
 
-class BodyTooLarge(_Ending):
+class BodyTooLarge(_ClosingError):
     """The body exceeds the byte limit or the value limit."""
 
     status = TOO_LARGE
 
 
-class BodyTooSlow(_Ending):
+class BodyTooSlow(_ClosingError):
     """The body did not arrive in time."""
 
     status = REQUEST_TIMEOUT
 
 
-class BodyCutOff(_Ending):
+class BodyCutOff(_ClosingError):
     """The client disconnected in the middle of a body; this answer is never read."""
 
     status = BAD_REQUEST
 
 
-class HeadTooLarge(_Ending):
+class HeadTooLarge(_ClosingError):
     """The target and headers of a request exceed their limit."""
 
     status = HEADERS_TOO_LARGE

@@ -1,7 +1,8 @@
 """Forwarding of commands from a worker to the leader of its group.
 
-A worker first does what it can do alone. It answers at once where it needs no leader. Otherwise it
-forwards the request with method, path and body. Kafka: `HerderRequestHandler`, `DistributedHerder`.
+A worker checks a command first, and sends some refusals itself. It forwards the request with
+method, path and body if only the leader can run the command. Kafka: `HerderRequestHandler`,
+`DistributedHerder`.
 """
 
 from collections.abc import Mapping
@@ -14,25 +15,25 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import Failed
 
-_BY_ANYBODY = (
+_UNPRIVILEGED = (
     commands.PauseConnector,
     commands.ResumeConnector,
     commands.ResetTopics,
     commands.SetLoggerLevel,
 )
-"""Commands whose records are not privileged. All others are for the leader alone."""
+"""Commands whose records any worker may write. All others are for the leader alone."""
 
 _INVALID = frozenset({Reason.INVALID, Reason.FAILED})
 _UNKNOWN = frozenset({Reason.NO_SUCH_CONNECTOR, Reason.NO_SUCH_TASK})
 
-_TOLD_AT_ONCE: Mapping[type, frozenset[Reason]] = {
+_REJECTED_AT_ONCE: Mapping[type, frozenset[Reason]] = {
     commands.CreateConnector: _INVALID,
     commands.PutConfig: _INVALID,
     commands.StopConnector: _UNKNOWN,
     commands.RestartConnector: _UNKNOWN,
     commands.RestartTask: _UNKNOWN,
 }
-"""Reasons for which a worker rejects each command before it looks for the leader."""
+"""Reasons for which a worker itself rejects a command, before it looks for the leader."""
 
 
 def forwards(command: AnyCommand, profile: Profile) -> bool:
@@ -41,15 +42,15 @@ def forwards(command: AnyCommand, profile: Profile) -> bool:
     A restart that writes no record goes to the worker that runs the connector or task. The leader
     knows that worker.
     """
-    return not (profile.any_worker_writes and isinstance(command, _BY_ANYBODY))
+    return not (profile.any_worker_writes and isinstance(command, _UNPRIVILEGED))
 
 
-def told_at_once(command: AnyCommand, rejected: Rejected) -> bool:
+def rejects_at_once(command: AnyCommand, rejected: Rejected) -> bool:
     """Return True if the worker itself sends this rejection, without forwarding."""
-    return rejected.reason in _TOLD_AT_ONCE.get(type(command), ())
+    return rejected.reason in _REJECTED_AT_ONCE.get(type(command), ())
 
 
-def body_passed_on(command: AnyCommand, body: bytes | None, profile: Profile) -> bytes | None:
+def forwarded_body(command: AnyCommand, body: bytes | None, profile: Profile) -> bytes | None:
     """Return the body that the leader receives.
 
     Releases with initial states always write that field, with null if the client sent none. A
@@ -57,24 +58,24 @@ def body_passed_on(command: AnyCommand, body: bytes | None, profile: Profile) ->
     """
     if not isinstance(command, CreateConnector) or not profile.forwards_null_state:
         return body
-    wanted = command.initial_state
-    passed_on = {
+    target = command.initial_state
+    forwarded = {
         "name": command.connector,
         "config": command.config,
-        "initial_state": None if wanted is None else TARGETS[wanted],
+        "initial_state": None if target is None else TARGETS[target],
     }
-    return json_converter.encode(passed_on)
+    return json_converter.encode(forwarded)
 
 
 def unreachable() -> Failed:
     """Return the error for a leader that has left but is still in the group."""
-    return _not_passed_on("java.net.ConnectException: Connection refused")
+    return _forwarding_error("java.net.ConnectException: Connection refused")
 
 
-def broken_off() -> Failed:
+def no_response() -> Failed:
     """Return the error for a leader that left before it answered. Its result is unknown."""
-    return _not_passed_on("java.io.EOFException")
+    return _forwarding_error("java.io.EOFException")
 
 
-def _not_passed_on(reason: str) -> Failed:
+def _forwarding_error(reason: str) -> Failed:
     return Failed(f"IO Error trying to forward REST request: {reason}")

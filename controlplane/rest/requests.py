@@ -25,7 +25,7 @@ from controlplane.rest.http.jetty_errors import (
     BadAccept,
     BadMessage,
     BadTarget,
-    Unreadable,
+    UnreadableRequest,
 )
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class Request(NamedTuple):
     @property
     def principal(self) -> str:
         """Name of the caller, if a layer in front has authenticated it."""
-        known = self.state.get("principal")
-        return known if isinstance(known, str) else ANONYMOUS
+        name = self.state.get("principal")
+        return name if isinstance(name, str) else ANONYMOUS
 
 
 ANONYMOUS = "anonymous"
@@ -83,15 +83,15 @@ def check_origin(request: Request, profile: Profile) -> None:
         if "@" in authority:
             raise BadTarget(profile, "Deprecated User Info", BAD_URI)
         if authority.lower() != request.headers.get("host", "").lower():
-            asked = f"{scheme.lower()}://{authority}{request.target}"
-            raise BadTarget(profile, "Authority!=Host", asked)
+            uri = f"{scheme.lower()}://{authority}{request.target}"
+            raise BadTarget(profile, "Authority!=Host", uri)
 
 
 class ExpectedMedia(Enum):
     """Rule for the `Content-Type` of a body at an endpoint."""
 
     JSON = "json"
-    JSON_IF_TOLD = "json, if a type is told at all"
+    JSON_IF_SENT = "json, if a type is sent at all"
     ANYTHING = "anything"
 
 
@@ -99,53 +99,53 @@ def check_readable(request: Request, profile: Profile) -> None:
     """Refuse media types that the server of a release cannot read, whatever the path.
 
     Raises:
-        Refused: the server answers with an error page.
+        ServerRefusal: the server answers with an error page.
     """
     if profile.rest_server == "ours":
         return
-    told = request.headers.getlist("content-type")
-    if told and not _is_readable(told):
+    types = request.headers.getlist("content-type")
+    if types and not _is_readable(types):
         path = request.target.partition("?")[0]
         if profile.rest_server == "jetty 12":
             raise BadTarget(profile, uri=path, based=True)
-        raise Unreadable(profile, path)
+        raise UnreadableRequest(profile, path)
     accept = request.headers.get("accept", "")
     if request.method != "OPTIONS" and not _is_accept(accept):
         raise BadAccept(profile)
 
 
-def check_media(request: Request, gives: str, *, wanted: ExpectedMedia) -> None:
+def check_media(request: Request, answer_type: str, *, expected: ExpectedMedia) -> None:
     """Refuse a request by its media types before any lookup, as Connect's servers do.
 
     Raises:
         UnsupportedMediaType: the body is not JSON.
-        NotAcceptable: the client does not accept the type `gives`.
+        NotAcceptable: the client does not accept the type of the answer.
     """
-    if wanted is not ExpectedMedia.ANYTHING:
-        _check_sent(request, wanted)
-    if request.method != "OPTIONS" and not _takes(gives, request.headers.get("accept", "")):
+    if expected is not ExpectedMedia.ANYTHING:
+        _check_sent(request, expected)
+    if request.method != "OPTIONS" and not _admits(request.headers.get("accept", ""), answer_type):
         raise NotAcceptable
 
 
-def as_accepted(given: str | None, headers: Mapping[str, str]) -> str | None:
-    """Return the JSON type of an answer with the parameters from the client's `Accept` header."""
-    if given != JSON:
-        return given
+def as_accepted(media_type: str | None, headers: Mapping[str, str]) -> str | None:
+    """Return the type of an answer; JSON gets the parameters from the client's `Accept` header."""
+    if media_type != JSON:
+        return media_type
     for accepted in headers.get("accept", "").split(","):
         kind, *parameters = (part.strip() for part in accepted.split(";"))
         if kind.lower() == JSON:
-            return ";".join([JSON, *(one for one in parameters if not one.startswith("q="))])
-    return given
+            return ";".join([JSON, *(text for text in parameters if not text.startswith("q="))])
+    return media_type
 
 
-def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
+def is_literal(target: str, template: tuple[str, ...]) -> bool:
     """Return True if a path writes the template's fixed segments literally.
 
     The server does not decode them: `/%63onnectors` is another path.
     """
     path = target.partition("#")[0].partition("?")[0].removeprefix("/").split("/")
     pairs = zip(template, path, strict=False)
-    return all(part in ("{}", given.partition(";")[0]) for part, given in pairs)
+    return all(part in ("{}", segment.partition(";")[0]) for part, segment in pairs)
 
 
 _WILD = ("*/*", "application/*")
@@ -161,35 +161,35 @@ backtrack."""
 _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 
 
-def _check_sent(request: Request, wanted: ExpectedMedia) -> None:
+def _check_sent(request: Request, expected: ExpectedMedia) -> None:
     """Check the `Content-Type`, if any; a wildcard is accepted for an empty body."""
-    told = request.headers.getlist("content-type")
-    if not told:
+    types = request.headers.getlist("content-type")
+    if not types:
         return
-    if not _is_readable(told):
+    if not _is_readable(types):
         raise UnsupportedMediaType
-    sent = _media_type(told[0])
+    sent = _media_type(types[0])
     if sent in _WILD:
         length = request.headers.get("content-length", "0")
-        comes = length != "0" or "transfer-encoding" in request.headers
-        if comes and wanted is ExpectedMedia.JSON:
+        has_body = length != "0" or "transfer-encoding" in request.headers
+        if has_body and expected is ExpectedMedia.JSON:
             raise MissingMediaType
     elif sent != JSON:
         raise UnsupportedMediaType
 
 
-def _is_readable(told: Sequence[str]) -> bool:
+def _is_readable(types: Sequence[str]) -> bool:
     """Return True if there is exactly one `Content-Type` and it is a media type."""
-    return len(told) == 1 and _MEDIA_TYPE.fullmatch(told[0]) is not None
+    return len(types) == 1 and _MEDIA_TYPE.fullmatch(types[0]) is not None
 
 
 @lru_cache(maxsize=64)  # clients send few different headers
-def _takes(gives: str, accept: str) -> bool:
+def _admits(accept: str, media_type: str) -> bool:
     """Return True if an `Accept` header admits a type. Weights are ignored, even zero."""
-    kind, _, own = gives.partition("/")
-    admitted = {gives, f"*/{own}", f"{kind}/*", "*/*", "*"}
-    wanted = {_media_type(one) for one in accept.split(",")}
-    return wanted == {""} or not wanted.isdisjoint(admitted)
+    kind, _, subtype = media_type.partition("/")
+    patterns = {media_type, f"*/{subtype}", f"{kind}/*", "*/*", "*"}
+    accepted = {_media_type(text) for text in accept.split(",")}
+    return accepted == {""} or not accepted.isdisjoint(patterns)
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from controlplane.projection.as_of import PastState
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.errors import BadQuestion
+from controlplane.rest.errors import InvalidParameter
 from controlplane.rest.requests import Request
 
 
@@ -25,17 +25,17 @@ class States(Protocol):
 
     @property
     def failure(self) -> LogError | None:
-        """The reason why the log is not followed at present; None if all is well."""
+        """Reason why the log is not followed at present; None if it is followed."""
         ...
 
     @property
     def moves(self) -> int:
-        """A counter that changes whenever the log has been read further."""
+        """Counter that changes whenever the log has been read further."""
         ...
 
     @property
     def ends(self) -> Ends:
-        """The end offsets up to which the log has been read."""
+        """End offsets up to which the log has been read."""
         ...
 
     async def state(self, profile: Profile) -> ClusterState:
@@ -81,7 +81,7 @@ class Commands(Planner, Protocol):
 
     @property
     def failure(self) -> LogError | None:
-        """The permanent failure after which commands are refused; None while they work."""
+        """Permanent failure after which commands are refused; None while they work."""
         ...
 
     async def trouble(self) -> LogError | None:
@@ -107,7 +107,7 @@ class Commands(Planner, Protocol):
         """Read the committed offsets of a sink connector's consumer group.
 
         Raises:
-            ExternalActionFailed: the broker cannot be asked.
+            ExternalActionFailed: the broker cannot be reached.
         """
         ...
 
@@ -184,7 +184,7 @@ class Call(NamedTuple):
     query: dict[str, list[str]]
     body: bytes | None = None
 
-    def asked(self, name: str) -> str | None:
+    def parameter(self, name: str) -> str | None:
         """Return the first value of a query parameter."""
         return self.query[name][0] if name in self.query else None
 
@@ -192,25 +192,29 @@ class Call(NamedTuple):
         """Return True if a boolean query parameter of this project is true.
 
         Raises:
-            BadQuestion: the value is not a boolean; the command is then not run.
+            InvalidParameter: the value is not a boolean; the command is then not run.
         """
-        given = self.asked(name)
-        if given is None:
+        value = self.parameter(name)
+        if value is None:
             return False
-        if given.lower() not in _FLAGS:
-            raise BadQuestion(f"{name}={given} is neither true nor false: nothing has been done")
-        return _FLAGS[given.lower()]
+        if value.lower() not in _FLAGS:
+            raise InvalidParameter(
+                f"{name}={value} is neither true nor false: nothing has been done"
+            )
+        return _FLAGS[value.lower()]
 
     def check_present(self) -> None:
-        """Refuse a command on the past.
+        """Refuse a command with `as_of=`: the past cannot be changed.
 
         Raises:
-            BadQuestion: the request has `as_of=`.
+            InvalidParameter: the request has `as_of=`.
         """
         if self.request.as_of is not None:
-            raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
+            raise InvalidParameter(
+                "as_of= asks for the past, which cannot be changed: leave as_of= out"
+            )
 
-    async def then(self) -> PastState:
+    async def requested_state(self) -> PastState:
         """Return the state at the requested moment."""
         follower, moment = self.service.follower, self.request.as_of
         if moment is None:
@@ -222,12 +226,12 @@ class Call(NamedTuple):
         """Idempotency key of the command (`Idempotency-Key`).
 
         Raises:
-            BadQuestion: the key is empty; all clients without a key would share it.
+            InvalidParameter: the key is empty; all clients without a key would share it.
         """
-        given = self.request.headers.get("idempotency-key")
-        if given == "":
-            raise BadQuestion("Idempotency-Key is empty: leave it out, or use a new key")
-        return given
+        key = self.request.headers.get("idempotency-key")
+        if key == "":
+            raise InvalidParameter("Idempotency-Key is empty: leave it out, or use a new key")
+        return key
 
     @property
     def principal(self) -> str:

@@ -10,10 +10,10 @@ from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.service import Service
 
 
-class Front:
-    """Everything between the network and the applications of one process.
+class MiddlewareStack:
+    """Authentication, limits and metrics around the applications of one process.
 
-    `logger` logs and counts events: pass it to the control plane as well.
+    `logger` also counts events: pass it to the control plane as well.
     """
 
     def __init__(self, protection: Protection, dialect: Profile, logger: Logger) -> None:
@@ -28,7 +28,7 @@ class Front:
         Raises:
             SettingsError: a credential file or another setting is invalid.
         """
-        protected(_unreachable, self.protection, dialect=self._dialect)
+        protected(_placeholder, self.protection, dialect=self._dialect)
 
     def before(self, service: Service) -> ASGIApp:
         """Return the application of a service, ready to be served.
@@ -42,5 +42,5 @@ class Front:
         return self._metrics.counting(guarded, self._dialect)
 
 
-async def _unreachable(_: Scope, __: Receive, ___: Send) -> None:
-    raise AssertionError("an application that only stands for another one was asked")
+async def _placeholder(_: Scope, __: Receive, ___: Send) -> None:
+    raise AssertionError("the placeholder application got a request")

@@ -8,7 +8,7 @@ from controlplane.rest import forwarding
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
-from controlplane.rest.endpoints.writes import shown
+from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.running_worker import RunningWorker
 from controlplane.scenario.worker_group import Attempt
@@ -57,13 +57,13 @@ async def _passed_on(
 ) -> Exchange:
     """Forward a request to the leader, which may be of a release without such a path."""
     refusal = await asked.refusal(command)
-    if refusal is not None and forwarding.told_at_once(command, refusal):
+    if refusal is not None and forwarding.rejects_at_once(command, refusal):
         raise refused(refusal)
     way = asked.worker.name, world.cluster.leader
     leader = world.cluster.running.get(world.cluster.leader)
     if leader is None:
         return Exchange(forwarding.unreachable().answer(), passed_on=way)
-    body = forwarding.body_passed_on(command, request.body, asked.worker.profile)
+    body = forwarding.forwarded_body(command, request.body, asked.worker.profile)
     try:
         command = await _command(request._replace(body=body, signed=False), leader)
     except RestError as error:
@@ -71,7 +71,7 @@ async def _passed_on(
     made = await _carried_out(world, leader, command)
     lost = made.answer is None
     return made._replace(
-        answer=forwarding.broken_off().answer() if lost else made.answer, passed_on=way
+        answer=forwarding.no_response().answer() if lost else made.answer, passed_on=way
     )
 
 
@@ -91,4 +91,4 @@ async def _carried_out(world: World, by: RunningWorker, command: AnyCommand) -> 
     done = CompletedCommand(
         command, attempt.ended, await by.read(), by.worker.profile, world.plugins
     )
-    return Exchange(shown(done), attempt)
+    return Exchange(answer_to(done), attempt)

@@ -70,7 +70,7 @@ def test_names_that_do_not_fit_into_a_line(name: str) -> None:
     """They are refused in a sentence."""
     said = call("credential", "token", name, "--role", "view")
     assert said.code == 2
-    assert "cannot be used: take printable letters without a colon" in said.err
+    assert "cannot be used: use printable characters without a colon" in said.err
     assert said.out == ""
 
 

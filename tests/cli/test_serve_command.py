@@ -224,7 +224,7 @@ async def test_what_is_only_read_can_be_planned_for() -> None:
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
         refused = await client.put(f"{service.url}/connectors/archive/stop")
         assert refused.status_code == 405
-        assert refused.json()["message"].endswith("; dry_run=true tells what would be written")
+        assert refused.json()["message"].endswith("; dry_run=true shows what would be written")
 
 
 async def test_exactly_once_support() -> None:
@@ -316,11 +316,11 @@ def test_port_in_use() -> None:
             "nix.db does not exist: check the path. `controlplane serve sqlite:///nix.db`",
         ),
         (["sqlite:///nix.db", "--read-only"], "--read-only and --no-follow create no log"),
-        ([LIFE, "--host", "nix.invalid"], "'nix.invalid' is no address, and no name that is known"),
+        ([LIFE, "--host", "nix.invalid"], "'nix.invalid' is neither an address nor a known name"),
         ([LIFE, "--host", NOT_OURS], "this machine has no such address): give an address of this"),
         (
             [LIFE, "--override", "admin.listeners=http://nix.invalid:1"],
-            "no name that is known here): name an address of this machine there",
+            "a known name): name an address of this machine there",
         ),
         ([str(HISTORIES)], "is a directory"),
         (["kafka://127.0.0.1:1"], "no broker"),

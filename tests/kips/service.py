@@ -25,7 +25,7 @@ from controlplane.plugins import catalogued
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
-from controlplane.rest.endpoints.writes import shown
+from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.consumer_groups import ConsumerGroups
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
@@ -119,7 +119,7 @@ class Service:
             return error.answer()
         except Refusal as refusal:
             return refused(refusal.rejected).answer()
-        return shown(CompletedCommand(command, outcome, self.state, self._profile, PLUGINS))
+        return answer_to(CompletedCommand(command, outcome, self.state, self._profile, PLUGINS))
 
     async def told(self, method: str, target: str, body: Body = None) -> tuple[int, Any]:
         """Status and what is said: the message of an error, else the whole body ("": nothing)."""

@@ -389,7 +389,7 @@ async def test_only_http() -> None:
     """A websocket is no request of Connect's."""
     async with following("life-3.9") as follower:
         app = App(Service(follower, Profile.of("3.9")))
-        with pytest.raises(NotImplementedError, match="no websocket here"):
+        with pytest.raises(NotImplementedError, match="websocket is not supported"):
             await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
 
@@ -408,7 +408,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
                 old = await client.get(path)
                 assert old.status_code == status
                 assert old.headers[NOTICE] == (
-                    "the log is not followed just now, this is what was known before: "
+                    "the log is not followed at present, this answer may be old: "
                     r"the leader at gr\xf6\xdfe\u20ac\x00 is gone"
                 )
             both = await client.get("/?profile=7.0")

@@ -255,7 +255,7 @@ async def test_another_writer_takes_over() -> None:
             assert "retried" not in answer.json()["message"]
         for path in ("/connectors", "/connectors/orders", "/compat/3.9/", "/health"):
             told = (await client.get(path)).headers[NOTICE]
-            assert "no command is carried out here any more: This writer has epoch 1" in told
+            assert "commands are refused from now on: This writer has epoch 1" in told
         ill = await client.get("/health")
         assert (ill.status_code, ill.json()["status"]) == (500, "unhealthy")
         assert (await plane.plan(StopConnector("orders"))) is not None

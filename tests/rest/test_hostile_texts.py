@@ -14,7 +14,7 @@ from controlplane.core.commands import PutConfig, size_of
 from controlplane.core.configdef.regex_errors import matches
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
-from controlplane.rest.http.server import tell_of_full
+from controlplane.rest.http.server import log_refused_connections
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS, asked
 from tests.rest.served_history import catalogue, client_of
@@ -102,7 +102,7 @@ async def test_refused_requests_are_one_line_of_the_log(
     caplog.set_level(logging.WARNING, refusing.name)
     for name, usual in (("filters", []), ("disabled", False), ("propagate", True)):
         monkeypatch.setattr(refusing, name, usual)
-    tell_of_full(silent())
+    log_refused_connections(silent())
     for _ in range(5):
         refusing.warning("Exceeded concurrency limit.")
     refusing.warning("something else")

@@ -20,9 +20,9 @@ from controlplane.rest.bodies.pool import (
     BodyProcesses,
     hand_over,
 )
-from controlplane.rest.endpoints.command_requests import WORKERS_ORDER_BYTES
+from controlplane.rest.endpoints.command_requests import PARSED_FIRST_BYTES
 from controlplane.rest.errors import RestError, TooBusy
-from controlplane.rest.security.load_limits import Bounds
+from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.settings import HttpLimits
 from tests.operation_counts import operations
 from tests.rest.plane import ORDERS, asked
@@ -58,7 +58,7 @@ async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() ->
     """A short body is parsed before its signature is checked; a long one is not."""
     async with asked() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
-        long = await client.post(INTERNAL, content=b"{" * (WORKERS_ORDER_BYTES + 1), headers=JSON)
+        long = await client.post(INTERNAL, content=b"{" * (PARSED_FIRST_BYTES + 1), headers=JSON)
     assert short.status_code == 500
     assert (long.status_code, long.json()["message"]) == (
         400,
@@ -149,7 +149,7 @@ async def test_a_body_of_too_many_values_is_refused() -> None:
     async def sending(message: Any) -> None:
         told.append(message)
 
-    bounds = Bounds(app, HttpLimits(body_max_values=100), Profile.of("kip"))
+    bounds = LoadLimiter(app, HttpLimits(body_max_values=100), Profile.of("kip"))
     for number, refused in ((99, False), (100, True)):
         error = None
         parts = iter([b"[" * 50, b"," * (number - 50)])

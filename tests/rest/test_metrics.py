@@ -27,7 +27,7 @@ from controlplane.rest.app import App
 from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.service import Service
-from controlplane.rest.stack import Front
+from controlplane.rest.stack import MiddlewareStack
 from tests.outages import Cable, Told, until
 from tests.rest.security.guarded_app import TOKENS, known
 from tests.rest.served_history import catalogue, following
@@ -77,7 +77,7 @@ class Measured(NamedTuple):
 @asynccontextmanager
 async def measured(protection: Protection | None = None) -> AsyncIterator[Measured]:
     """An empty control plane with metrics of its own."""
-    front = Front(protection or Protection(), KIP, silent())
+    front = MiddlewareStack(protection or Protection(), KIP, silent())
     around = Surroundings(plugins=catalogue(), notices=front.logger)
     async with ControlPlane.open("memory:", around=around) as plane:
         transport = httpx.ASGITransport(front.before(plane.service))
@@ -200,7 +200,7 @@ async def test_two_planes_do_not_mix() -> None:
 async def test_two_listeners_of_one_service_tell_the_same() -> None:
     """With `admin.listeners` both listeners expose the same metrics, each series once."""
     async with following("life-3.9") as follower:
-        front = Front(Protection(), KIP, silent())
+        front = MiddlewareStack(Protection(), KIP, silent())
         service = Service(follower, KIP, catalogue())
         texts = []
         for app in (front.before(service), front.before(service)):

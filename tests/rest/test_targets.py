@@ -10,7 +10,7 @@ from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AlterGroup
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
-from controlplane.rest.http.jetty_errors import BadMessage, BadTarget, Unreadable
+from controlplane.rest.http.jetty_errors import BadMessage, BadTarget, UnreadableRequest
 from controlplane.rest.http.request_targets import parse_target
 from tests.rest.broker import Broker
 from tests.rest.plane import asked
@@ -31,7 +31,7 @@ def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
 @pytest.mark.parametrize(
     ("target", "old", "new"),
     [
-        ("/connectors/a{b}", Unreadable, BadTarget),
+        ("/connectors/a{b}", UnreadableRequest, BadTarget),
         ("/connectors/a%00", BadMessage, BadTarget),
         ("/connectors/a%2Fb", None, BadTarget),
         ("connectors", BadMessage, BadTarget),
@@ -58,7 +58,7 @@ def test_what_servers_refuse(
         ("/connectors/50%", "The path holds '%', which is no escape: write a percent sign as %25"),
         ("/connectors/%zz/status", "The path holds '%zz', which is no escape"),
         ("/connectors/a%u00e4", "The path holds '%u0', which is no escape"),
-        ("connectors", "The target of a request has to be a path that begins with a slash"),
+        ("connectors", "The target of a request must be a path that begins with a slash"),
     ],
 )
 def test_what_we_refuse(target: str, told: str) -> None:

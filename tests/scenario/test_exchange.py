@@ -5,7 +5,7 @@ import pytest
 from controlplane.core.commands import CreateConnector, PutConfig
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.forwarding import body_passed_on
+from controlplane.rest.forwarding import forwarded_body
 from tests.scenario.playback import printed
 
 ORDERS = 'given config\nconnector-orders  {"properties":{"connector.class":"JdbcSource"}}\n----\n\n'
@@ -151,14 +151,14 @@ def test_what_is_passed_on_of_a_creation(
     release: str, state: Target | None, written: bytes | None
 ) -> None:
     """From 3.7 on with the initial state, whether it was asked for or not."""
-    body = body_passed_on(CreateConnector("orders", CONFIG, state), BODY, Profile.of(release))
+    body = forwarded_body(CreateConnector("orders", CONFIG, state), BODY, Profile.of(release))
     config = b'{"name":"orders","config":{"connector.class":"JdbcSource","name":"orders"}'
     assert body == (BODY if written is None else config + b',"initial_state":' + written + b"}")
 
 
 def test_other_bodies_are_passed_on_as_they_are() -> None:
     """They have no such field."""
-    assert body_passed_on(PutConfig("orders", CONFIG), BODY, Profile.of("4.3")) == BODY
+    assert forwarded_body(PutConfig("orders", CONFIG), BODY, Profile.of("4.3")) == BODY
 
 
 def test_pages_of_a_server_stay_on_one_line() -> None:

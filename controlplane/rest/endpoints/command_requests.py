@@ -15,11 +15,11 @@ from controlplane.rest.endpoints.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
 from controlplane.rest.signatures import Signature
 
-WORKERS_ORDER_BYTES = 1 << 13
-"""Longest body of another worker that is read before its signature is checked, as a worker does."""
+PARSED_FIRST_BYTES = 1 << 13
+"""Longest body of another worker that is parsed before its signature is checked, as in Kafka."""
 
 
-class Asking(NamedTuple):
+class CommandInput(NamedTuple):
     """The parts of a request that determine its command: release, query, body."""
 
     profile: Profile
@@ -37,32 +37,32 @@ class Asking(NamedTuple):
         return self.query.get(name, [""])[0].lower() == "true"
 
 
-def create(asking: Asking) -> AnyCommand:
+def create(request: CommandInput) -> AnyCommand:
     """`POST /connectors`. Only this request trims the name."""
-    given = bodies.create(asking.body, asking.profile)
-    name = java_library.trim(given.name or "")
-    state = None if given.initial_state is None else _STATES[given.initial_state]
-    offsets = None if given.initial_offsets is None else _changes(given.initial_offsets)
-    return commands.CreateConnector(name, _named(name, given.config), state, offsets)
+    body = bodies.create(request.body, request.profile)
+    name = java_library.trim(body.name or "")
+    state = None if body.initial_state is None else _STATES[body.initial_state]
+    offsets = None if body.initial_offsets is None else _changes(body.initial_offsets)
+    return commands.CreateConnector(name, _named(name, body.config), state, offsets)
 
 
 _STATES = {word: target for target, word in TARGETS.items()}
 
 
-def put_config(asking: Asking, name: str) -> AnyCommand:
+def put_config(request: CommandInput, name: str) -> AnyCommand:
     """`PUT /connectors/{c}/config`."""
-    config = bodies.config(asking.body, asking.profile)
+    config = bodies.config(request.body, request.profile)
     return commands.PutConfig(name, _named(name, config))
 
 
-def patch_config(asking: Asking, name: str) -> AnyCommand:
+def patch_config(request: CommandInput, name: str) -> AnyCommand:
     """`PATCH /connectors/{c}/config`."""
-    found = bodies.patch(asking.body, asking.profile)
-    if found is not None:
-        return commands.PatchConfig(name, found)
-    if name not in asking.known:
+    patch = bodies.patch(request.body, request.profile)
+    if patch is not None:
+        return commands.PatchConfig(name, patch)
+    if name not in request.known:
         raise NotFound(f"Connector {name} not found")
-    raise bodies.null_patch(asking.profile)
+    raise bodies.null_patch(request.profile)
 
 
 def _named(name: str, config: bodies.RequestConfig) -> bodies.RequestConfig:
@@ -76,13 +76,13 @@ def _named(name: str, config: bodies.RequestConfig) -> bodies.RequestConfig:
     return config | {"name": name}
 
 
-def restart(asking: Asking, name: str) -> AnyCommand:
+def restart(request: CommandInput, name: str) -> AnyCommand:
     """`POST /connectors/{c}/restart`."""
-    flags = asking.flag("includeTasks"), asking.flag("onlyFailed")
+    flags = request.flag("includeTasks"), request.flag("onlyFailed")
     return commands.RestartConnector(name, *flags)
 
 
-def restart_task(_: Asking, name: str, task: str) -> AnyCommand:
+def restart_task(_: CommandInput, name: str, task: str) -> AnyCommand:
     """`POST /connectors/{c}/tasks/{n}/restart`."""
     number = java_library.parse_int(task)
     if number is None:
@@ -90,9 +90,9 @@ def restart_task(_: Asking, name: str, task: str) -> AnyCommand:
     return commands.RestartTask(name, number)
 
 
-def alter_offsets(asking: Asking, name: str) -> AnyCommand:
+def alter_offsets(request: CommandInput, name: str) -> AnyCommand:
     """`PATCH /connectors/{c}/offsets`."""
-    offsets = bodies.alteration(asking.body, asking.profile)
+    offsets = bodies.alteration(request.body, request.profile)
     return commands.AlterOffsets(name, _changes(offsets))
 
 
@@ -100,45 +100,45 @@ def _changes(offsets: list[bodies.Offset]) -> tuple[commands.OffsetChange, ...]:
     return tuple(commands.OffsetChange(*offset) for offset in offsets)
 
 
-def set_level(asking: Asking, namespace: str) -> AnyCommand:
+def set_level(request: CommandInput, namespace: str) -> AnyCommand:
     """`PUT /admin/loggers/{l}?scope=cluster`."""
-    level = bodies.level(asking.body, asking.profile)
-    if asking.query.get("scope", [""])[0].lower() != "cluster":
+    level = bodies.level(request.body, request.profile)
+    if request.query.get("scope", [""])[0].lower() != "cluster":
         raise BadRequest(
-            "The loggers of one worker are no affair of the cluster: ask with ?scope=cluster "
-            "for the loggers of all workers"
+            "The level of one worker's logger is no command of the cluster: add ?scope=cluster "
+            "to set the level on all workers"
         )
     return commands.SetLoggerLevel(namespace, level)
 
 
-def publish_tasks(asking: Asking, name: str) -> AnyCommand:
+def publish_tasks(request: CommandInput, name: str) -> AnyCommand:
     """The internal `POST /connectors/{c}/tasks`: a worker sends task configs to the leader."""
-    configs = bodies.task_configs(asking.body, asking.profile)
-    _check_signed(asking)
+    configs = bodies.task_configs(request.body, request.profile)
+    _check_signed(request)
     return commands.PublishTasks(name, tuple(config or {} for config in configs))
 
 
-def fence_tasks(asking: Asking, name: str) -> AnyCommand:
+def fence_tasks(request: CommandInput, name: str) -> AnyCommand:
     """The internal `PUT /connectors/{c}/fence`."""
-    _check_signed(asking)
+    _check_signed(request)
     return commands.FenceTasks(name)
 
 
-def checked_first(asking: Asking, body: bytes | None) -> Asking:
+def checked_first(request: CommandInput, body: bytes | None) -> CommandInput:
     """Verify a worker's signature before its long body is parsed.
 
     Raises:
         RestError: no worker of this cluster has signed the request.
     """
-    if len(body or b"") <= WORKERS_ORDER_BYTES:
-        return asking
-    _check_signed(asking._replace(body=body))
-    return asking._replace(signed=True, signature=None)
+    if len(body or b"") <= PARSED_FIRST_BYTES:
+        return request
+    _check_signed(request._replace(body=body))
+    return request._replace(signed=True, signature=None)
 
 
-def _check_signed(asking: Asking) -> None:
-    if not asking.profile.session_keys or asking.signed:
+def _check_signed(request: CommandInput) -> None:
+    if not request.profile.session_keys or request.signed:
         return
-    if asking.signature is None:
+    if request.signature is None:
         raise BadRequest("Internal request missing required signature")
-    asking.signature.check(asking.body or b"")
+    request.signature.check(request.body or b"")

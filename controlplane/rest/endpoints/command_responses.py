@@ -1,7 +1,9 @@
 """Answers to completed commands, per release."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,8 +16,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import ConnectorView, StatusView
 from controlplane.rest.endpoints import entities
-from controlplane.rest.endpoints.location_header import location_of
-from controlplane.rest.errors import ACCEPTED, CREATED, NO_CONTENT, OK, Answer
+from controlplane.rest.errors import ACCEPTED, CREATED, NO_CONTENT, OK, Answer, Failed
 
 
 class CompletedCommand(NamedTuple):
@@ -44,7 +45,7 @@ class CompletedCommand(NamedTuple):
         return self if release is None else self._replace(profile=Profile.of(release))
 
     def view(self) -> ConnectorView | None:
-        """The connector as the command left it; None if there was none."""
+        """Return the connector as the command left it; None if there was none."""
         left = self.outcome.connector
         if left is not None:
             return ConnectorView(self.connector, left.config, range(left.tasks), left.type)
@@ -53,7 +54,7 @@ class CompletedCommand(NamedTuple):
         return views.connector(self.state, self.connector, self.plugins)
 
     def status(self) -> StatusView | None:
-        """Status of the connector when its restart was requested; None if it is unknown."""
+        """Return the connector's status when its restart was requested; None if it is unknown."""
         left = self.outcome.status
         if left is not None:
             return StatusView(self.connector, left.connector, dict(left.tasks), left.type)
@@ -81,8 +82,8 @@ def config_written(done: CompletedCommand) -> Answer:
     A connector that was created with offsets is answered with them, as KIP-995 says.
     """
     name, profile = done.connector, done.profile
-    found = done.view()
-    shown = _as_asked(done) if found is None else entities.connector(found, profile)
+    view = done.view()
+    shown = _as_requested(done) if view is None else entities.connector(view, profile)
     if not done.outcome.created:
         return Answer(OK, shown)
     location = {"location": location_of(name, profile)}
@@ -91,7 +92,7 @@ def config_written(done: CompletedCommand) -> Answer:
     return Answer(CREATED, shown, headers=location)
 
 
-def _as_asked(done: CompletedCommand) -> dict[str, Any]:
+def _as_requested(done: CompletedCommand) -> dict[str, Any]:
     """Describe a connector that has been deleted since, from the request.
 
     Earlier versions of this program stored no more.
@@ -101,8 +102,8 @@ def _as_asked(done: CompletedCommand) -> dict[str, Any]:
 
 def restored(done: CompletedCommand) -> Answer:
     """Return the restored connector; 204 if the restored state has none."""
-    found = done.view()
-    return nothing(done) if found is None else Answer(OK, entities.connector(found, done.profile))
+    view = done.view()
+    return nothing(done) if view is None else Answer(OK, entities.connector(view, done.profile))
 
 
 def offsets_altered(done: CompletedCommand) -> Answer:
@@ -120,12 +121,12 @@ def restarted(done: CompletedCommand) -> Answer:
     concerned = done.outcome.facts.get("restarting")
     if concerned is None:
         return nothing(done)
-    found = done.status() or _restarting_only(done, concerned)
+    status = done.status() or _restarting_only(done, concerned)
     marked = StatusView(
-        found.name,
-        _marked(found.connector, concerned=None in concerned),
-        {task: _marked(one, concerned=task in concerned) for task, one in found.tasks.items()},
-        found.type,
+        status.name,
+        _marked(status.connector, concerned=None in concerned),
+        {task: _marked(last, concerned=task in concerned) for task, last in status.tasks.items()},
+        status.type,
     )
     return Answer(ACCEPTED, entities.status(marked, done.profile))
 
@@ -139,3 +140,55 @@ def _restarting_only(done: CompletedCommand, concerned: Sequence[int | None]) ->
 
 def _marked(reported: Status, *, concerned: bool) -> Status:
     return msgspec.structs.replace(reported, state=State.RESTARTING) if concerned else reported
+
+
+# --- the header Location ------------------------------------------------------------------------
+
+_BASE = "/connectors/"
+
+_KEPT = "/:@!$&'()*+,;=-._~{}"
+"""Characters beside letters and digits that JAX-RS leaves unescaped."""
+
+_ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+
+
+def location_of(name: str, profile: Profile) -> str:
+    """Return the path of a new connector, relative to the service's address.
+
+    Releases build it by JAX-RS: `UriBuilder.fromUri("/connectors").path(name)`. That keeps slashes,
+    escapes and everything else that a path allows, and takes braces for a template.
+
+    Raises:
+        Failed: a release cannot build the address of this name; the connector exists all the same.
+    """
+    if not profile.rest_location_verbatim:
+        return _BASE + quote(name, safe="", errors="surrogatepass")
+    path = _BASE + _encoded(name)
+    variable = _TEMPLATE.search(path)
+    if variable is not None:
+        raise Failed(f"The template variable '{variable[1].strip()}' has no value")
+    if "{" in path:
+        raise Failed(
+            f'Invalid syntax in the template "{path}". '
+            'Check if a path parameter is terminated with a "}".'
+        )
+    if "}" in path:
+        at = path.index("}")
+        raise Failed(
+            f"java.net.URISyntaxException: Illegal character in path at index {at}: {path}"
+        )
+    return path
+
+
+def _encoded(name: str) -> str:
+    """Escape everything in a name that is neither allowed in a path nor an escape."""
+    parts, behind = [], 0
+    for escape in _ESCAPE.finditer(name):
+        parts += [_quoted(name[behind : escape.start()]), escape[0]]
+        behind = escape.end()
+    return "".join([*parts, _quoted(name[behind:])])
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=_KEPT, errors="surrogatepass")

@@ -32,23 +32,23 @@ _INTERNAL = "org.apache.kafka.connect.runtime."
 """Package of plugins that only Connect itself creates."""
 
 
-# --- which there are ----------------------------------------------------------------------------
+# --- list of plugins ----------------------------------------------------------------------------
 
 
 def listed(reading: Reading) -> Any:
     """`GET /connector-plugins`: connectors, and all other plugins with `connectorsOnly=false`."""
     profile = reading.state.profile
     path = reading.plugins.at(profile)
-    found = list(_of_kinds(path, profile, connectors_only=_connectors_only(reading.query)))
+    plugins = _of_kinds(path, profile, connectors_only=_connectors_only(reading.query))
     return [
-        entities.plugin(one, _kind_told(one, path, profile))
-        for one in found
-        if not one.class_name.startswith((_TOOLS, _INTERNAL))
+        entities.plugin(plugin, _kind_of(plugin, path, profile))
+        for plugin in plugins
+        if not plugin.class_name.startswith((_TOOLS, _INTERNAL))
     ]
 
 
 def _connectors_only(query: dict[str, list[str]]) -> bool:
-    """Read a primitive Java boolean: if it is empty, its default true holds."""
+    """Read a primitive Java boolean: empty means its default, true."""
     return (query.get("connectorsOnly", [""])[0] or "true").lower() == "true"
 
 
@@ -60,15 +60,15 @@ def _of_kinds(path: ClassPath, profile: Profile, *, connectors_only: bool) -> It
         yield from path.of_kind(kind)
 
 
-def _kind_told(plugin: Plugin, path: ClassPath, profile: Profile) -> str:
+def _kind_of(plugin: Plugin, path: ClassPath, profile: Profile) -> str:
     """Return the kind; of a class with two kinds some releases know only the first."""
     if not profile.rest_kinds_by_class:
         return plugin.type
-    kinds = {one.type for one in path.named(plugin.class_name)}
+    kinds = {entry.type for entry in path.named(plugin.class_name)}
     return next(kind for kind in KINDS if kind in kinds)
 
 
-# --- what one defines ---------------------------------------------------------------------------
+# --- keys of a plugin ---------------------------------------------------------------------------
 
 
 def definitions(reading: Reading, name: str) -> Any:
@@ -82,7 +82,7 @@ def definitions(reading: Reading, name: str) -> Any:
     if version is not None and version.startswith(("[", "(")) and not _RANGES.fullmatch(version):
         raise BadRequest(f"Invalid version specification: {version}")
     path = reading.plugins.at(profile)
-    plugin = _found(name, path, profile)
+    plugin = _named(name, path, profile)
     _check_version(plugin, version)
     return [entities.key(key_info(key), profile) for key in _keys(plugin, path, profile)]
 
@@ -91,7 +91,7 @@ _RANGES = re.compile(r"[\[(][^\[\]()]*[\])](,[\[(][^\[\]()]*[\])])*")
 """Version ranges in Maven's notation."""
 
 
-def _found(name: str, path: ClassPath, profile: Profile) -> Plugin:
+def _named(name: str, path: ClassPath, profile: Profile) -> Plugin:
     """Return the plugin with a class name or an alias."""
     full_name = path.full_name(name)
     if full_name in ABSTRACT or full_name.startswith(_INTERNAL) or path.nested(full_name):
@@ -101,9 +101,9 @@ def _found(name: str, path: ClassPath, profile: Profile) -> Plugin:
     kind = _other_kind(name, profile)
     if kind is None:
         raise NotFound(f"Unknown plugin {name}.")
-    told = f"type {kind}" if profile.rest_kinds_by_class else f"class {name}"
+    shown = f"type {kind}" if profile.rest_kinds_by_class else f"class {name}"
     raise BadRequest(
-        f"Invalid plugin {told}. Valid types are sink, source, converter, header_converter, "
+        f"Invalid plugin {shown}. Valid types are sink, source, converter, header_converter, "
         "transformation, predicate."
     )
 
@@ -164,7 +164,7 @@ def _names(plugin: Plugin, profile: Profile) -> set[str]:
     return {plugin.class_name, simple, simple.removesuffix(_SUFFIXES[plugin.type])}
 
 
-# --- what is said of a config -------------------------------------------------------------------
+# --- validation of a config ---------------------------------------------------------------------
 
 
 def validate(config: bodies.RequestConfig, name: str, context: Context) -> Answer:
@@ -179,10 +179,10 @@ def validate(config: bodies.RequestConfig, name: str, context: Context) -> Answe
     included = config.get("connector.class")
     if included is not None and not _plain(included).endswith(_plain(name)):
         raise BadRequest(f"Included connector type {included} does not match request type {name}")
-    found = validated(config, context)
-    if isinstance(found, ValidationFailure):
-        raise _failed(found, context.profile)
-    return Answer(OK, entities.validation(found, context.profile))
+    validation = validated(config, context)
+    if isinstance(validation, ValidationFailure):
+        raise _failed(validation, context.profile)
+    return Answer(OK, entities.validation(validation, context.profile))
 
 
 def _plain(name: str) -> str:

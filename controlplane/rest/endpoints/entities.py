@@ -19,19 +19,19 @@ TARGETS: Mapping[Target, str] = MappingProxyType(
 """Names of the target states in a request's `initial_state` (KIP-980)."""
 
 
-def connector(found: ConnectorView, profile: Profile) -> dict[str, Any]:
+def connector(view: ConnectorView, profile: Profile) -> dict[str, Any]:
     """`ConnectorInfo`."""
-    shown: dict[str, Any] = {"name": found.name, "config": found.config}
-    shown["tasks"] = [{"connector": found.name, "task": task} for task in found.tasks]
-    return shown | ({"type": found.type} if profile.rest_type else {})
+    shown: dict[str, Any] = {"name": view.name, "config": view.config}
+    shown["tasks"] = [{"connector": view.name, "task": task} for task in view.tasks]
+    return shown | ({"type": view.type} if profile.rest_type else {})
 
 
-def status(found: StatusView, profile: Profile) -> dict[str, Any]:
+def status(view: StatusView, profile: Profile) -> dict[str, Any]:
     """`ConnectorStateInfo`."""
-    shown: dict[str, Any] = {"name": found.name}
-    shown["connector"] = report(found.connector, profile)
-    shown["tasks"] = [{"id": task, **report(one, profile)} for task, one in found.tasks.items()]
-    return shown | ({"type": found.type} if profile.rest_type else {})
+    shown: dict[str, Any] = {"name": view.name}
+    shown["connector"] = report(view.connector, profile)
+    shown["tasks"] = [{"id": task, **report(last, profile)} for task, last in view.tasks.items()]
+    return shown | ({"type": view.type} if profile.rest_type else {})
 
 
 def report(reported: Status, profile: Profile) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def report(reported: Status, profile: Profile) -> dict[str, Any]:
     return shown | ({"trace": reported.trace} if reported.trace else {})
 
 
-def plugin(found: Plugin, kind: str) -> dict[str, Any]:
+def plugin(entry: Plugin, kind: str) -> dict[str, Any]:
     """`PluginInfo`: omits an undefined version."""
-    shown = {"class": found.class_name, "type": kind}
-    return shown | ({} if found.version == UNDEFINED_VERSION else {"version": found.version})
+    shown = {"class": entry.class_name, "type": kind}
+    return shown | ({} if entry.version == UNDEFINED_VERSION else {"version": entry.version})
 
 
 def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
@@ -60,21 +60,21 @@ def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
     return placed | shown  # a dict keeps the position of its keys
 
 
-def validation(found: Validation, profile: Profile) -> dict[str, Any]:
+def validation(result: Validation, profile: Profile) -> dict[str, Any]:
     """`ConfigInfos`."""
     return {
-        "name": found.name,
-        "error_count": found.error_count,
-        "groups": list(found.groups),
-        "configs": [_config(one, profile) for one in found.configs],
+        "name": result.name,
+        "error_count": result.error_count,
+        "groups": list(result.groups),
+        "configs": [_config(info, profile) for info in result.configs],
     }
 
 
-def _config(one: ConfigInfo, profile: Profile) -> dict[str, Any]:
+def _config(info: ConfigInfo, profile: Profile) -> dict[str, Any]:
     """`ConfigInfo`: a key and its value."""
-    value = one.value
+    value = info.value
     return {
-        "definition": None if one.definition is None else key(one.definition, profile),
+        "definition": None if info.definition is None else key(info.definition, profile),
         "value": {
             "name": value.name,
             "value": value.value,

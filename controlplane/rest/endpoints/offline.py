@@ -57,7 +57,8 @@ def command_of(
     command = methods[method].command if method in methods else None
     if command is None:
         raise NoSuchMethod
-    return command.meant(command_requests.Asking(profile, query, body, **circumstances), *names)
+    request = command_requests.CommandInput(profile, query, body, **circumstances)
+    return command.command_for(request, *names)
 
 
 def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Methods, router.Path]:
@@ -66,10 +67,10 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
     Raises:
         NoSuchPath: the path has none.
     """
-    found, names = router.find(path, target, profile, compat=True)
+    endpoints, names = router.find(path, target, profile, compat=True)
     methods = {
         method: endpoint
-        for method, endpoint in found.items()
+        for method, endpoint in endpoints.items()
         if endpoint.view or (endpoint.command and endpoint.command.known(profile))
     }
     if not methods:
@@ -78,7 +79,7 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector in this release, as the stories do."""
+    """List the read endpoints of every connector that this release has, as stories record them."""
     for target in every_path(state):
         path, _ = parse_target(target, state.profile)
         with suppress(NoSuchPath):
@@ -94,9 +95,9 @@ def every_path(state: ClusterState) -> Iterator[str]:
     for name in views.connectors(state):
         base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
         yield base
-        yield from (f"{base}/{part}" for part in _PARTS)
+        yield from (f"{base}/{part}" for part in _CONNECTOR_PATHS)
         reported = state.status.tasks.get(name, {})
         yield from (f"{base}/tasks/{task}/status" for task in sorted(reported))
 
 
-_PARTS = ("config", "status", "tasks", "topics", "offsets", "tasks-config")
+_CONNECTOR_PATHS = ("config", "status", "tasks", "topics", "offsets", "tasks-config")

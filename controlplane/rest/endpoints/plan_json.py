@@ -1,4 +1,4 @@
-"""JSON of a plan: the answer to a dry run. Bytes are shown as they would be written."""
+"""JSON of a plan: the answer to a dry run. It shows the bytes that would be written."""
 
 from base64 import b64encode
 from typing import Any
@@ -9,8 +9,8 @@ from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.text.value_text import plain
 
 
-def shown(plan: Plan, release: str) -> dict[str, Any]:
-    """Steps in order, each with its records: topic, partition, key, value."""
+def document(plan: Plan, release: str) -> dict[str, Any]:
+    """Return the steps in order, each with its records: topic, partition, key, value."""
     return {
         "profile": release,
         "steps": [_step(step) for step in plan.steps],
@@ -21,12 +21,15 @@ def shown(plan: Plan, release: str) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": step.name, "records": [_record(one) for one in step.records]}
+    shown: dict[str, Any] = {
+        "name": step.name,
+        "records": [_record(draft) for draft in step.records],
+    }
     if step.action is not None:
-        told["action"] = plain(msgspec.to_builtins(step.action))
+        shown["action"] = plain(msgspec.to_builtins(step.action))
     if step.undo is not None:
-        told["undo"] = _step(step.undo)
-    return told | {"read_back": list(step.read_back), "best_effort": step.best_effort}
+        shown["undo"] = _step(step.undo)
+    return shown | {"read_back": list(step.read_back), "best_effort": step.best_effort}
 
 
 def _record(draft: Draft) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Query parameters of the endpoints: names, permitted values, checks.
 
 Kafka ignores an unknown parameter, and replaces an invalid value by a default. A misspelt
-`dry_run=` would then delete a connector. So `/` refuses unknown parameters, invalid values, and one
-parameter with two values.
+`dry_run=` would then delete a connector. `/` therefore refuses unknown parameters, invalid values,
+and one parameter with two values.
 
 Tools that expect Kafka use `/compat`, or the root of a service that speaks as a release. There
 Connect's parameters are read as Kafka reads them. Only this project's own parameters are checked,
@@ -16,7 +16,7 @@ from typing import NamedTuple, get_args
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, UnknownMoment, quoted, read_time_ms
-from controlplane.rest.errors import BadQuestion
+from controlplane.rest.errors import InvalidParameter
 from controlplane.rest.http.request_targets import path_of
 
 DRY_RUN = "dry_run"
@@ -25,17 +25,17 @@ DRY_RUN = "dry_run"
 AS_OF, PROFILE = "as_of", "profile"
 
 FORWARD = "forward"
-"""Parameter between workers. Kafka takes it with every change; here it has no effect, because one
-process answers."""
+"""Parameter between workers. Kafka accepts it with every change; it has no effect here, because
+one process answers."""
 
 OUTCOMES = ("done", "failed", "refused", "unfinished")
 """Outcomes of a command (`GET /commands`)."""
 
 LIMIT_MOST = 10_000
-"""Maximum rows of one answer: some MB, which a browser still shows."""
+"""Maximum rows of one answer: some MB, which a browser can still show."""
 
 NAME_LENGTH = 100
-"""Maximum characters of a name that are compared, to bound the work."""
+"""Maximum compared characters of a name, to bound the work."""
 
 _NOTHING = "Nothing has been done."
 
@@ -50,7 +50,7 @@ EndpointKey = tuple[str, tuple[str, ...]]
 """A method and a path template."""
 
 
-class _Kind(NamedTuple):
+class _ParameterRule(NamedTuple):
     """Permitted values of a parameter."""
 
     admits: Callable[[str], bool] = lambda _: True
@@ -60,41 +60,45 @@ class _Kind(NamedTuple):
     """True if several values may be given."""
 
 
-def _one_of(*words: str, repeats: bool = False) -> _Kind:
+def _one_of(*words: str, repeats: bool = False) -> _ParameterRule:
     listed = ", ".join(words)
-    return _Kind(lambda given: given in words, f"is none: use one of {listed}", repeats)
+    return _ParameterRule(lambda value: value in words, f"is unknown: use one of {listed}", repeats)
 
 
-def _is_number(given: str) -> bool:
-    return given.isascii() and given.isdecimal() and len(given) <= TIME_DIGITS
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdecimal() and len(value) <= TIME_DIGITS
 
 
-def _is_time(given: str) -> bool:
+def _is_time(value: str) -> bool:
     try:
-        read_time_ms(given)
+        read_time_ms(value)
     except UnknownMoment:
         return False
     return True
 
 
-def _is_limit(given: str) -> bool:
-    return _is_number(given) and 0 < int(given) <= LIMIT_MOST
+def _is_limit(value: str) -> bool:
+    return _is_number(value) and 0 < int(value) <= LIMIT_MOST
 
 
-_ANY = _Kind()
-_FLAG = _Kind(lambda given: given.lower() in ("true", "false"), "is neither true nor false")
-_SCOPE = _Kind(
-    lambda given: given.lower() in ("worker", "cluster"), "is none: use worker or cluster"
+_ANY = _ParameterRule()
+_FLAG = _ParameterRule(
+    lambda value: value.lower() in ("true", "false"), "is neither true nor false"
 )
-_TIME = _Kind(_is_time, "is no time: write it like 2026-11-20T12:00:00Z, or 1795214808118 (ms)")
-_LIMIT = _Kind(_is_limit, f"is no number from 1 to {LIMIT_MOST}")
+_SCOPE = _ParameterRule(
+    lambda value: value.lower() in ("worker", "cluster"), "is no scope: use worker or cluster"
+)
+_TIME = _ParameterRule(
+    _is_time, "is no time: write it like 2026-11-20T12:00:00Z, or 1795214808118 (ms)"
+)
+_LIMIT = _ParameterRule(_is_limit, f"is no number from 1 to {LIMIT_MOST}")
 
-_COMMANDS = sorted(str(one.__struct_config__.tag) for one in get_args(AnyCommand))
+_COMMANDS = sorted(str(command.__struct_config__.tag) for command in get_args(AnyCommand))
 
 _CONNECTOR = ("connectors", "{}")
 _PAGED = {"limit": _LIMIT, "after": _ANY}
 
-_PARAMETERS: dict[EndpointKey, dict[str, _Kind]] = {
+_PARAMETERS: dict[EndpointKey, dict[str, _ParameterRule]] = {
     ("GET", ("connectors",)): {"expand": _one_of("status", "info", repeats=True)},
     ("POST", (*_CONNECTOR, "restart")): {"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ("POST", (*_CONNECTOR, "undo")): {"to": _ANY, "offsets": _FLAG},
@@ -122,66 +126,69 @@ def parameters(method: str, template: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_PARAMETERS.get((method, template), ()))
 
 
-def check(place: EndpointKey, query: Query, matrix: Sequence[str], *, ours: bool) -> str | None:
+def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: bool) -> str | None:
     """Check the parameters of a request to `/`; return a notice about an ignored one, or None.
 
     `matrix` are the names of matrix parameters (`/stop;dry_run=true`), which Connect ignores.
     `ours`: the endpoint is not one of Connect's.
 
     Raises:
-        BadQuestion: a parameter is unknown, has an invalid value, or has two values.
+        InvalidParameter: a parameter is unknown, has an invalid value, or has two values.
     """
     if not query and not matrix:
         return None
-    known, changes = _known(place), place[0] != "GET"
-    strange = [*(name for name in query if name not in known), *(matrix if changes else ())]
-    told = _is_unknown(strange[0], place, known) if strange else None
-    if told is not None and (changes or ours):
-        raise BadQuestion(told)
+    known, changes = _known(endpoint), endpoint[0] != "GET"
+    unknown = [*(name for name in query if name not in known), *(matrix if changes else ())]
+    error = _unknown_error(unknown[0], endpoint, known) if unknown else None
+    if error is not None and (changes or ours):
+        raise InvalidParameter(error)
     for name in known.keys() & query.keys():
         _check_values(name, query[name], known[name])
-    return told
+    return error
 
 
-def check_as_kafka(place: EndpointKey, query: Query, matrix: Sequence[str]) -> None:
+def check_as_kafka(endpoint: EndpointKey, query: Query, matrix: Sequence[str]) -> None:
     """Check a request to a release: this project's parameters, and names close to `dry_run`.
 
     Raises:
-        BadQuestion: Kafka would ignore a parameter that the client depends on.
+        InvalidParameter: Kafka would ignore a parameter that the client depends on.
     """
     if not query and not matrix:
         return
-    strange = [*(name for name in query if name != DRY_RUN), *matrix]
-    if place[0] != "GET" and any(map(_looks_dry, strange)):
-        name = next(filter(_looks_dry, strange))
-        raise BadQuestion(f"{quoted(name)} is no parameter: did you mean {DRY_RUN}=? {_NOTHING}")
+    others = [*(name for name in query if name != DRY_RUN), *matrix]
+    if endpoint[0] != "GET" and any(map(_resembles_dry_run, others)):
+        name = next(filter(_resembles_dry_run, others))
+        raise InvalidParameter(
+            f"{quoted(name)} is no parameter: did you mean {DRY_RUN}=? {_NOTHING}"
+        )
     for name in (DRY_RUN, AS_OF, PROFILE):
         _check_twice(name, query.get(name, ()))
 
 
 @cache
-def _known(place: EndpointKey) -> Mapping[str, _Kind]:
+def _known(endpoint: EndpointKey) -> Mapping[str, _ParameterRule]:
     common = {AS_OF: _ANY, PROFILE: _ANY}
-    changing = {DRY_RUN: _FLAG, FORWARD: _FLAG} if place[0] != "GET" else {}
-    return _PARAMETERS.get(place, {}) | common | changing
+    changing = {DRY_RUN: _FLAG, FORWARD: _FLAG} if endpoint[0] != "GET" else {}
+    return _PARAMETERS.get(endpoint, {}) | common | changing
 
 
-def _looks_dry(name: str) -> bool:
+def _resembles_dry_run(name: str) -> bool:
     plain = _plain(name)
     return plain.startswith("dry") or bool(get_close_matches(plain, ["dryrun"], 1, DRY_ALIKE))
 
 
-def _is_unknown(name: str, place: EndpointKey, known: Mapping[str, _Kind]) -> str:
+def _unknown_error(name: str, endpoint: EndpointKey, known: Mapping[str, _ParameterRule]) -> str:
     """Return the error text for an unknown parameter, with a suggestion."""
-    method, template = place
-    by_plain = {_plain(one): one for one in known}
+    method, template = endpoint
+    by_plain = {_plain(parameter): parameter for parameter in known}
     close = get_close_matches(_plain(name), by_plain, 1, ALIKE)
-    told = f"{quoted(name)} is no parameter of {method} {path_of(template)[0]}"
+    error = f"{quoted(name)} is no parameter of {method} {path_of(template)[0]}"
     if close:
-        told = f"{told}: did you mean {by_plain[close[0]]}=?"
+        error = f"{error}: did you mean {by_plain[close[0]]}=?"
     else:
-        told = f"{told}: it takes {', '.join(f'{one}=' for one in known if one != FORWARD)}."
-    return told if method == "GET" else f"{told} {_NOTHING}"
+        accepted = ", ".join(f"{parameter}=" for parameter in known if parameter != FORWARD)
+        error = f"{error}: it takes {accepted}."
+    return error if method == "GET" else f"{error} {_NOTHING}"
 
 
 def _plain(name: str) -> str:
@@ -189,19 +196,19 @@ def _plain(name: str) -> str:
     return "".join(char for char in name[:NAME_LENGTH].casefold() if char.isalnum())
 
 
-def _check_values(name: str, given: Sequence[str], kind: _Kind) -> None:
-    for value in given:
-        if not kind.admits(value):
-            raise BadQuestion(f"{name}={_cut(value)} {kind.wrong}")
-    if not kind.repeats:
-        _check_twice(name, given)
+def _check_values(name: str, values: Sequence[str], rule: _ParameterRule) -> None:
+    for value in values:
+        if not rule.admits(value):
+            raise InvalidParameter(f"{name}={_cut(value)} {rule.wrong}")
+    if not rule.repeats:
+        _check_twice(name, values)
 
 
-def _check_twice(name: str, given: Sequence[str]) -> None:
-    meant = dict.fromkeys(value.lower() if _FLAG.admits(value) else value for value in given)
-    if len(meant) > 1:
-        one, other, *_ = map(_cut, meant)
-        raise BadQuestion(f"{name}= is given twice, as {one} and as {other}: give it once")
+def _check_twice(name: str, values: Sequence[str]) -> None:
+    different = dict.fromkeys(value.lower() if _FLAG.admits(value) else value for value in values)
+    if len(different) > 1:
+        first, second, *_ = map(_cut, different)
+        raise InvalidParameter(f"{name}= is given twice, as {first} and as {second}: give it once")
 
 
 def _cut(value: str) -> str:

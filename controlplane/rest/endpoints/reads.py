@@ -39,13 +39,13 @@ class ReadRoute(NamedTuple):
     template: tuple[str, ...]
     known: Callable[[Profile], bool]
     view: View
-    of_group: bool = False
+    reads_group: bool = False
     """True if the answer depends on a sink's consumer group."""
-    of_log: bool = True
-    """True if the answer needs the log; False if it is given even without one."""
+    reads_log: bool = True
+    """True if the answer needs the log."""
 
 
-# --- the views, as Connect spells them ------------------------------------------------------
+# --- the views in Connect's JSON ------------------------------------------------------------
 
 
 def _root(reading: Reading) -> Any:
@@ -79,10 +79,10 @@ def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] 
 
 
 def _info(reading: Reading, name: str) -> Any:
-    found = views.connector(reading.state, name, reading.plugins)
-    if found is None:
+    view = views.connector(reading.state, name, reading.plugins)
+    if view is None:
         raise NotFound(f"Connector {name} not found")
-    return entities.connector(found, reading.state.profile)
+    return entities.connector(view, reading.state.profile)
 
 
 def _config(reading: Reading, name: str) -> Any:
@@ -110,21 +110,20 @@ def _tasks_config(reading: Reading, name: str) -> Any:
 
 
 def _status(reading: Reading, name: str) -> Any:
-    found = views.status(reading.state, name, reading.plugins)
-    if found is None:
+    status = views.status(reading.state, name, reading.plugins)
+    if status is None:
         raise NotFound(f"No status found for connector {name}")
-    return entities.status(found, reading.state.profile)
+    return entities.status(status, reading.state.profile)
 
 
 def _task_status(reading: Reading, name: str, task: str) -> Any:
     number = java_library.parse_int(task)
     if number is None:
-        # The route has matched, so this one does carry a content type.
-        raise NotFound("HTTP 404 Not Found")
-    found = views.task_status(reading.state, name, number)
-    if found is None:
+        raise NotFound("HTTP 404 Not Found")  # the route has matched: with a content type
+    status = views.task_status(reading.state, name, number)
+    if status is None:
         raise NotFound(f"No status found for task {name}-{number}")
-    return {"id": number, **entities.report(found, reading.state.profile)}
+    return {"id": number, **entities.report(status, reading.state.profile)}
 
 
 def _topics(reading: Reading, name: str) -> Any:
@@ -139,7 +138,7 @@ def _offsets(reading: Reading, name: str) -> Any:
     if not reading.state.profile.rest_kip_offsets:
         return {"offsets": shown}
     kind = "sink" if sink else "source"
-    return {"offsets": {kind: [one for one in shown if one["offset"] is not None]}}
+    return {"offsets": {kind: [entry for entry in shown if entry["offset"] is not None]}}
 
 
 def is_sink(reading: Reading, name: str) -> bool:
@@ -148,8 +147,8 @@ def is_sink(reading: Reading, name: str) -> bool:
 
 
 def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
-    found = offset_order.in_order(views.all_source_offsets(reading.state, name))
-    return [{"partition": view.partition, "offset": view.offset} for view in found]
+    offsets = offset_order.in_order(views.all_source_offsets(reading.state, name))
+    return [{"partition": view.partition, "offset": view.offset} for view in offsets]
 
 
 def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
@@ -174,7 +173,7 @@ def _always(_: Profile) -> bool:
 _CONNECTOR = ("connectors", "{}")
 
 ROUTES: tuple[ReadRoute, ...] = (
-    ReadRoute((), _always, _root, of_log=False),  # many clients use it as a liveness check
+    ReadRoute((), _always, _root, reads_log=False),  # many clients use it as a liveness check
     ReadRoute(("connectors",), _always, _connectors),
     ReadRoute(_CONNECTOR, _always, _info),
     ReadRoute((*_CONNECTOR, "config"), _always, _config),
@@ -188,6 +187,6 @@ ROUTES: tuple[ReadRoute, ...] = (
     ),
     ReadRoute((*_CONNECTOR, "topics"), lambda profile: profile.rest_topics, _topics),
     ReadRoute(
-        (*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets, of_group=True
+        (*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets, reads_group=True
     ),
 )

@@ -1,4 +1,4 @@
-"""Responders: how a running service answers each endpoint of the table.
+"""Responders: functions by which a running service answers each endpoint of the table.
 
 Views and commands are pure (`reads`, `writes`). A responder connects them to the current state and
 to the program that runs commands.
@@ -19,12 +19,11 @@ from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.projection.as_of import PastState
 from controlplane.rest import signatures
 from controlplane.rest.endpoints import (
-    admin,
     command_requests,
     command_responses,
-    loggers,
     plan_json,
     reads,
+    worker_endpoints,
     writes,
 )
 from controlplane.rest.endpoints.query_parameters import DRY_RUN, EndpointKey
@@ -35,7 +34,7 @@ from controlplane.rest.errors import (
     Failed,
     NoSuchMethod,
     NotReady,
-    OnlyRead,
+    ReadOnlyRefusal,
     RestError,
     ShuttingDown,
     refused,
@@ -47,15 +46,17 @@ from controlplane.rest.signatures import Signature
 Responder = Callable[[Call], Awaitable[Answer]]
 
 
-# --- what is read -------------------------------------------------------------------------------
+# --- reads --------------------------------------------------------------------------------------
 
 
-def _viewing(route: reads.ReadRoute) -> Responder:
+def _view_responder(route: reads.ReadRoute) -> Responder:
     """Return the responder of an endpoint that shows a part of the state."""
 
     async def answer(call: Call) -> Answer:
-        known = route.of_log or call.request.as_of is not None
-        state, notices = await call.then() if known else PastState(ClusterState(call.profile))
+        if route.reads_log or call.request.as_of is not None:
+            state, notices = await call.requested_state()
+        else:
+            state, notices = PastState(ClusterState(call.profile))
         service = call.service
         reading = reads.Reading(
             state,
@@ -64,23 +65,23 @@ def _viewing(route: reads.ReadRoute) -> Responder:
             call.query,
             tracks_topics=service.worker.topic_tracking_enable,
         )
-        if route.of_group and reads.is_sink(reading, *call.names):
+        if route.reads_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
-        viewing = partial(_viewed, route.view, reading, call.names)
-        given = (await apart(viewing, _parts(route, state))).noticed(notices)
-        return given._replace(pure=not route.of_group and call.request.as_of is None)
+        viewing = partial(_view_answer, route.view, reading, call.names)
+        answered = (await apart(viewing, _visited(route, state))).noticed(notices)
+        return answered._replace(pure=not route.reads_group and call.request.as_of is None)
 
     return answer
 
 
-def _parts(route: reads.ReadRoute, state: ClusterState) -> int:
-    """Number of connectors or offsets that a view visits; 0 for a small view."""
-    if route.of_group:
+def _visited(route: reads.ReadRoute, state: ClusterState) -> int:
+    """Count the connectors or offsets that a view visits; 0 for a small view."""
+    if route.reads_group:
         return sum(len(topic.values) for topic in state.offsets.values())
     return len(state.config.connectors) if route.template == ("connectors",) else 0
 
 
-def _viewed(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> Answer:
+def _view_answer(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> Answer:
     try:
         return Answer(OK, view(reading, *names))
     except views.ReadFailed as error:
@@ -100,23 +101,26 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
         raise Failed(str(error)) from error
 
 
-# --- what is done -------------------------------------------------------------------------------
+# --- commands -----------------------------------------------------------------------------------
 
 
-def _doing(route: writes.WriteRoute) -> Responder:
+def _command_responder(route: writes.WriteRoute) -> Responder:
     """Return the responder of a command; it plans the command instead with `dry_run=true`."""
 
     async def answer(call: Call) -> Answer:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
-        known = await _known(call) if route.command is PatchConfig else ()
-        known = frozenset(name for name in call.names if name in known)
-        asking = command_requests.Asking(call.profile, call.query, signature=signature, known=known)
+        connectors = await _connectors(call) if route.command is PatchConfig else ()
+        # Only the requested names go along: the body may be read in another process.
+        known = frozenset(name for name in call.names if name in connectors)
+        request = command_requests.CommandInput(
+            call.profile, call.query, signature=signature, known=known
+        )
         if route.body == "bytes":
-            checking = partial(command_requests.checked_first, asking, call.body)
-            asking = await apart(checking, len(call.body or b"") // TEXT_IN_A_PART)
-        reading = partial(writes.meant, writes.ROUTES.index(route), asking, call.names)
-        return await _obeyed(call, await call.service.bodies.read(reading, call.body))
+            checking = partial(command_requests.checked_first, request, call.body)
+            request = await apart(checking, len(call.body or b"") // TEXT_IN_A_PART)
+        reading = partial(writes.command_for, writes.ROUTES.index(route), request, call.names)
+        return await _run_or_plan(call, await call.service.bodies.read(reading, call.body))
 
     return answer
 
@@ -124,17 +128,17 @@ def _doing(route: writes.WriteRoute) -> Responder:
 async def _undo(call: Call) -> Answer:
     """Restore a connector's earlier state."""
     call.check_present()
-    return await _obeyed(call, await history.meant_by_undo(call))
+    return await _run_or_plan(call, await history.undo_command(call))
 
 
-async def _obeyed(call: Call, command: AnyCommand) -> Answer:
+async def _run_or_plan(call: Call, command: AnyCommand) -> Answer:
     commands = call.service.commands
     planner: Planner | None = commands or call.service.planner
     if call.flag(DRY_RUN) and planner is not None:
-        return await _planned(call, planner, command)
+        return await _plan(call, planner, command)
     if commands is None:
-        raise NoSuchMethod if call.request.compat else OnlyRead(plans=planner is not None)
-    return await _done(call, commands, command)
+        raise NoSuchMethod if call.request.compat else ReadOnlyRefusal(plans=planner is not None)
+    return await _run(call, commands, command)
 
 
 async def _signature(call: Call) -> Signature | None:
@@ -143,21 +147,21 @@ async def _signature(call: Call) -> Signature | None:
     return signatures.signature(call.request.headers, state.config.session_key)
 
 
-async def _known(call: Call) -> Container[str]:
+async def _connectors(call: Call) -> Container[str]:
     """Return the names of the existing connectors."""
     state = await call.service.follower.state(call.profile)
     return state.config.connectors
 
 
-async def _planned(call: Call, planner: Planner, command: AnyCommand) -> Answer:
+async def _plan(call: Call, planner: Planner, command: AnyCommand) -> Answer:
     decided = await planner.plan(command, profile=call.profile, believe_hooks=True)
     if isinstance(decided, Rejected):
         raise refused(decided)
-    showing = partial(plan_json.shown, decided, call.profile.release)
+    showing = partial(plan_json.document, decided, call.profile.release)
     return Answer(OK, await apart(showing, size_of(command)))
 
 
-async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
+async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     try:
         ended = await commands.carry_out(
             command,
@@ -170,7 +174,7 @@ async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
-        raise Failed(f"{error}; this one only reads now") from error
+        raise Failed(f"{error}; this service only reads from now on") from error
     except Closed as error:
         raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:
@@ -181,46 +185,46 @@ async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     done = command_responses.CompletedCommand(
         command, ended, state, call.profile, call.service.plugins
     )
-    return _located(writes.shown(done), call.request.base)
+    return _with_location(writes.answer_to(done), call.request.base)
 
 
-def _located(given: Answer, base: str) -> Answer:
+def _with_location(answer: Answer, base: str) -> Answer:
     """Complete the `Location` header with the client's base address."""
-    if "location" not in given.headers:
-        return given
-    location = base + given.headers["location"]
-    return given._replace(headers={**given.headers, "location": location})
+    if "location" not in answer.headers:
+        return answer
+    location = base + answer.headers["location"]
+    return answer._replace(headers={**answer.headers, "location": location})
 
 
-@admin.of_now
+@worker_endpoints.without_past
 async def _describe(call: Call) -> Answer:
     """Describe the available endpoints as OpenAPI."""
     read_only = call.service.commands is None
-    there = (
+    offered = (
         endpoint
         for endpoint in ENDPOINTS
         if endpoint.known(call.profile) and not (read_only and endpoint.changes)
     )
-    return Answer(OK, openapi.described(there, metrics=call.service.metrics))
+    return Answer(OK, openapi.document(offered, metrics=call.service.metrics))
 
 
 def _changing_logger(command: writes.WriteRoute) -> Responder:
     """Return the responder of a logger's level: a command if it is for all workers."""
-    for_all = _doing(command)
+    for_all = _command_responder(command)
 
     async def answer(call: Call) -> Answer:
-        if not loggers.for_cluster(call.query, call.profile):
-            return await admin.change_logger(call)
+        if not worker_endpoints.is_for_cluster(call.query, call.profile):
+            return await worker_endpoints.change_logger(call)
         return await for_all(call)
 
     return answer
 
 
 _OWN: Mapping[EndpointKey, Responder] = {
-    ("PUT", ("connector-plugins", "{}", "config", "validate")): admin.validate,
-    ("GET", ("health",)): admin.show_health,
-    ("GET", LOGGER[:2]): admin.show_loggers,
-    ("GET", LOGGER): admin.show_logger,
+    ("PUT", ("connector-plugins", "{}", "config", "validate")): worker_endpoints.validate,
+    ("GET", ("health",)): worker_endpoints.show_health,
+    ("GET", LOGGER[:2]): worker_endpoints.show_loggers,
+    ("GET", LOGGER): worker_endpoints.show_logger,
     ("GET", ("connectors", "{}", "history")): history.show_history,
     ("POST", ("connectors", "{}", "undo")): _undo,
     ("GET", ("diff",)): diff.show_differences,
@@ -234,15 +238,15 @@ _OWN: Mapping[EndpointKey, Responder] = {
 
 def _responder(endpoint: Endpoint) -> Responder:
     if endpoint.view is not None:
-        viewing = _viewing(endpoint.view)
-        return admin.of_now(viewing) if endpoint.view in PLUGINS else viewing
+        responder = _view_responder(endpoint.view)
+        return worker_endpoints.without_past(responder) if endpoint.view in PLUGINS else responder
     if endpoint.command is not None:
         changes_logger = endpoint.template == LOGGER
-        return (_changing_logger if changes_logger else _doing)(endpoint.command)
-    return _OWN[endpoint.place]
+        return (_changing_logger if changes_logger else _command_responder)(endpoint.command)
+    return _OWN[endpoint.key]
 
 
 RESPONDERS: Mapping[EndpointKey, Responder] = {
-    endpoint.place: _responder(endpoint) for endpoint in ENDPOINTS
+    endpoint.key: _responder(endpoint) for endpoint in ENDPOINTS
 }
 """The responder of every endpoint in the table."""

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.endpoints import query_parameters
 from controlplane.rest.endpoints.query_parameters import DRY_RUN
 from controlplane.rest.endpoints.table import ENDPOINTS, Endpoint, EndpointSet
-from controlplane.rest.errors import NoSuchMethod, NoSuchPath, OnlyRead
+from controlplane.rest.errors import NoSuchMethod, NoSuchPath, ReadOnlyRefusal
 from controlplane.rest.http.request_targets import RequestTarget, matrix_names
 from controlplane.rest.requests import (
     ExpectedMedia,
@@ -21,7 +21,7 @@ from controlplane.rest.requests import (
     check_media,
     check_origin,
     check_readable,
-    is_spelled_out,
+    is_literal,
 )
 
 Path = tuple[str, ...]
@@ -39,7 +39,7 @@ class Match(NamedTuple):
 
 
 class _Node:
-    """A place in the tree of templates: either fixed segments follow, or one open segment."""
+    """Node in the tree of templates: either fixed segments follow, or one open segment."""
 
     def __init__(self) -> None:
         self.template: Path | None = None
@@ -98,11 +98,11 @@ def find(
     Raises:
         NoSuchPath: the release has nothing there, or `target` escapes a fixed segment.
     """
-    found = match(path)
-    methods = found and _offered(profile, part, compat=compat).get(found.template)
-    if found is None or not methods or not is_spelled_out(target, found.template):
+    matched = match(path)
+    methods = matched and _offered(profile, part, compat=compat).get(matched.template)
+    if matched is None or not methods or not is_literal(target, matched.template):
         raise NoSuchPath
-    return methods, found.names
+    return methods, matched.names
 
 
 @lru_cache(maxsize=256)  # an unknown release is a profile of its own
@@ -115,10 +115,10 @@ def _offered(profile: Profile, part: EndpointSet, *, compat: bool) -> Mapping[Pa
     return offered
 
 
-def methods_of(found: Methods) -> Sequence[str]:
+def methods_of(endpoints: Methods) -> Sequence[str]:
     """List the methods of a path in the order in which Connect lists them."""
-    heads = ["HEAD"] if "GET" in found else []
-    return list(hash_map_order([*heads, *found, "OPTIONS"]))
+    heads = ["HEAD"] if "GET" in endpoints else []
+    return list(hash_map_order([*heads, *endpoints, "OPTIONS"]))
 
 
 class Offering(NamedTuple):
@@ -165,7 +165,7 @@ def route(
     endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
     if endpoint is None:
         raise NoSuchMethod
-    check_media(request, endpoint.takes, wanted=_wanted(endpoint, profile))
+    check_media(request, endpoint.media_type, expected=_expected_media(endpoint, profile))
     return Routed(methods, endpoint, names, _check_query(request, endpoint, target.query, profile))
 
 
@@ -175,15 +175,15 @@ def _unchanging(
     """Remove endpoints that change something, except for a dry run that can be planned.
 
     Raises:
-        OnlyRead: the request would change something. Kafka's releases have no words for that.
+        ReadOnlyRefusal: the request would change something. Kafka has no such refusal.
         NoSuchMethod: no endpoint is left.
     """
     if request.method in methods and methods[request.method].changes:
         if plans and DRY_RUN in query:
             return methods
         if not request.compat:
-            raise OnlyRead(plans=plans)
-    left = {method: one for method, one in methods.items() if not one.changes}
+            raise ReadOnlyRefusal(plans=plans)
+    left = {method: endpoint for method, endpoint in methods.items() if not endpoint.changes}
     if not left:
         raise NoSuchMethod
     return left
@@ -195,8 +195,8 @@ def _check_query(
     """Check the parameters; return a notice about an ignored one."""
     matrix = matrix_names(request.target)
     if endpoint.ours or not _expects_kafka(request, profile):
-        return query_parameters.check(endpoint.place, query, matrix, ours=endpoint.ours)
-    query_parameters.check_as_kafka(endpoint.place, query, matrix)
+        return query_parameters.check(endpoint.key, query, matrix, ours=endpoint.ours)
+    query_parameters.check_as_kafka(endpoint.key, query, matrix)
     return None
 
 
@@ -208,8 +208,8 @@ def _expects_kafka(request: Request, profile: Profile) -> bool:
     return request.compat or (request.profile is None and profile.release != KIP)
 
 
-def _wanted(endpoint: Endpoint, profile: Profile) -> ExpectedMedia:
+def _expected_media(endpoint: Endpoint, profile: Profile) -> ExpectedMedia:
     """Return the `Content-Type` that an endpoint requires."""
     if not endpoint.consumes_json(profile):
         return ExpectedMedia.ANYTHING
-    return ExpectedMedia.JSON if endpoint.needs_type(profile) else ExpectedMedia.JSON_IF_TOLD
+    return ExpectedMedia.JSON if endpoint.requires_type(profile) else ExpectedMedia.JSON_IF_SENT

@@ -1,4 +1,4 @@
-"""Table of all endpoints: method, path template, releases that have it, and how it is answered.
+"""Table of all endpoints: method, path template, releases that have it, and its answer.
 
 The table is data. `router` finds the row of a request, `responders` answer it in a service,
 `offline` answers it without one, and `extensions.openapi` describes it.
@@ -31,15 +31,15 @@ class Endpoint(NamedTuple):
     view: reads.ReadRoute | None = None
     """The pure function that answers it from the state, if any."""
     command: writes.WriteRoute | None = None
-    """The command that it stands for, if any."""
+    """The command that a request to it runs, if any."""
     reads_body: bool = False
     consumes_json: Callable[[Profile], bool] = _always
     """True for the releases that refuse a `Content-Type` other than JSON."""
-    takes_untold: Callable[[Profile], bool] = _never
-    """True for the releases that take a body without a `Content-Type`."""
+    type_optional: Callable[[Profile], bool] = _never
+    """True for the releases that accept a body without a `Content-Type`."""
     changes: bool = False
     """True if it exists only where commands are run, or as a dry run."""
-    takes: str = "application/json"
+    media_type: str = "application/json"
     """Media type of the answer, which `Accept` must admit."""
     ours: bool = False
     """True if Connect has no such endpoint."""
@@ -48,13 +48,13 @@ class Endpoint(NamedTuple):
     leaves."""
 
     @property
-    def place(self) -> tuple[str, tuple[str, ...]]:
+    def key(self) -> tuple[str, tuple[str, ...]]:
         """Method and template, which identify the row."""
         return self.method, self.template
 
-    def needs_type(self, profile: Profile) -> bool:
+    def requires_type(self, profile: Profile) -> bool:
         """Return True if a body without a `Content-Type` is refused."""
-        return self.consumes_json(profile) and not self.takes_untold(profile)
+        return self.consumes_json(profile) and not self.type_optional(profile)
 
 
 class EndpointSet(Enum):
@@ -84,17 +84,17 @@ PLUGINS = (
 """Views of the connector classes. No log holds them, so they have no past."""
 
 
-def _connects() -> Iterator[Endpoint]:
+def _connector_endpoints() -> Iterator[Endpoint]:
     """Connect's endpoints about connectors."""
     for view in reads.ROUTES:
         consumes = _always if view.template else _never
         yield Endpoint("GET", view.template, view.known, view, consumes_json=consumes)
     for command in writes.ROUTES:
         if command.template != LOGGER:
-            yield _changing(command)
+            yield _change(command)
 
 
-def _changing(command: writes.WriteRoute) -> Endpoint:
+def _change(command: writes.WriteRoute) -> Endpoint:
     takes_bytes = command.body == "bytes"
     return Endpoint(
         command.method,
@@ -103,7 +103,7 @@ def _changing(command: writes.WriteRoute) -> Endpoint:
         command=command,
         reads_body=command.body is not None,
         consumes_json=_refuses_bytes if takes_bytes else _always,
-        takes_untold=attrgetter("session_keys") if takes_bytes else _never,
+        type_optional=attrgetter("session_keys") if takes_bytes else _never,
         changes=True,
     )
 
@@ -112,7 +112,7 @@ def _refuses_bytes(profile: Profile) -> bool:
     return not profile.rest_internal_any_type
 
 
-def _of_the_worker() -> Iterator[Endpoint]:
+def _worker_endpoints() -> Iterator[Endpoint]:
     """Connect's endpoints about the worker itself."""
     for view in PLUGINS:
         yield Endpoint("GET", view.template, view.known, view)
@@ -122,12 +122,12 @@ def _of_the_worker() -> Iterator[Endpoint]:
     yield Endpoint("GET", ("health",), has_health, consumes_json=_never)
     yield Endpoint("GET", LOGGER[:2], has_loggers)
     yield Endpoint("GET", LOGGER, has_loggers)
-    # A level for this worker alone is no command: it is set although the log can only be read.
+    # A level for this worker alone writes no record: a read-only service sets it as well.
     level = next(command for command in writes.ROUTES if command.template == LOGGER)
     yield Endpoint("PUT", LOGGER, has_loggers, command=level, reads_body=True)
 
 
-def _ours() -> Iterator[Endpoint]:
+def _own_endpoints() -> Iterator[Endpoint]:
     """This project's own endpoints, which Connect lacks."""
     connector = ("connectors", "{}")
     yield Endpoint("GET", (*connector, "history"), _always, reads_log=True)
@@ -135,12 +135,12 @@ def _ours() -> Iterator[Endpoint]:
     yield Endpoint("GET", ("diff",), _always, reads_log=True)
     yield Endpoint("GET", ("targets",), _always)
     yield Endpoint("GET", ("commands",), _always, reads_log=True)
-    yield Endpoint("GET", ("watch",), _always, takes="text/event-stream")
+    yield Endpoint("GET", ("watch",), _always, media_type="text/event-stream")
     yield Endpoint("GET", ("openapi.json",), _always)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *_connects(),
-    *_of_the_worker(),
-    *(endpoint._replace(ours=True) for endpoint in _ours()),
+    *_connector_endpoints(),
+    *_worker_endpoints(),
+    *(endpoint._replace(ours=True) for endpoint in _own_endpoints()),
 )

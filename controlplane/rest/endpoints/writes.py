@@ -19,21 +19,21 @@ class WriteRoute(NamedTuple):
     method: str
     path: str
     command: Callable[..., AnyCommand]
-    show: Callable[[command_responses.CompletedCommand], Answer]
-    ask: Callable[..., AnyCommand] | None = None
+    respond: Callable[[command_responses.CompletedCommand], Answer]
+    build: Callable[..., AnyCommand] | None = None
     """Builds the command from the request; None: the connector's name is enough."""
     needs: str | None = None
-    """The profile field that tells whether a release has it; None: every release has."""
+    """The profile field that is true if a release has it; None: every release has it."""
     body: Literal["json", "bytes"] | None = None
-    """Body that it reads: `json` requires a JSON content type, `bytes` takes any."""
+    """Body that it reads: `json` requires a JSON content type, `bytes` accepts any."""
 
-    def meant(self, asking: command_requests.Asking, *names: str) -> AnyCommand:
+    def command_for(self, request: command_requests.CommandInput, *names: str) -> AnyCommand:
         """Return the command of a request.
 
         Raises:
             RestError: a release refuses the request in every state.
         """
-        return self.command(*names) if self.ask is None else self.ask(asking, *names)
+        return self.command(*names) if self.build is None else self.build(request, *names)
 
     @property
     def template(self) -> tuple[str, ...]:
@@ -45,22 +45,22 @@ class WriteRoute(NamedTuple):
         return self.needs is None or getattr(profile, self.needs)
 
 
-def meant(
-    route: int, asking: command_requests.Asking, names: Sequence[str], body: bytes | None
+def command_for(
+    route: int, request: command_requests.CommandInput, names: Sequence[str], body: bytes | None
 ) -> AnyCommand:
     """Return the command of a request with a known row of `ROUTES`.
 
     Raises:
         RestError: a release refuses the request in every state.
     """
-    return ROUTES[route].meant(asking._replace(body=body), *names)
+    return ROUTES[route].command_for(request._replace(body=body), *names)
 
 
-def shown(done: command_responses.CompletedCommand) -> Answer:
+def answer_to(done: command_responses.CompletedCommand) -> Answer:
     """Return the answer to a completed command."""
     if done.outcome.refusal is not None:
         return refused(done.outcome.refusal).answer()
-    return _SHOWN[type(done.command)](done.as_first)
+    return _RESPONSES[type(done.command)](done.as_first)
 
 
 _C = "connectors/{}"
@@ -166,7 +166,7 @@ ROUTES: tuple[WriteRoute, ...] = (
     ),
 )
 
-_SHOWN: dict[Any, Callable[[command_responses.CompletedCommand], Answer]] = {
-    **{route.command: route.show for route in ROUTES},
+_RESPONSES: dict[Any, Callable[[command_responses.CompletedCommand], Answer]] = {
+    **{route.command: route.respond for route in ROUTES},
     c.RestoreConnector: command_responses.restored,  # no release of Kafka has this command
 }

@@ -19,14 +19,16 @@ from controlplane.rest.service import Call
 class AuditRow(NamedTuple):
     """One command, as recorded in the command topic."""
 
-    begun: CommandAccepted | CommandRefused
+    first: CommandAccepted | CommandRefused
+    """First record of the command."""
     entry: Entry
+    """Entry of that record."""
     finished: CommandFinished | None = None
 
     @property
     def outcome(self) -> str:
         """Outcome of the command, one of `query_parameters.OUTCOMES`."""
-        if isinstance(self.begun, CommandRefused):
+        if isinstance(self.first, CommandRefused):
             return "refused"
         if self.finished is None:
             return "unfinished"
@@ -34,28 +36,28 @@ class AuditRow(NamedTuple):
 
     def shown(self) -> dict[str, Any]:
         """Return the row as JSON."""
-        begun, finished = self.begun, self.finished
-        told: dict[str, Any] = {
-            "id": begun.command_id,
-            "at_ms": begun.at_ms,
-            "principal": begun.principal,
-            "command": begun.command.get("command"),
-            "connector": begun.command.get("connector"),
+        first, finished = self.first, self.finished
+        shown: dict[str, Any] = {
+            "id": first.command_id,
+            "at_ms": first.at_ms,
+            "principal": first.principal,
+            "command": first.command.get("command"),
+            "connector": first.command.get("connector"),
             "outcome": self.outcome,
-            "asked": redacted_value("", begun.command),
+            "asked": redacted_value("", first.command),
             "record": self.entry.position._asdict(),
         }
         if finished is not None:
-            told["finished_at_ms"] = finished.at_ms
-        reason = _reason(begun, finished)
-        return told if reason is None else told | {"reason": redacted_refusal(reason)}
+            shown["finished_at_ms"] = finished.at_ms
+        reason = _reason(first, finished)
+        return shown if reason is None else shown | {"reason": redacted_refusal(reason)}
 
 
 def _reason(
-    begun: CommandAccepted | CommandRefused, finished: CommandFinished | None
+    first: CommandAccepted | CommandRefused, finished: CommandFinished | None
 ) -> str | None:
-    if isinstance(begun, CommandRefused):
-        return begun.reason
+    if isinstance(first, CommandRefused):
+        return first.reason
     text = None if finished is None else finished.outcome.get("text")
     return None if text is None else str(text)
 
@@ -68,7 +70,7 @@ async def show_trail(call: Call) -> Answer:
     """
     log = call.service.log
     assert log is not None  # the endpoint exists only with a log
-    state, notices = await call.then()
+    state, notices = await call.requested_state()
     topic = state.topics.commands
     ordering = Ordering()
     if topic in await log.topics():
@@ -76,9 +78,9 @@ async def show_trail(call: Call) -> Answer:
         batches = log.read([topic], stop={topic: stop})
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))
-    page: Page[AuditRow] = Page(call, lambda row: row.begun.command_id)
+    page: Page[AuditRow] = Page(call, lambda row: row.first.command_id)
     await in_thread(partial(_fill, page, ordering.entries(), call))
-    page.check_begun()
+    page.check_after()
     return Answer(OK, {"commands": page.rows, "next": page.next}).noticed(notices)
 
 
@@ -115,17 +117,17 @@ def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
 
 
 def _is_wanted(row: AuditRow, call: Call) -> bool:
-    asked = row.begun.command
+    command = row.first.command
     facts = {
-        "connector": asked.get("connector"),
-        "principal": row.begun.principal,
-        "command": asked.get("command"),
+        "connector": command.get("connector"),
+        "principal": row.first.principal,
+        "command": command.get("command"),
         "outcome": row.outcome,
     }
-    chosen = all(call.asked(name) in (None, fact) for name, fact in facts.items())
-    return chosen and row.begun.at_ms >= _since(call)
+    selected = all(call.parameter(name) in (None, fact) for name, fact in facts.items())
+    return selected and row.first.at_ms >= _since_ms(call)
 
 
-def _since(call: Call) -> int:
-    given = call.asked("since")
-    return 0 if given is None else read_time_ms(given)
+def _since_ms(call: Call) -> int:
+    time = call.parameter("since")
+    return 0 if time is None else read_time_ms(time)

@@ -8,7 +8,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text import value_text
 from controlplane.core.views.diff import Change, diff, differences, is_known
 from controlplane.event_loop import in_thread
-from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
+from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound
 from controlplane.rest.extensions.pagination import Page
 from controlplane.rest.service import Call
 
@@ -19,20 +19,22 @@ async def show_differences(call: Call) -> Answer:
     `connector=` selects one connector; `limit=` and `after=` page.
 
     Raises:
-        BadQuestion: `from=` is missing.
+        InvalidParameter: `from=` is missing.
         NotFound: neither state has the connector.
         UnknownMoment: the log has nothing at one of the moments.
     """
-    begin = call.asked("from")
+    begin = call.parameter("from")
     if not begin:
-        raise BadQuestion("from= is missing: give the moment to compare with, e.g. from=config@57")
-    page: Page[Change] = Page(call, _place)
+        raise InvalidParameter(
+            "from= is missing: give the moment to compare with, such as from=config@57"
+        )
+    page: Page[Change] = Page(call, _row_key)
     before = await call.service.follower.state_at(begin, call.profile)
-    after = await call.then()
-    await in_thread(partial(_fill, page, before.state, after.state, call.asked("connector")))
-    page.check_begun()
-    told = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
-    return Answer(OK, told).noticed((*before.notices, *after.notices))
+    after = await call.requested_state()
+    await in_thread(partial(_fill, page, before.state, after.state, call.parameter("connector")))
+    page.check_after()
+    shown = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
+    return Answer(OK, shown).noticed((*before.notices, *after.notices))
 
 
 def _fill(
@@ -58,11 +60,11 @@ def _changes(before: ClusterState, after: ClusterState, name: str | None) -> Any
     if name is None:
         return differences(before, after)
     if not (is_known(before, name) or is_known(after, name)):
-        raise NotFound(f"There is no connector {name}, neither then nor at the end")
+        raise NotFound(f"Connector {name} exists at neither of the two moments")
     return diff(before, after, name)
 
 
-def _place(change: Change) -> str:
+def _row_key(change: Change) -> str:
     return f"{change.connector}/{change.aspect.value}/{change.item}"
 
 

@@ -15,7 +15,7 @@ from controlplane.core.views.history import HistoryEvent, HistoryFold
 from controlplane.event_loop import in_thread
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.as_of import cut_at, read_records
-from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
+from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound
 from controlplane.rest.extensions.pagination import Page
 from controlplane.rest.service import Call
 
@@ -34,19 +34,19 @@ async def show_history(call: Call) -> Answer:
     log = call.service.log
     assert log is not None  # the endpoint exists only with a log
     with_records = call.flag("records")
-    state, notices = await call.then()
+    state, notices = await call.requested_state()
     records = await read_records(log, state, name)
     if not records:
-        raise NotFound(f"No record of this log concerns a connector {name}")
+        raise NotFound(f"No record of this log concerns connector {name}")
     page: Page[HistoryEvent] = Page(
         call,
         lambda event: position_text(event.entry.position, state.topics),
-        lambda after: _spelled(after, state.topics),
+        lambda after: _normalized(after, state.topics),
         await _known_changes(call, log, state, records),
     )
     reading = HistoryFold(name, state.profile, state.topics)
     changed = await in_thread(partial(_fill, page, records, reading, whole=with_records))
-    page.check_begun()
+    page.check_after()
     shown: dict[str, Any] = {
         "connector": name,
         "profile": state.profile.release,
@@ -62,16 +62,16 @@ async def _known_changes(
     call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
 ) -> Callable[[HistoryEvent], bool] | None:
     """Return a test for changes before `after=`, a record of another connector; else None."""
-    after = call.asked("after")
+    after = call.parameter("after")
     position = None if after is None else _position(after, state.topics)
-    if after is None or position is None or any(one.position == position for one in records):
+    if after is None or position is None or any(entry.position == position for entry in records):
         return None
     ends = (await cut_at(log, after, state.topics, state.ends_by_topic)).ends
 
     def is_known(change: HistoryEvent) -> bool:
         topic, partition, offset = change.entry.position
-        seen = ends.get(topic, ())
-        return partition < len(seen) and offset < seen[partition]
+        topic_ends = ends.get(topic, ())
+        return partition < len(topic_ends) and offset < topic_ends[partition]
 
     return is_known
 
@@ -88,11 +88,11 @@ def _fill(
     changed: dict[Position, Entry] = {}
     for entry, event in _changes(records, reading):
         if event is None:
-            page.pass_by(position_text(entry.position, reading.topics))
+            page.end_key(position_text(entry.position, reading.topics))
         elif page.is_in(event):
             shown = of_event(event, reading.topics)
-            of_record = len(entry.value or b"") if whole and entry.position not in changed else 0
-            page.put(shown, len(json_line(shown)) + of_record)
+            is_new = whole and entry.position not in changed
+            page.put(shown, len(json_line(shown)) + (len(entry.value or b"") if is_new else 0))
             changed[entry.position] = entry
         elif page.next is not None:
             break
@@ -116,7 +116,7 @@ def _documents(records: Iterable[Entry], left: Callable[[], bool]) -> list[Any]:
     return [document(entry) for entry in records if not left()]
 
 
-def _spelled(after: str, topics: Topics) -> str:
+def _normalized(after: str, topics: Topics) -> str:
     """Return a position in the spelling of answers; a text that is no position stays as it is."""
     position = _position(after, topics)
     return after if position is None else position_text(position, topics)
@@ -129,17 +129,17 @@ def _position(after: str, topics: Topics) -> Position | None:
         return None
 
 
-async def meant_by_undo(call: Call) -> RestoreConnector:
+async def undo_command(call: Call) -> RestoreConnector:
     """Return the command that restores a connector as of `to=`, with its offsets on request.
 
     Raises:
-        BadQuestion: `to=` is missing.
+        InvalidParameter: `to=` is missing.
         UnknownMoment: the log has nothing there.
     """
     (name,) = call.names
-    moment = call.asked("to")
+    moment = call.parameter("to")
     if not moment:
-        raise BadQuestion("to= is missing: give a moment to go back to, e.g. to=config@57")
+        raise InvalidParameter("to= is missing: give the moment to restore, such as to=config@57")
     offsets = call.flag("offsets")
     if (known := _repeated(call, name, moment, offsets=offsets)) is not None:
         return known
@@ -147,14 +147,14 @@ async def meant_by_undo(call: Call) -> RestoreConnector:
     then = (await follower.state_at(moment, call.profile)).state
     now = await follower.state(call.profile)
     if name not in then.config.connectors and name not in now.config.connectors:
-        raise NotFound(f"There is no connector {name}, neither then nor now")
+        raise NotFound(f"Connector {name} exists neither at {moment} nor now")
     return restoration(then, name, offsets=offsets, moment=moment)
 
 
 def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreConnector | None:
-    """Return the undo of the request's idempotency key, if it is the same request.
+    """Return the undo that the request's idempotency key stands for, if it is the same request.
 
-    The log may have lost that moment since, and the connector may be gone.
+    It is not computed again: the log may have lost that moment, and the connector may be gone.
     """
     commands = call.service.commands
     if commands is None or call.key is None:
@@ -162,5 +162,5 @@ def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreCo
     known = commands.command_of(call.key)
     if not isinstance(known, RestoreConnector):
         return None
-    asked = name, moment, offsets
-    return known if (known.connector, known.moment, known.offsets is not None) == asked else None
+    first = known.connector, known.moment, known.offsets is not None
+    return known if first == (name, moment, offsets) else None

@@ -22,23 +22,24 @@ from controlplane.rest.http.request_targets import path_of
 _METRICS = "/metrics"
 
 
-def described(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[str, Any]:
+def document(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[str, Any]:
     """Return the document. `metrics`: a layer in front of the application serves `/metrics`."""
     paths: dict[str, dict[str, Any]] = {}
-    for one in endpoints:
-        path, names = path_of(one.template)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one, path, names)
+    for endpoint in endpoints:
+        path, names = path_of(endpoint.template)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, names)
     if metrics:
-        told = OPERATIONS["GET", _METRICS]
-        paths[_METRICS] = {"get": _told(told, [], _answers(told, "text/plain"))}
+        operation = OPERATIONS["GET", _METRICS]
+        answers = _answers(operation, "text/plain")
+        paths[_METRICS] = {"get": _operation_object(operation, [], answers)}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Kafka Connect's control plane",
             "version": version("controlplane"),
             "description": (
-                "Connect's REST API as the KIPs have it. Beneath /compat/{release} the same is "
-                "answered as that release of Kafka does."
+                "Connect's REST API as the KIPs define it. Beneath /compat/{release} the service "
+                "answers as that release of Kafka does."
             ),
         },
         "paths": paths,
@@ -46,26 +47,29 @@ def described(endpoints: Iterable[Endpoint], *, metrics: bool = False) -> dict[s
     }
 
 
-def _operation(one: Endpoint, path: str, names: Iterable[str]) -> dict[str, Any]:
-    operation = OPERATIONS[one.method, path]
-    usual = ("as_of" if one.method == "GET" else "dry_run", "profile")
-    own = parameters(one.method, one.template)
+def _operation(endpoint: Endpoint, path: str, names: Iterable[str]) -> dict[str, Any]:
+    operation = OPERATIONS[endpoint.method, path]
+    common = ("as_of" if endpoint.method == "GET" else "dry_run", "profile")
+    own = parameters(endpoint.method, endpoint.template)
     in_path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
-    in_query = [{"name": name, "in": "query", "schema": TEXT} for name in (*own, *usual)]
-    answers = _answers(operation, one.takes, plans=one.changes)
-    asked = [*in_path, *in_query, *([_KEY] if one.changes else [])]
-    told = _told(operation, asked, answers)
-    if one.reads_body:
+    in_query = [{"name": name, "in": "query", "schema": TEXT} for name in (*own, *common)]
+    answers = _answers(operation, endpoint.media_type, plans=endpoint.changes)
+    parameter_list = [*in_path, *in_query, *([_KEY] if endpoint.changes else [])]
+    shown = _operation_object(operation, parameter_list, answers)
+    if endpoint.reads_body:
         schema = operation.body or ANY
-        told["requestBody"] = {"content": {JSON: {"schema": schema}}}
-    return told
+        shown["requestBody"] = {"content": {JSON: {"schema": schema}}}
+    return shown
 
 
-def _told(operation: Operation, asked: list[Any], answers: dict[str, Any]) -> dict[str, Any]:
+def _operation_object(
+    operation: Operation, parameter_list: list[Any], answers: dict[str, Any]
+) -> dict[str, Any]:
+    """Return OpenAPI's Operation Object of an operation with these parameters."""
     return {
         "operationId": operation.id,
         "summary": operation.summary,
-        "parameters": asked,
+        "parameters": parameter_list,
         "responses": answers,
     }
 
@@ -77,33 +81,33 @@ def _answers(operation: Operation, media: str, *, plans: bool = False) -> dict[s
     """
     bodies = dict(operation.answers)
     if plans:
-        usual = bodies.get(OK)
-        bodies[OK] = ref("Plan") if usual is None else {"anyOf": [usual, ref("Plan")]}
-    told: dict[str, Any] = {}
+        schema = bodies.get(OK)
+        bodies[OK] = ref("Plan") if schema is None else {"anyOf": [schema, ref("Plan")]}
+    answers: dict[str, Any] = {}
     for status, schema in sorted(bodies.items()):
         is_plan = plans and status == OK
-        told[str(status)] = {"description": _PLANNED if is_plan else _MEANING[status]}
+        answers[str(status)] = {"description": _PLANNED if is_plan else _MEANING[status]}
         if schema is not None:
-            told[str(status)]["content"] = {media: {"schema": schema}}
+            answers[str(status)]["content"] = {media: {"schema": schema}}
     error = {
         "description": "The error, with its reason",
         "content": {JSON: {"schema": ref("Error")}},
     }
-    return {**told, "default": error}
+    return {**answers, "default": error}
 
 
-_PLANNED = "The answer; with dry_run=true the plan of the command"
+_PLANNED = "The answer; with dry_run=true, the plan of the command"
 _MEANING = {
     OK: "The answer",
     CREATED: "Created",
     ACCEPTED: "Accepted; the workers follow",
     NO_CONTENT: "Done",
-    INTERNAL_ERROR: "The service cannot do its work",
+    INTERNAL_ERROR: "The service failed",
     UNAVAILABLE: "The service is still starting",
 }
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": TEXT,
-    "description": "The same key again gets the same outcome; the command is carried out once.",
+    "description": "Requests with the same key get the same outcome; the command runs once.",
 }

@@ -40,13 +40,13 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/"): _read("getServer", "The release and the cluster", ref("Server")),
     ("GET", "/health"): Operation(
         "getHealth",
-        "Whether this worker can answer (KIP-1017)",
+        "Health of this worker (KIP-1017)",
         {OK: ref("Health"), INTERNAL_ERROR: ref("Health"), UNAVAILABLE: ref("Health")},
     ),
     ("GET", "/metrics"): _read("getMetrics", "Metrics for Prometheus", TEXT),
     ("GET", "/connectors"): _read(
         "listConnectors",
-        "The connectors; expand=status and expand=info tell more",
+        "The connectors; expand=status and expand=info add details",
         ref("Connectors"),
     ),
     ("POST", "/connectors"): Operation(
@@ -59,7 +59,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("DELETE", _C): Operation("deleteConnector", "Delete a connector; its offsets stay", _NOTHING),
     ("GET", f"{_C}/config"): _read("getConfig", "The config of a connector", ref("Config")),
     ("PUT", f"{_C}/config"): Operation(
-        "putConfig", "Write a config, and create what is not there", _WRITTEN, ref("Config")
+        "putConfig",
+        "Write a config; create the connector if it is missing",
+        _WRITTEN,
+        ref("Config"),
     ),
     ("PATCH", f"{_C}/config"): Operation(
         "patchConfig",
@@ -68,29 +71,29 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         ref("Config"),
     ),
     ("GET", f"{_C}/status"): _read(
-        "getStatus", "What is reported of a connector and its tasks", ref("Status")
+        "getStatus", "The reported status of a connector and its tasks", ref("Status")
     ),
     ("GET", f"{_C}/tasks"): _read("listTasks", "The tasks with their configs", listed(ref("Task"))),
     ("GET", f"{_C}/tasks-config"): _read(
         "getTaskConfigs", "The configs of all tasks, by task", ref("TaskConfigs")
     ),
     ("GET", f"{_C}/tasks/{{task}}/status"): _read(
-        "getTaskStatus", "What is reported of one task", ref("TaskStatus")
+        "getTaskStatus", "The reported status of one task", ref("TaskStatus")
     ),
     ("POST", f"{_C}/tasks/{{task}}/restart"): Operation(
         "restartTask", "Restart one task", _NOTHING
     ),
     ("POST", f"{_C}/tasks"): Operation(
         "publishTasks",
-        "Publish task configs; workers ask each other for it",
+        "Publish task configs; a request among workers",
         _NOTHING,
         listed(ref("Config")),
     ),
     ("PUT", f"{_C}/fence"): Operation(
-        "fenceTasks", "Fence older tasks; workers ask each other for it (KIP-618)", _NOTHING
+        "fenceTasks", "Fence older tasks; a request among workers (KIP-618)", _NOTHING
     ),
     ("GET", f"{_C}/offsets"): _read(
-        "getOffsets", "How far a connector has come (KIP-875)", ref("Offsets")
+        "getOffsets", "The committed offsets of a connector (KIP-875)", ref("Offsets")
     ),
     ("PATCH", f"{_C}/offsets"): Operation(
         "alterOffsets",
@@ -107,46 +110,46 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         "getTopics", "Topics that a connector has used (KIP-558)", ref("Topics")
     ),
     ("PUT", f"{_C}/topics/reset"): Operation(
-        "resetTopics", "Forget which topics it has used", {OK: None, ACCEPTED: None}
+        "resetTopics", "Forget the topics that a connector has used", {OK: None, ACCEPTED: None}
     ),
     ("PUT", f"{_C}/pause"): Operation("pauseConnector", "Pause a connector (KIP-52)", _ACCEPTED),
-    ("PUT", f"{_C}/resume"): Operation("resumeConnector", "Let a connector run", _ACCEPTED),
+    ("PUT", f"{_C}/resume"): Operation("resumeConnector", "Resume a connector (KIP-52)", _ACCEPTED),
     ("PUT", f"{_C}/stop"): Operation(
         "stopConnector", "Stop a connector: it gives up its tasks (KIP-875)", _NOTHING
     ),
     ("POST", f"{_C}/restart"): Operation(
         "restartConnector",
-        "Restart a connector, with its tasks if asked (KIP-745)",
+        "Restart a connector; includeTasks=true: with its tasks (KIP-745)",
         {ACCEPTED: ref("Status"), NO_CONTENT: None},
     ),
     ("POST", f"{_C}/undo"): Operation(
-        "undo", "Put a connector back as it was at to=MOMENT", {**_NOTHING, OK: ref("Connector")}
+        "undo", "Restore a connector as of to=MOMENT", {**_NOTHING, OK: ref("Connector")}
     ),
     ("GET", f"{_C}/history"): _read(
         "getHistory", "Every change of a connector, with its record", ref("History")
     ),
     ("GET", "/diff"): _read(
         "getDifferences",
-        "What differs between from=MOMENT and as_of=MOMENT, fact by fact",
+        "Differences between from=MOMENT and as_of=MOMENT, fact by fact",
         ref("Differences"),
     ),
     ("GET", "/targets"): _read(
-        "listTargets", "What connectors were told to be, reported or not", ref("Targets")
+        "listTargets", "Requested target states of the connectors, reached or not", ref("Targets")
     ),
     ("GET", "/commands"): _read(
-        "listCommands", "Who asked for what, when, and what became of it", ref("Commands")
+        "listCommands", "Audit trail: caller, command, time and outcome", ref("Commands")
     ),
     ("GET", "/watch"): _read("watch", "Changes as they happen, as server-sent events", TEXT),
     ("GET", "/openapi.json"): _read("getOpenApi", "This document", MAP),
     ("GET", "/connector-plugins"): _read(
-        "listPlugins", "The plugins that a worker has", listed(ref("Plugin"))
+        "listPlugins", "The available plugins", listed(ref("Plugin"))
     ),
     ("GET", "/connector-plugins/{plugin}/config"): _read(
         "getPluginConfig", "The keys that a plugin defines (KIP-769)", listed(ref("Key"))
     ),
     ("PUT", "/connector-plugins/{plugin}/config/validate"): Operation(
         "validateConfig",
-        "What a worker says to a config",
+        "Validate a config",
         {OK: ref("Validation")},
         ref("Config"),
     ),
@@ -156,7 +159,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/admin/loggers/{logger}"): _read("getLogger", "The level of a logger", ref("Logger")),
     ("PUT", "/admin/loggers/{logger}"): Operation(
         "setLogger",
-        "Set the level of a logger; scope=cluster: of all workers (KIP-976)",
+        "Set the level of a logger; scope=cluster: on all workers (KIP-976)",
         {OK: {"anyOf": [listed(TEXT), ref("Plan")]}, NO_CONTENT: None},
         ref("Level"),
     ),

@@ -43,7 +43,7 @@ def _struct(required: Mapping[str, Schema], **optional: Schema) -> Schema:
 
 _NEXT: Schema = {
     "type": ["string", "null"],
-    "description": "Give it as after= for the next page; null: this is the last page.",
+    "description": "Value of after= for the next page; null on the last page.",
 }
 _PLACE: Mapping[str, Schema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
 _STATE: Mapping[str, Schema] = {"state": TEXT, "worker_id": TEXT_OR_NULL}
@@ -88,7 +88,7 @@ SCHEMAS: Mapping[str, Schema] = {
             listed(TEXT),
             mapped(_struct({}, status=ref("Status"), info=ref("Connector"))),
         ],
-        "description": "Names; with expand= an object with more about each connector.",
+        "description": "Names; with expand=, an object with details of each connector.",
     },
     "Creation": _struct(
         {"name": TEXT, "config": ref("Config")},

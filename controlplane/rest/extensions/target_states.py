@@ -13,11 +13,11 @@ async def show_targets(call: Call) -> Answer:
     """Return the target state of each connector, by name; `connector=` selects one.
 
     `limit=` and `after=` (a connector) page. The values are those of `initial_state` (KIP-980).
-    Connect has target states in its log, and shows them nowhere.
+    Connect stores target states in its log, and no endpoint of its shows them.
     """
-    state, notices = await call.then()
-    only = call.asked("connector")
-    names = [name for name in views.connectors(state) if only in {None, name}]
+    state, notices = await call.requested_state()
+    selected = call.parameter("connector")
+    names = [name for name in views.connectors(state) if selected in {None, name}]
     page: Page[str] = Page(call, str)
     async for name in sliced(names):
         if page.is_in(name):
@@ -25,6 +25,6 @@ async def show_targets(call: Call) -> Answer:
             page.put((name, TARGETS[target]), len(name))
         elif page.next is not None:
             break
-    page.check_begun()
-    told = {"targets": dict(page.rows), "next": page.next}
-    return Answer(OK, told, pure=call.request.as_of is None).noticed(notices)
+    page.check_after()
+    shown = {"targets": dict(page.rows), "next": page.next}
+    return Answer(OK, shown, pure=call.request.as_of is None).noticed(notices)

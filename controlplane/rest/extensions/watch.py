@@ -20,7 +20,7 @@ from controlplane.core.text.record_text import document, reference
 from controlplane.core.text.value_text import plain, shown
 from controlplane.logs.log import LogError
 from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, TooSlow
-from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
+from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
 from controlplane.rest.service import Call
 
 WATCHERS_MOST = 10_000
@@ -43,47 +43,51 @@ async def watch(call: Call) -> Answer:
     watching = call.service.watching
     assert watching is not None  # the endpoint exists only with a log
     if watching.watchers >= WATCHERS_MOST:
-        raise NotReady(f"{WATCHERS_MOST} are watching already: try again later")
+        raise NotReady(f"{WATCHERS_MOST} clients are watching, the maximum: try again later")
     if not watching.may_watch(call.profile):
-        raise NotReady(f"{RELEASES_WATCHED} other releases are watched already: try again later")
-    await call.service.follower.state(call.profile)  # preloads it: joining is quick
+        raise NotReady(
+            f"{RELEASES_WATCHED} other releases are watched, the maximum: try again later"
+        )
+    await call.service.follower.state(call.profile)  # loads the state now, so that joining is quick
     records = call.flag("records")
     changes = watching.changes(since, call.profile)
-    told = _events(changes, call, records=records)
-    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, told)
+    events = _events(changes, call, records=records)
+    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, events)
 
 
 def _last_seen(call: Call) -> Ends | None:
     """Return the end offsets of the last event that the client has seen, if it sends an `id`.
 
     Raises:
-        BadQuestion: no such `id` was ever sent.
+        InvalidParameter: no such `id` was ever sent.
     """
-    for name, given in (
+    for name, text in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),
-        ("since=", call.asked("since")),
+        ("since=", call.parameter("since")),
     ):
-        if given and (name != "since=" or is_vector(given)):
+        if text and (name != "since=" or is_vector(text)):
             try:
-                return read_vector(given)
+                return read_vector(text)
             except UnknownMoment as error:
-                text = f"{name} is none of the ids that were sent: {error}"
-                raise BadQuestion(text) from None
+                reason = f"{name} is no id of an event: {error}"
+                raise InvalidParameter(reason) from None
     return None
 
 
 async def _since_moment(call: Call) -> Ends | None:
-    since = call.asked("since")
+    since = call.parameter("since")
     if since:
-        then = await call.service.follower.state_at(since, call.profile)
-        return then.state.ends_by_topic
-    return None if call.request.as_of is None else (await call.then()).state.ends_by_topic
+        past = await call.service.follower.state_at(since, call.profile)
+        return past.state.ends_by_topic
+    return (
+        None if call.request.as_of is None else (await call.requested_state()).state.ends_by_topic
+    )
 
 
 async def _events(
     changes: AsyncGenerator[ChangeEvent, None], call: Call, *, records: bool
 ) -> AsyncIterator[bytes]:
-    wanted = call.asked("connector")
+    selected = call.parameter("connector")
     async with aclosing(changes):
         waiting: asyncio.Task[ChangeEvent] | None = asyncio.ensure_future(anext(changes))
         try:
@@ -95,45 +99,46 @@ async def _events(
                 if not done:
                     yield b": nothing new\n\n"
                     continue
-                one, waiting = waiting.result(), None
-                told = wanted in (None, one.change.connector)
-                yield _event(one, _document(one, record=records) if told else None)
+                event, waiting = waiting.result(), None
+                is_selected = selected in (None, event.change.connector)
+                yield _change(event, _document(event, record=records) if is_selected else None)
         except (TooSlow, LogError) as error:
-            yield _told("error", {"message": str(error)})
+            yield _event("error", {"message": str(error)})
         except StopAsyncIteration:
-            yield _told("end", {"message": "nothing will change any more"})
+            yield _event("end", {"message": "no further changes will come"})
         finally:
             if waiting is not None:
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
 
 
-def _event(one: ChangeEvent, document: dict[str, Any] | None) -> bytes:
+def _change(event: ChangeEvent, document: dict[str, Any] | None) -> bytes:
     """Return a change as an event; only its `id` if the connector is not selected."""
-    place = b""
-    if one.ends is not None:
-        place = b"id: " + msgspec.json.encode({k: list(v) for k, v in one.ends.items()}) + b"\n"
+    id_line = b""
+    if event.ends is not None:
+        ends = {topic: list(offsets) for topic, offsets in event.ends.items()}
+        id_line = b"id: " + msgspec.json.encode(ends) + b"\n"
     if document is None:
-        return place and place + b"\n"
-    return place + _told("change", document)
+        return id_line and id_line + b"\n"
+    return id_line + _event("change", document)
 
 
-def _told(kind: str, told: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=True)}\n\n".encode("ascii")
+def _event(kind: str, content: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(content, ensure_ascii=True)}\n\n".encode("ascii")
 
 
-def _document(one: ChangeEvent, *, record: bool) -> dict[str, Any]:
+def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
     """Return a change as JSON. The record comes once, with its last change, and on request."""
-    change = one.change
+    change = event.change
     before, after = (
         plain(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
     )
-    whole = record and one.ends is not None
+    whole = record and event.ends is not None
     return {
         "connector": change.connector,
         "aspect": change.aspect.value,
         "item": change.item,
         "before": before,
         "after": after,
-        "record": document(one.entry) if whole else reference(one.entry),
+        "record": document(event.entry) if whole else reference(event.entry),
     }

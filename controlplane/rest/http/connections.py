@@ -1,4 +1,4 @@
-"""Client connections: a limit on their number, and timeouts for slow clients."""
+"""Client connections: a limit on their number, timeouts for slow clients, coalesced writes."""
 
 import asyncio
 import resource
@@ -7,13 +7,12 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from controlplane.rest.http.response_cache import EXTENSION, LONGEST, Repeat, Repeats
-from controlplane.rest.http.write_coalescing import Gathering
+from controlplane.rest.http.response_cache import EXTENSION, LONGEST, Cacheability, ResponseCache
 from controlplane.rest.security.settings import HttpLimits
 
 FILES_BESIDE = 200
 """Open files beside connections: those of the log, of Python, of the event loop, and of connections
-that are accepted only to be refused (`ACCEPTED_AT_ONCE`, twice)."""
+that are accepted only to be refused (twice `ACCEPTED_AT_ONCE`)."""
 
 ACCEPTED_AT_ONCE = 50
 """Connections that the event loop accepts in one turn."""
@@ -45,7 +44,7 @@ def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
     """Return a connection protocol with these limits."""
 
     class LimitedConnection(_Connection):
-        repeats = Repeats()
+        cache = ResponseCache()
         head_patience_s = limits.head_patience_ms / 1_000
         answer_patience_s = limits.answer_patience_ms / 1_000
         connections_max = limits.connections_max + at_once(limits.connections_max)
@@ -73,12 +72,64 @@ class _UnambiguousParser(h11.Connection):
         return event
 
 
-_MESSAGE = b'{"error_code":503,"message":"Too many connections: ask again later"}'
+_MESSAGE = b'{"error_code":503,"message":"Too many connections: try again later"}'
 
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
     b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_MESSAGE), _MESSAGE)
 )
+
+
+class CoalescingTransport:
+    """Transport that joins the writes of one event loop turn, and records them.
+
+    A response's head and body thus leave in one packet. It buffers and records at most `most`
+    bytes; longer or endless answers are not recorded.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._most = most
+        self._waiting: list[bytes] = []
+        self._written: list[bytes] | None = []
+        self._length = 0
+
+    @property
+    def written(self) -> bytes | None:
+        """Everything that was written; None if it was too long to be recorded."""
+        return None if self._written is None else b"".join(self._written)
+
+    def write(self, piece: bytes) -> None:
+        """Write at the end of this turn."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(piece)
+        if sum(map(len, self._waiting)) > self._most:  # the writer must notice a full buffer
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffer now."""
+        if self._waiting:
+            joined = b"".join(self._waiting)
+            self._waiting.clear()
+            self._record(joined)
+            self._transport.write(joined)
+
+    def close(self) -> None:
+        """Close after the buffer is written."""
+        self.flush()
+        self._transport.close()
+
+    def _record(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length > self._most:
+            self._written = None
+        if self._written is not None:
+            self._written.append(piece)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class _Connection(H11Protocol):
@@ -89,7 +140,7 @@ class _Connection(H11Protocol):
     answer is served from the cache (`response_cache`), without parser and application.
     """
 
-    repeats: Repeats
+    cache: ResponseCache
     head_patience_s: float
     answer_patience_s: float
     connections_max: int
@@ -103,10 +154,10 @@ class _Connection(H11Protocol):
         self.conn = _UnambiguousParser(h11.SERVER, most)
         self._until_head: asyncio.TimerHandle | None = None
         self._until_taken: asyncio.TimerHandle | None = None
-        self._gathering: Gathering | None = None
-        self._asked: tuple[bytes, Repeat] | None = None
+        self._coalescing: CoalescingTransport | None = None
+        self._pending: tuple[bytes, Cacheability] | None = None
         """Request under way, if its answer may be cached."""
-        self._repeated_at = 0.0
+        self._cached_at = 0.0
         self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,19 +171,19 @@ class _Connection(H11Protocol):
         self._expect_head()
 
     def data_received(self, received: bytes) -> None:
-        rests = self._rests
-        if rests and self._repeated(received):
+        is_idle = self._is_idle
+        if is_idle and self._answer_from_cache(received):
             return
         super().data_received(received)
-        if rests and self.cycle is not None and not self.cycle.response_complete:
-            self._gather(received)
+        if is_idle and self.cycle is not None and not self.cycle.response_complete:
+            self._coalesce(received)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         else:
             self._until_head = _stopped(self._until_head)
 
     @property
-    def _rests(self) -> bool:
+    def _is_idle(self) -> bool:
         """True if the next byte begins a request, and its answer can be sent at once.
 
         False if an answer was sent before the end of its request's body.
@@ -153,31 +204,31 @@ class _Connection(H11Protocol):
         whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]
         return whole and self.scope["method"] == "GET"
 
-    def _repeated(self, request: bytes) -> bool:
+    def _answer_from_cache(self, request: bytes) -> bool:
         """Answer from the cache; return False if it has no valid answer."""
-        answer = self.repeats.find(request, self.server_state.default_headers, self._peer)
+        answer = self.cache.find(request, self.server_state.default_headers, self._peer)
         if answer is None or self.timeout_keep_alive_task is None:
             return False
-        self._repeated_at = self.loop.time()
+        self._cached_at = self.loop.time()
         self.transport.write(answer)
         return True
 
-    def _gather(self, request: bytes) -> None:
-        """Send the answer in one write, and offer the application to cache it."""
-        self._gathering = Gathering(self.transport, self.loop, LONGEST)
-        self.cycle.transport = self._gathering  # type: ignore[assignment]  # it does what is needed
+    def _coalesce(self, request: bytes) -> None:
+        """Send the answer in one write, and let the application mark it as cacheable."""
+        self._coalescing = CoalescingTransport(self.transport, self.loop, LONGEST)
+        self.cycle.transport = self._coalescing  # type: ignore[assignment]  # it has all methods
         if self._was_whole:
-            repeat = Repeat()
-            self.scope["extensions"] = {EXTENSION: repeat}  # type: ignore[dict-item]
-            self._asked = request, repeat
+            cacheability = Cacheability()
+            self.scope["extensions"] = {EXTENSION: cacheability}  # type: ignore[dict-item]
+            self._pending = request, cacheability
 
     def on_response_complete(self) -> None:
-        if self._gathering is not None:
-            self._gathering.flush()
-            answer = self._gathering.written
-            if self._asked is not None and answer is not None and not self.transport.is_closing():
-                self.repeats.keep(*self._asked, answer, self.cycle.default_headers)
-        self._gathering = self._asked = None
+        if self._coalescing is not None:
+            self._coalescing.flush()
+            answer = self._coalescing.written
+            if self._pending is not None and answer is not None and not self.transport.is_closing():
+                self.cache.keep(*self._pending, answer, self.cycle.default_headers)
+        self._coalescing = self._pending = None
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -189,10 +240,10 @@ class _Connection(H11Protocol):
         self._until_taken = _stopped(self._until_taken)
 
     def timeout_keep_alive_handler(self) -> None:
-        left_s = self._repeated_at + self.timeout_keep_alive - self.loop.time()
+        left_s = self._cached_at + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:  # the connection was used meanwhile
-            ring = self.timeout_keep_alive_handler
-            self.timeout_keep_alive_task = self.loop.call_later(left_s, ring)
+            again = self.timeout_keep_alive_handler
+            self.timeout_keep_alive_task = self.loop.call_later(left_s, again)
             return
         super().timeout_keep_alive_handler()
         # The buffer may still be sent, but not for ever.

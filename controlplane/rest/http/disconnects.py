@@ -17,7 +17,7 @@ class ClientLeft(Exception):
 
 
 async def unless_left(work: Awaitable[T], receive: Receive) -> T:
-    """Await some work while the client is connected.
+    """Await work while the client is connected; cancel it when the client leaves.
 
     Raises:
         ClientLeft: the client closed its connection first.

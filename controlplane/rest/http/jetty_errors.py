@@ -1,4 +1,4 @@
-"""Error pages for requests that no resource sees: the HTTP server or Jersey cannot read them.
+"""Error pages for requests that the HTTP server or Jersey refuses before any resource.
 
 Releases up to 3.9 run on Jetty 9. It answers a bad request line tersely; requests that Jersey
 refuses get Jetty's error page. Jetty 12, from 4.0 on, always writes its page.
@@ -30,7 +30,7 @@ BAD_MESSAGE = "/badMessage"
 """URIs on Jetty 12's pages for a refused path (`BAD_URI`) and for a bad request line."""
 
 
-class Refused(RestError):
+class ServerRefusal(RestError):
     """A request that the server of a release refuses before Connect sees it.
 
     `uri` is the URI on its page; `based`: relative to the service's address.
@@ -71,18 +71,18 @@ class Refused(RestError):
         )
 
 
-class Unreadable(Refused):
+class UnreadableRequest(ServerRefusal):
     """Jersey on Jetty 9 cannot read the path or the media type."""
 
     def __init__(self, profile: Profile, path: str) -> None:
         super().__init__(profile, uri=path)
 
 
-class BadTarget(Refused):
+class BadTarget(ServerRefusal):
     """Jetty 12 refuses the target, mostly for its path."""
 
 
-class ServerTarget(Refused):
+class ServerTarget(ServerRefusal):
     """The target `*`, which addresses the whole server: no release supports it."""
 
     servlet = "-"
@@ -96,7 +96,7 @@ class ServerTarget(Refused):
         return NoSuchPath().answer()
 
 
-class BadAccept(Refused):
+class BadAccept(ServerRefusal):
     """Jersey cannot read the header `Accept`, and therefore selects no type for a page."""
 
     def paged(self, *_: str) -> Answer:
@@ -104,7 +104,7 @@ class BadAccept(Refused):
         return Answer(self.status, "", None, NOT_KEPT)
 
 
-class BadMessage(Refused):
+class BadMessage(ServerRefusal):
     """Jetty cannot read the request line. Jetty 9 answers one line, whatever the method."""
 
     def __init__(self, profile: Profile, reason: str = "Bad Request") -> None:
@@ -134,8 +134,8 @@ class TooLongForServer(BadMessage):
 
     def paged(self, method: str, base: str) -> Answer:
         """Return the page, and close the connection."""
-        given = super().paged(method, base)
-        return given._replace(headers={**given.headers, "connection": "close"})
+        page = super().paged(method, base)
+        return page._replace(headers={**page.headers, "connection": "close"})
 
 
 _HEAD = """<html>

@@ -1,4 +1,4 @@
-"""Reader of requests: an ASGI scope → a `Request`."""
+"""Reader of requests: turns an ASGI scope into a `Request`."""
 
 import re
 from collections.abc import Mapping, MutableMapping
@@ -40,8 +40,8 @@ def _read(scope: Mapping[str, Any]) -> Request:
     dialect, text = _dialect(path.decode("utf-8", "replace"))
     target = text + (f"?{query}" if query else "")
     parsed = parse_qs(query, keep_blank_values=True) if query else {}
-    asked = {name: values[0] for name, values in parsed.items()}
-    as_of = _ZONE.sub(r"\1+\2", asked["as_of"]) if "as_of" in asked else None
+    parameters = {name: values[0] for name, values in parsed.items()}
+    as_of = _ZONE.sub(r"\1+\2", parameters["as_of"]) if "as_of" in parameters else None
     headers = Headers(scope=dict(scope))
     host = headers.get("host", "localhost")
     client = scope.get("client")
@@ -51,7 +51,7 @@ def _read(scope: Mapping[str, Any]) -> Request:
         target,
         headers,
         as_of,
-        asked.get("profile", dialect),
+        parameters.get("profile", dialect),
         dialect is not None,
         f"{scope.get('scheme', 'http')}://{host}{mount}{COMPAT if dialect else ''}{dialect or ''}",
         origin=absolute[0].decode("latin-1") if absolute else None,

@@ -13,7 +13,7 @@ from controlplane.rest.http.jetty_errors import (
     BadMessage,
     BadTarget,
     ServerTarget,
-    Unreadable,
+    UnreadableRequest,
 )
 
 
@@ -28,7 +28,7 @@ def parse_target(raw: str, profile: Profile) -> RequestTarget:
     """Parse a raw request target.
 
     Raises:
-        BadTarget, BadMessage, Unreadable: this release's server refuses the target.
+        BadTarget, BadMessage, UnreadableRequest: this release's server refuses the target.
         BadRequest: this project refuses it.
         NoSuchPath: it has an empty segment.
     """
@@ -85,8 +85,8 @@ def matrix_names(raw: str) -> list[str]:
     path = raw.partition("#")[0].partition("?")[0]
     if ";" not in path:
         return []
-    some = [one for part in path.split("/") for one in part.split(";")[1:]]
-    return [unquote(one.partition("=")[0]) for one in some if one]
+    matrix = [parameter for part in path.split("/") for parameter in part.split(";")[1:]]
+    return [unquote(parameter.partition("=")[0]) for parameter in matrix if parameter]
 
 
 _BEGINNINGS = ("/", "*")
@@ -98,11 +98,12 @@ _NO_ESCAPE = re.compile(r"%(?![0-9a-f]{2}).{0,2}", re.IGNORECASE)
 def _refuse_unreadable(path: str, _: Profile) -> None:
     """Refuse malformed targets at the root."""
     if not path.startswith(_BEGINNINGS):
-        raise BadRequest("The target of a request has to be a path that begins with a slash")
+        raise BadRequest("The target of a request must be a path that begins with a slash")
     wrong = _NO_ESCAPE.search(path)
     if wrong is not None:
-        told = f"The path holds {wrong[0]!a}, which is no escape"
-        raise BadRequest(f"{told}: write a percent sign as %25")
+        raise BadRequest(
+            f"The path holds {wrong[0]!a}, which is no escape: write a percent sign as %25"
+        )
 
 
 _MALFORMED = re.compile(r"%(?![0-9a-f]{2}|u[0-9a-f]{4})|\ufffd", re.IGNORECASE)
@@ -126,11 +127,11 @@ def _refuse_malformed(path: str, profile: Profile) -> None:
     if _leaves_root(path):
         raise BadMessage(profile, jetty.above_root)
     if "{" in path or "}" in path:
-        raise Unreadable(profile, path)
+        raise UnreadableRequest(profile, path)
 
 
 def _leaves_root(path: str) -> bool:
-    """True if `..` lead above the root."""
+    """Return True if `..` segments lead above the root."""
     depth = 0
     for part in path.split("/")[1:]:
         name = unquote(part.partition(";")[0])
@@ -142,7 +143,7 @@ def _leaves_root(path: str) -> bool:
 
 _UTF_16 = re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE)
 
-# The order is the server's: it lists several reasons in it.
+# The order matters: the server lists several reasons in this order.
 _AMBIGUITIES: tuple[tuple[re.Pattern[str] | None, str], ...] = (
     (re.compile(r"/(?=\.*+%2e)(%2e|\.)*+(?=/|$)", re.IGNORECASE), "Ambiguous URI path segment"),
     (re.compile(r"//"), "Ambiguous URI empty segment"),
@@ -166,12 +167,12 @@ def _refuse_ambiguous(path: str, profile: Profile) -> None:
     names = "/".join(part.partition(";")[0] for part in path.split("/"))
     if _NO_ESCAPE.search(_UTF_16.sub("", path)) or "%00" in names or _leaves_root(path):
         raise BadTarget(profile, uri=BAD_MESSAGE)
-    found = [reason for pattern, reason in _AMBIGUITIES if _is_found(pattern, path, names)]
-    if found:
-        raise BadTarget(profile, ", ".join(found), BAD_URI)
+    reasons = [reason for pattern, reason in _AMBIGUITIES if _is_ambiguous(pattern, path, names)]
+    if reasons:
+        raise BadTarget(profile, ", ".join(reasons), BAD_URI)
 
 
-def _is_found(pattern: re.Pattern[str] | None, path: str, names: str) -> bool:
+def _is_ambiguous(pattern: re.Pattern[str] | None, path: str, names: str) -> bool:
     """Return True if a path is ambiguous; None finds escapes that are not UTF-8."""
     if pattern is None:
         return "\ufffd" in unquote(names.encode("ascii", "ignore").decode())

@@ -12,17 +12,18 @@ from time import monotonic
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.observe import Logger
+from controlplane.rest.errors import ShuttingDown
 from controlplane.rest.http.connections import at_once, connection_class
-from controlplane.rest.http.shutdown import Ending
+from controlplane.rest.http.request_reader import read_request
+from controlplane.rest.http.wire import response
 from controlplane.rest.security.settings import HttpLimits
 
-HEADS_HELD = 8
-"""Factor of the head limit up to which a head is read, so that its refusal can be sent. A longer
+HEAD_READ_FACTOR = 8
+"""Multiple of the head limit up to which a head is read, so that its refusal can be sent. A longer
 head ends the connection."""
-
 
 CONNECTIONS_WAITING = 2_048
 """Backlog of the listening socket."""
@@ -33,7 +34,7 @@ _OUT_OF_FILES = "socket.accept() out of system resource"
 _OVER_LIMIT = "Exceeded concurrency limit."
 """Log line of uvicorn for each request that it refuses because of too many connections."""
 
-FULL_TOLD_EVERY_S = 60
+REFUSALS_LOGGED_EVERY_S = 60
 """Minimum seconds between two log lines about refused connections."""
 
 
@@ -41,15 +42,15 @@ class NoListener(Exception):
     """An address cannot be listened on. The message names the address and the reason."""
 
     def __init__(self, host: str, port: int, failure: OSError) -> None:
-        self.wrong_host = isinstance(failure, socket.gaierror) or failure.errno in _OF_HOSTS
+        self.wrong_host = isinstance(failure, socket.gaierror) or failure.errno in _HOST_ERRORS
         """True if the host is the cause, and not the port."""
         why = "this machine has no such address" if self.wrong_host else _reason(failure)
         if isinstance(failure, socket.gaierror):
-            why = f"{host!r} is no address, and no name that is known here"
+            why = f"{host!r} is neither an address nor a known name"
         super().__init__(f"cannot listen on {host}:{port} ({why})")
 
 
-_OF_HOSTS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+_HOST_ERRORS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """Socket errors that are caused by the host: another machine's address, or IPv6 without support."""
 
 
@@ -99,48 +100,74 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Seldom:
-    """Rate limit: true at the first call, and again after `FULL_TOLD_EVERY_S`."""
+class _RateLimit:
+    """Rate limit: true at the first call, and again after `REFUSALS_LOGGED_EVERY_S`."""
 
     def __init__(self) -> None:
         self._last_s = -math.inf
 
     def __call__(self) -> bool:
         now_s = monotonic()
-        if now_s - self._last_s <= FULL_TOLD_EVERY_S:
+        if now_s - self._last_s <= REFUSALS_LOGGED_EVERY_S:
             return False
         self._last_s = now_s
         return True
 
 
-class _FewRefusals(logging.Filter):
+class _RefusalFilter(logging.Filter):
     """Limits the rate of uvicorn's log lines, one for each request over `limit_concurrency`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._seldom = _Seldom()
+        self._may_log = _RateLimit()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the line is logged."""
-        return record.msg != _OVER_LIMIT or self._seldom()
+        return record.msg != _OVER_LIMIT or self._may_log()
 
 
-def tell_of_full(logger: Logger) -> None:
+def log_refused_connections(logger: Logger) -> None:
     """Log refused connections at a limited rate.
 
     This becomes the exception handler of the running event loop.
     """
-    seldom = _Seldom()
+    may_log = _RateLimit()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if context.get("message") != _OUT_OF_FILES:
             loop.default_exception_handler(context)
-        elif seldom():
+        elif may_log():
             reason = f"{context.get('exception')}: raise `ulimit -n`, or lower http.connections.max"
             logger.warning("connections_not_accepted", reason=reason)
 
     asyncio.get_running_loop().set_exception_handler(handle)
-    logging.getLogger("uvicorn.error").addFilter(_FewRefusals())
+    logging.getLogger("uvicorn.error").addFilter(_RefusalFilter())
+
+
+class ShutdownResponder:
+    """Answers cancelled requests in Connect's words; the server cancels them at its timeout."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        started = ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started, ended
+            started = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not started:
+                refusal = ShuttingDown(compat=read_request(scope).compat)
+                await response(refusal.answer(), scope["method"])(scope, receive, send)
+            elif not ended:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 @asynccontextmanager
@@ -156,11 +183,11 @@ async def serving(
     """
     limits = limits or HttpLimits()
     config = uvicorn.Config(
-        Ending(app),
+        ShutdownResponder(app),
         backlog=at_once(limits.connections_max),
         http=connection_class(limits),
         access_log=False,
-        h11_max_incomplete_event_size=HEADS_HELD * limits.head_max_bytes,
+        h11_max_incomplete_event_size=HEAD_READ_FACTOR * limits.head_max_bytes,
         lifespan="off",
         limit_concurrency=limits.connections_max,
         log_config=None,

@@ -15,14 +15,14 @@ PIECE_BYTES = 1 << 18
 """Maximum bytes of a body that are sent at once."""
 
 
-def response(given: Answer, method: str) -> Response:
+def response(answer: Answer, method: str) -> Response:
     """Return the response for an answer; a `HEAD` request gets no body."""
-    if given.stream is not None and method != "HEAD":
-        return StreamingResponse(given.stream, given.status, _headers(given))
-    made = _InPieces(_body(given), given.status, _headers(given), media_type=None)
+    if answer.stream is not None and method != "HEAD":
+        return StreamingResponse(answer.stream, answer.status, _headers(answer))
+    sent = _InPieces(_body(answer), answer.status, _headers(answer), media_type=None)
     if method == "HEAD":
-        made.body = b""  # the length header is set by now
-    return made
+        sent.body = b""  # the length header is set by now
+    return sent
 
 
 class _InPieces(Response):
@@ -40,16 +40,16 @@ class _InPieces(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": rest})
 
 
-def _body(given: Answer) -> bytes:
-    if isinstance(given.body, str):
-        return given.body.encode("latin-1", "replace")
-    return json_converter.encode(given.body)
+def _body(answer: Answer) -> bytes:
+    if isinstance(answer.body, str):
+        return answer.body.encode("latin-1", "replace")
+    return json_converter.encode(answer.body)
 
 
-def _headers(given: Answer) -> Mapping[str, str]:
+def _headers(answer: Answer) -> Mapping[str, str]:
     headers = {"server": "controlplane"}
-    if given.content_type is not None:
-        headers["content-type"] = given.content_type
-    if given.status == UNAVAILABLE:
+    if answer.content_type is not None:
+        headers["content-type"] = answer.content_type
+    if answer.status == UNAVAILABLE:
         headers["retry-after"] = str(RETRY_AFTER_S)
-    return {**headers, **given.headers}
+    return {**headers, **answer.headers}

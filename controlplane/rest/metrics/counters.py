@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.endpoints import router
-from controlplane.rest.http.response_cache import Repeat
-from controlplane.rest.metrics.exposition import PATH, Exposing, StateCollector
+from controlplane.rest.http.response_cache import Cacheability
+from controlplane.rest.metrics.exposition import PATH, MetricsEndpoint, StateCollector
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.service import Service
@@ -39,9 +39,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._found = StateCollector()
+        self._state = StateCollector()
         self._answers: dict[tuple[str, str, int], Callable[[float], None]] = {}
-        self.registry.register(self._found)
+        self.registry.register(self._state)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._build = Info(
@@ -65,39 +65,39 @@ class Metrics:
         )
         self._commands = Histogram(
             "controlplane_command_seconds",
-            "Time that a command took; outcome: done, or why it was refused.",
+            "Duration of a command; outcome: done, or the reason of its refusal.",
             ("command", "outcome"),
             buckets=SECONDS,
             registry=self.registry,
         )
         self._recovered = Counter(
             "controlplane_commands_recovered",
-            "Commands left unfinished by a crash or an outage, and how they were ended.",
+            "Commands left unfinished by a crash or an outage, by the way of their end.",
             ("command", "ending"),
             registry=self.registry,
         )
         self._interruptions = Counter(
             "controlplane_log_interruptions",
-            "How often the log could not be followed for a while.",
+            "Outages in which the log could not be followed.",
             registry=self.registry,
         )
         self._defects = Counter(
             "controlplane_defects",
-            "Requests that failed by a fault of ours; the log of the service has more.",
+            "Requests that failed by a defect of this program; the log has the traceback.",
             registry=self.registry,
         )
 
     def noticing(self, logger: Logger) -> Logger:
         """Return a logger that also counts its events."""
-        return _Counting(self, logger)
+        return _CountingLogger(self, logger)
 
     def counting(self, app: ASGIApp, dialect: Profile) -> ASGIApp:
         """Wrap an application to count its answers; use it outermost, so that none is missed."""
-        return _Answers(self, app, dialect)
+        return _AnswerCounter(self, app, dialect)
 
     def exposing(self, app: ASGIApp, service: Service) -> ASGIApp:
         """Wrap an application to serve `/metrics`; use it innermost, so that it is protected."""
-        return Exposing(app, service, self.registry, self._found)
+        return MetricsEndpoint(app, service, self.registry, self._state)
 
     def notice(self, event: str, facts: dict[str, Any]) -> None:
         """Count a log event."""
@@ -135,11 +135,11 @@ def _route(path: tuple[str, ...]) -> str:
     """Return the template of a path as text."""
     if path == PATH:
         return "/metrics"
-    found = router.match(path)
-    return OTHER if found is None else "/" + "/".join(found.template)
+    matched = router.match(path)
+    return OTHER if matched is None else "/" + "/".join(matched.template)
 
 
-class _Counting:
+class _CountingLogger:
     def __init__(self, metrics: Metrics, logger: Logger) -> None:
         self._metrics, self._logger = metrics, logger
 
@@ -156,7 +156,7 @@ class _Counting:
         self._logger.exception(event, **facts)  # noqa: LOG004 - the caller handles one
 
 
-class _Answers(Layer):
+class _AnswerCounter(Layer):
     def __init__(self, metrics: Metrics, app: ASGIApp, dialect: Profile) -> None:
         super().__init__(app, dialect)
         self._metrics = metrics
@@ -170,8 +170,8 @@ class _Answers(Layer):
             if message["type"] == "http.response.start":
                 count = self._metrics.answering(request, message["status"])
                 count(perf_counter() - began)
-                if (repeat := Repeat.of(scope)) is not None:
-                    repeat.told.append(lambda _peer: count(0))
+                if (cacheability := Cacheability.of(scope)) is not None:
+                    cacheability.listeners.append(lambda _peer: count(0))
             await send(message)
 
         await self._app(scope, receive, sending)

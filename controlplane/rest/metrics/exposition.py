@@ -30,30 +30,34 @@ ENDS_PATIENCE_S = 5
 nothing at all."""
 
 
-class Exposing(Layer):
+class MetricsEndpoint(Layer):
     """Serves `/metrics` in the format that the client accepts; passes all else on."""
 
     def __init__(
-        self, app: ASGIApp, service: Service, registry: CollectorRegistry, found: "StateCollector"
+        self,
+        app: ASGIApp,
+        service: Service,
+        registry: CollectorRegistry,
+        collector: "StateCollector",
     ) -> None:
         super().__init__(app, service.dialect)
         self._service = service
         self._registry = registry
-        self._found = found
+        self._collector = collector
 
     async def handle(
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve the metrics, or pass the request on."""
-        asks = request.path == PATH and request.request.method in READING
-        answer = await self._exposed(scope) if asks and not request.compat else self._app
+        is_scrape = request.path == PATH and request.request.method in READING
+        answer = await self._exposed(scope) if is_scrape and not request.compat else self._app
         await answer(scope, receive, send)
 
     async def _exposed(self, scope: Scope) -> Response:
         families, parts = await _families(self._service)
         encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
-        async with self._found.turn:
-            self._found.families = families
+        async with self._collector.turn:
+            self._collector.families = families
             content = await apart(partial(encode, self._registry), parts)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
 
@@ -66,8 +70,8 @@ async def _families(service: Service) -> tuple[Iterable[Metric], int]:
     except LogError:
         return [*state_metrics.of_log(follower.ends, None, followed=False)], 0
     ends = await _ends(service)
-    known = [*state_metrics.of_log(follower.ends, ends, followed=follower.failure is None)]
-    return chain(state_metrics.of_state(state), known), len(state.config.connectors)
+    of_log = [*state_metrics.of_log(follower.ends, ends, followed=follower.failure is None)]
+    return chain(state_metrics.of_state(state), of_log), len(state.config.connectors)
 
 
 async def _ends(service: Service) -> Ends | None:

@@ -32,40 +32,40 @@ NUMBERED = {"failed": 0, "running": 1, "unassigned": 2, "paused": 3}
 def of_state(state: ClusterState) -> Iterator[Metric]:
     """Yield the metrics of a state."""
     names = views.connectors(state)
-    yield _gauge("kafka_connect_connectors_count", "Connectors there are.", len(names))
-    yield _gauge("kafka_connect_worker_connector_count", "Connectors there are.", len(names))
+    yield _gauge("kafka_connect_connectors_count", "Connectors.", len(names))
+    yield _gauge("kafka_connect_worker_connector_count", "Connectors.", len(names))
     tasks = sum(len(_tasks(state, name)) for name in names)
-    yield _gauge("kafka_connect_worker_task_count", "Tasks that are to run.", tasks)
+    yield _gauge("kafka_connect_worker_task_count", "Tasks of all connectors.", tasks)
     yield from _of_tasks(state, names)
     yield from _of_connectors(state, names)
     yield _gauge(
         "controlplane_commands_unfinished",
-        "Commands that have begun and not ended.",
+        "Accepted commands that are not finished.",
         sum(trace.unfinished for trace in state.commands.values()),
     )
     yield _gauge(
         "controlplane_unreadable_records",
-        "Records that were no use, of those that were looked at.",
+        "Records that could not be used, of those that were decoded.",
         state.unreadable_count,
     )
 
 
 def of_log(read: Ends, ends: Ends | None, *, followed: bool) -> Iterator[Metric]:
     """Yield the read positions of the log; without `ends`, no lag."""
-    yield _gauge("kafka_connect_up", "Whether the cluster can be asked.", int(followed))
-    yield _gauge("controlplane_log_followed", "Whether the log can be followed.", int(followed))
+    yield _gauge("kafka_connect_up", "1 if the log can be followed.", int(followed))
+    yield _gauge("controlplane_log_followed", "1 if the log can be followed.", int(followed))
     position = GaugeMetricFamily(
         "controlplane_log_position", "Offset of the next record to read.", labels=_PLACE
     )
     lag = GaugeMetricFamily(
-        "controlplane_projection_lag_records", "Offsets that are still to be read.", labels=_PLACE
+        "controlplane_projection_lag_records", "Offsets still to be read.", labels=_PLACE
     )
     for topic, partition, offset in _places(read):
         position.add_metric((_text(topic), str(partition)), offset)
     for topic, partition, end in _places(ends or {}):
         parts = read.get(topic, ())
-        known = parts[partition] if partition < len(parts) else 0
-        lag.add_metric((_text(topic), str(partition)), max(0, end - known))
+        position_read = parts[partition] if partition < len(parts) else 0
+        lag.add_metric((_text(topic), str(partition)), max(0, end - position_read))
     yield position
     yield lag
 
@@ -83,7 +83,7 @@ def _of_tasks(state: ClusterState, names: Sequence[str]) -> Iterator[Metric]:
     """Yield the status of each task, and the number of tasks per state."""
     status = GaugeMetricFamily(
         "kafka_connect_connector_status",
-        "1 for the state that is reported of a task.",
+        "1 for the reported state of a task.",
         labels=("connector", "task", "status"),
     )
     numbered = GaugeMetricFamily(
@@ -92,12 +92,12 @@ def _of_tasks(state: ClusterState, names: Sequence[str]) -> Iterator[Metric]:
         labels=("connector", "state", "worker_id", "id"),
     )
     counted = {
-        one: GaugeMetricFamily(
-            f"kafka_connect_worker_connector_{one}_task_count",
-            f"Tasks of a connector: {one}.",
+        task_state: GaugeMetricFamily(
+            f"kafka_connect_worker_connector_{task_state}_task_count",
+            f"Tasks of a connector: {task_state}.",
             labels=("connector",),
         )
-        for one in ("total", *TASK_STATES)
+        for task_state in ("total", *TASK_STATES)
     }
     for name in names:
         tasks = _tasks(state, name)
@@ -106,14 +106,14 @@ def _of_tasks(state: ClusterState, names: Sequence[str]) -> Iterator[Metric]:
         for task in tasks:
             if task not in reported:
                 continue
-            told = _lower(reported[task].state)
-            numbers[told] += 1
-            status.add_metric((_text(name), str(task), told), 1)
-            if told in NUMBERED:
-                worker = _text(reported[task].worker_id)
-                numbered.add_metric((_text(name), told, worker, str(task)), NUMBERED[told])
-        for one, family in counted.items():
-            family.add_metric((_text(name),), numbers[one])
+            task_state = _lower(reported[task].state)
+            numbers[task_state] += 1
+            status.add_metric((_text(name), str(task), task_state), 1)
+            if task_state in NUMBERED:
+                labels = _text(name), task_state, _text(reported[task].worker_id), str(task)
+                numbered.add_metric(labels, NUMBERED[task_state])
+        for task_state, family in counted.items():
+            family.add_metric((_text(name),), numbers[task_state])
     yield from (status, numbered, *counted.values())
 
 
@@ -121,24 +121,24 @@ def _of_connectors(state: ClusterState, names: Sequence[str]) -> Iterator[Metric
     """Yield the status and the target state of connectors."""
     running = GaugeMetricFamily(
         "kafka_connect_connector_state_running",
-        "Whether a connector is reported to run; `state` tells what else it does.",
+        "1 if a connector is reported as running; `state` is its reported state.",
         labels=("connector", "state", "worker_id"),
     )
-    wanted = GaugeMetricFamily(
+    targets = GaugeMetricFamily(
         "controlplane_connector_target_state",
-        "1 for the state that a connector is to have.",
+        "1 for the requested state of a connector.",
         labels=("connector", "state"),
     )
     for name in names:
-        found = state.status.connectors.get(name)
-        if found is not None:
-            told = _lower(found.state)
-            labels = _text(name), told, _text(found.worker_id)
-            running.add_metric(labels, int(told == "running"))
+        status = state.status.connectors.get(name)
+        if status is not None:
+            reported = _lower(status.state)
+            labels = _text(name), reported, _text(status.worker_id)
+            running.add_metric(labels, int(reported == "running"))
         target = views.target(state, name)
         if target is not None:
-            wanted.add_metric((_text(name), _lower(target)), 1)
-    yield from (running, wanted)
+            targets.add_metric((_text(name), _lower(target)), 1)
+    yield from (running, targets)
 
 
 def _tasks(state: ClusterState, name: str) -> range:

@@ -25,8 +25,8 @@ from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.settings.properties import SettingsError
 
-PROVED_KEPT = 1_000
-"""Number of verified passwords to cache: scrypt is slow on purpose, and a client sends its password
+VERIFIED_KEPT = 1_000
+"""Number of verified passwords to cache: scrypt is slow by design, and a client sends its password
 with every request."""
 
 
@@ -37,15 +37,15 @@ class Principal(NamedTuple):
     role: Role
 
 
-class Unproved(Exception):
+class AuthenticationFailed(Exception):
     """Authentication failed. The message gives no details to an attacker."""
 
 
-class TooManyProofs(Exception):
+class VerificationQueueFull(Exception):
     """The queue of passwords that wait for verification is full."""
 
 
-class Claimant(NamedTuple):
+class RequestCredentials(NamedTuple):
     """Authentication data of a request."""
 
     headers: Headers
@@ -56,15 +56,15 @@ class Claimant(NamedTuple):
         """Return the value of a header; None if it is missing.
 
         Raises:
-            Unproved: the header is repeated, so its value is ambiguous.
+            AuthenticationFailed: the header is repeated, so its value is ambiguous.
         """
-        found = self.headers.getlist(header)
-        if len(found) > 1:
-            raise Unproved(f"the header {header} is there {len(found)} times")
-        return found[0] if found else None
+        values = self.headers.getlist(header)
+        if len(values) > 1:
+            raise AuthenticationFailed(f"the header {header} is sent {len(values)} times: send one")
+        return values[0] if values else None
 
 
-class Identities:
+class Authenticator:
     """Authenticates callers against credential files and trusted proxies."""
 
     def __init__(self, settings: AuthSettings, limits: HttpLimits, logger: Logger) -> None:
@@ -79,30 +79,31 @@ class Identities:
         self._proxies = _proxies(settings)
         self._verifying = asyncio.Semaphore(limits.verifications_max)
         self._waiting, self._waiting_max = 0, limits.verifications_waiting_max
-        self._proved: LruCache[bytes, bool] = LruCache(PROVED_KEPT)
-        self._own_key = secrets.token_bytes()
-        self._nobodys = Scrypt.of_nobody()
+        self._verified: LruCache[bytes, bool] = LruCache(VERIFIED_KEPT)
+        self._cache_key = secrets.token_bytes()
+        """Key of the cache's digests: the cache holds no password, and no hash to attack."""
+        self._decoy = Scrypt.decoy()
 
-    async def of(self, asker: Claimant) -> Principal | None:
+    async def authenticate(self, credentials: RequestCredentials) -> Principal | None:
         """Return the caller; None if the request has no credentials.
 
         Raises:
-            Unproved: the credentials are wrong.
-            TooManyProofs: too many passwords wait for verification.
+            AuthenticationFailed: the credentials are wrong.
+            VerificationQueueFull: too many passwords wait for verification.
         """
-        told = self._told_by_proxy(asker)
-        if told is not None:
-            return told
-        sent = asker.only("authorization")
-        if sent is None:
+        from_proxy = self._principal_from_proxy(credentials)
+        if from_proxy is not None:
+            return from_proxy
+        authorization = credentials.only("authorization")
+        if authorization is None:
             return self._anonymous()
-        scheme, _, proof = sent.strip().partition(" ")
+        scheme, _, proof = authorization.strip().partition(" ")
         match scheme.lower():
             case "basic" if self._passwords is not None:
-                return await self._with_password(self._passwords.now(), proof.strip())
+                return await self._with_password(self._passwords.current(), proof.strip())
             case "bearer" if self._tokens is not None:
-                return _with_token(self._tokens.now(), proof.strip())
-        raise Unproved("the header Authorization is of a kind that is not asked for here")
+                return _with_token(self._tokens.current(), proof.strip())
+        raise AuthenticationFailed("the scheme of the header Authorization is not accepted here")
 
     def challenges(self) -> Sequence[str]:
         """Return the values of `WWW-Authenticate` (RFC 7617, RFC 6750)."""
@@ -117,21 +118,22 @@ class Identities:
 
     # --- a proxy --------------------------------------------------------------------------------
 
-    def _told_by_proxy(self, asker: Claimant) -> Principal | None:
+    def _principal_from_proxy(self, credentials: RequestCredentials) -> Principal | None:
         header, role_header = self._settings.proxy_header, self._settings.proxy_role_header
-        if header is None or not self._believes(asker.peer):
+        if header is None or not self._is_trusted(credentials.peer):
             return None
-        told = asker.only(header)
-        if not told:
+        value = credentials.only(header)
+        if not value:
             return None
-        name = _text(told.encode("latin-1"))  # as it came over the wire
-        role = (asker.only(role_header) if role_header else None) or self._settings.proxy_role
+        name = _text(value.encode("latin-1"))  # the bytes as sent; they may be UTF-8
+        sent_role = credentials.only(role_header) if role_header else None
+        role = sent_role or self._settings.proxy_role
         try:
             return Principal(name, Role.of(role.strip()))
         except KeyError:
-            raise Unproved("the proxy tells a role that there is not") from None
+            raise AuthenticationFailed("the proxy sends an unknown role") from None
 
-    def _believes(self, peer: str | None) -> bool:
+    def _is_trusted(self, peer: str | None) -> bool:
         try:
             address = ip_address(peer or "")
         except ValueError:
@@ -143,54 +145,57 @@ class Identities:
 
     async def _with_password(self, known: Sequence[Credential], proof: str) -> Principal:
         name, password = _name_and_password(proof)
-        kept = next((one for one in known if one.name == name), None)
-        costs = {one.hash.work: one.hash for one in known if isinstance(one.hash, Scrypt)}
-        decoys = costs or {self._nobodys.work: self._nobodys}
-        if not await self._fits(kept, decoys, password) or kept is None:
-            raise Unproved("the name or the password is not right")
-        return Principal(kept.name, kept.role)
+        credential = next((entry for entry in known if entry.name == name), None)
+        by_cost = {entry.hash.cost: entry.hash for entry in known if isinstance(entry.hash, Scrypt)}
+        decoys = by_cost or {self._decoy.cost: self._decoy}
+        if not await self._fits(credential, decoys, password) or credential is None:
+            raise AuthenticationFailed("the name or the password is wrong")
+        return Principal(credential.name, credential.role)
 
     async def _fits(
-        self, kept: Credential | None, decoys: Mapping[ScryptCost, Scrypt], password: str
+        self, credential: Credential | None, decoys: Mapping[ScryptCost, Scrypt], password: str
     ) -> bool:
-        proof = f"{kept} {password}".encode("utf-8", "surrogatepass")
-        key = hmac.digest(self._own_key, proof, "sha256")
-        if self._proved.get(key):
+        proof = f"{credential} {password}".encode("utf-8", "surrogatepass")
+        key = hmac.digest(self._cache_key, proof, "sha256")
+        if self._verified.get(key):
             return True
         if self._waiting >= self._waiting_max:
-            raise TooManyProofs
+            raise VerificationQueueFull
         self._waiting += 1
         try:
             async with self._verifying:
-                fits = await asyncio.to_thread(_tried, kept, decoys, password)
+                fits = await asyncio.to_thread(_verify, credential, decoys, password)
         finally:
             self._waiting -= 1
         if fits:
-            self._proved.put(key, value=True)
+            self._verified.put(key, value=True)
         return fits
 
 
-def _tried(kept: Credential | None, decoys: Mapping[ScryptCost, Scrypt], password: str) -> bool:
+def _verify(
+    credential: Credential | None, decoys: Mapping[ScryptCost, Scrypt], password: str
+) -> bool:
     """Return True if a password fits a credential; the credential None fits none.
 
     A wrong password is also tried once at every other cost of the file's hashes. The time of a
     failed login therefore reveals neither the existing names nor the cost of a name's hash.
     """
-    if kept is not None and kept.hash.fits(password):
+    if credential is not None and credential.hash.fits(password):
         return True
-    own = kept.hash.work if kept is not None and isinstance(kept.hash, Scrypt) else None
-    for work, decoy in decoys.items():
-        if work != own:
+    own = None if credential is None else credential.hash
+    own_cost = own.cost if isinstance(own, Scrypt) else None
+    for cost, decoy in decoys.items():
+        if cost != own_cost:
             decoy.fits(password)
     return False
 
 
 def _with_token(known: Iterable[Credential], token: str) -> Principal:
     """Return the owner of a token. All tokens are compared, so that timing reveals no match."""
-    found = [Principal(one.name, one.role) for one in known if one.hash.fits(token)]
-    if not found:
-        raise Unproved("the token is not known")
-    return found[0]
+    owners = [Principal(entry.name, entry.role) for entry in known if entry.hash.fits(token)]
+    if not owners:
+        raise AuthenticationFailed("the token is unknown")
+    return owners[0]
 
 
 def _name_and_password(proof: str) -> tuple[str, str]:
@@ -198,7 +203,7 @@ def _name_and_password(proof: str) -> tuple[str, str]:
     try:
         raw = b64decode(proof, validate=True)
     except ValueError:
-        raise Unproved("the header Authorization holds no Base64") from None
+        raise AuthenticationFailed("the header Authorization is not Base64") from None
     name, _, password = _text(raw).partition(":")
     return name, password
 
@@ -211,7 +216,7 @@ def _text(raw: bytes) -> str:
 
 
 def _file(
-    of: str, path: str | None, line: Callable[[str], Credential], logger: Logger
+    kind: str, path: str | None, line: Callable[[str], Credential], logger: Logger
 ) -> CredentialFile | None:
     """Open the credential file that a setting names.
 
@@ -221,16 +226,16 @@ def _file(
     try:
         return None if path is None else CredentialFile(Path(path), line, logger)
     except SettingsError as failure:
-        raise SettingsError(f"auth.{of}.file: {failure}") from None
+        raise SettingsError(f"auth.{kind}.file: {failure}") from None
 
 
 def _proxies(settings: AuthSettings) -> Sequence[IPv4Network | IPv6Network]:
     if settings.proxy_header and not settings.proxy_addresses:
         raise SettingsError(
-            "auth.proxy.header is to be believed, and auth.proxy.addresses does not say from whom: "
-            "anybody could send it"
+            "auth.proxy.header is set and auth.proxy.addresses is not, so that every client could "
+            "send the header: set auth.proxy.addresses to the proxy's address"
         )
     try:
-        return [ip_network(one, strict=False) for one in settings.proxy_addresses]
+        return [ip_network(address, strict=False) for address in settings.proxy_addresses]
     except ValueError as bad:
         raise SettingsError(f"auth.proxy.addresses: {bad}: use 10.0.0.7 or 10.0.0.0/8") from None

@@ -1,6 +1,6 @@
 """Authorization: each request needs a caller with the required role, or it is refused here.
 
-At the root this is decided first, so that a stranger learns nothing, not even which paths exist.
+At the root this check comes first: a stranger learns nothing, not even which paths exist.
 
 Beneath `/compat/{release}` the order is that of Connect's basic authentication extension:
 
@@ -30,14 +30,14 @@ from controlplane.rest.errors import (
     Unauthorized,
     unauthorized_by_extension,
 )
-from controlplane.rest.http.jetty_errors import Refused
+from controlplane.rest.http.jetty_errors import ServerRefusal
 from controlplane.rest.http.wire import response
 from controlplane.rest.security.authentication import (
-    Claimant,
-    Identities,
+    AuthenticationFailed,
+    Authenticator,
     Principal,
-    TooManyProofs,
-    Unproved,
+    RequestCredentials,
+    VerificationQueueFull,
 )
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
@@ -47,11 +47,11 @@ from controlplane.rest.security.settings import AuthSettings
 _SIGNED = (("POST", ("connectors", "{}", "tasks")), ("PUT", ("connectors", "{}", "fence")))
 """Endpoints that workers call on each other."""
 
-UNKNOWN = "Say who you are"
+UNKNOWN = "Log in first"
 """Message to a caller without valid credentials."""
 
 
-class Gate(Layer):
+class AuthorizationLayer(Layer):
     """Admits callers with the required role, and passes their identity to the application.
 
     The scope's `state` holds the caller's name as `principal` and the permissions as `roles`.
@@ -61,13 +61,13 @@ class Gate(Layer):
         self,
         app: ASGIApp,
         settings: AuthSettings,
-        identities: Identities,
+        authenticator: Authenticator,
         dialect: Profile,
         logger: Logger,
     ) -> None:
         super().__init__(app, dialect)
         self._open = _open(settings)
-        self._identities = identities
+        self._authenticator = authenticator
         self._logger = logger
 
     async def handle(
@@ -75,76 +75,81 @@ class Gate(Layer):
     ) -> None:
         """Pass a request on, or refuse it."""
         client = scope.get("client")
-        asker = Claimant(Headers(scope=scope), client[0] if client else None)
-        admitted = await self._admitted(request, asker)
-        if isinstance(admitted, _Refused):
-            self._tell(request, asker, admitted)
+        credentials = RequestCredentials(Headers(scope=scope), client[0] if client else None)
+        admitted = await self._admitted(request, credentials)
+        if isinstance(admitted, _RefusedCaller):
+            self._log(request, credentials, admitted)
             answer = response(admitted.answer, request.request.method)
             await answer(scope, receive, send)
             return
         if admitted is not None:
-            scope = {**scope, "state": {**(scope.get("state") or {}), **_told(admitted)}}
+            scope = {**scope, "state": {**(scope.get("state") or {}), **_identity(admitted)}}
         await self._app(scope, receive, send)
 
     async def _admitted(
-        self, request: RequestInfo, asker: Claimant
-    ) -> "Principal | _Refused | None":
+        self, request: RequestInfo, credentials: RequestCredentials
+    ) -> "Principal | _RefusedCaller | None":
         """Return the caller; None if the request needs no authentication."""
-        if self._asks_nobody(request):
+        if self._is_open(request):
             return None
         if request.compat:
             try:
                 request.check_routed()
-            except Refused:
+            except ServerRefusal:
                 return None  # no such path: the application has the right error
             except RestError as refusal:
-                return _Refused(refusal.answer())
-        return await self._known(request, asker)
+                return _RefusedCaller(refusal.answer())
+        return await self._authorized(request, credentials)
 
-    async def _known(self, request: RequestInfo, asker: Claimant) -> "Principal | _Refused":
+    async def _authorized(
+        self, request: RequestInfo, credentials: RequestCredentials
+    ) -> "Principal | _RefusedCaller":
         try:
-            principal = await self._identities.of(asker)
-        except Unproved as wrong:
-            return self._unknown(request, f"{UNKNOWN}: {wrong}")
-        except TooManyProofs:
-            return _Refused(TooBusy("Too many passwords wait to be verified: ask again").answer())
+            principal = await self._authenticator.authenticate(credentials)
+        except AuthenticationFailed as failure:
+            return self._unknown(request, f"{UNKNOWN}: {failure}")
+        except VerificationQueueFull:
+            busy = TooBusy("Too many passwords wait for verification: try again later")
+            return _RefusedCaller(busy.answer())
         if principal is None:
-            return self._unknown(request, f"{UNKNOWN}: this is only for those who are known")
+            return self._unknown(request, f"{UNKNOWN}: the request has no credentials")
         role = needed(request.request.method, request.path)
         if principal.role < role:
             refusal = Forbidden(
-                f"{principal.name} may {principal.role}, but this takes somebody who may {role}"
+                f"{principal.name} has the role {principal.role}, but this needs the role {role}"
             )
-            return _Refused(refusal.answer(), principal.name)
+            return _RefusedCaller(refusal.answer(), principal.name)
         return principal
 
-    def _unknown(self, request: RequestInfo, message: str) -> "_Refused":
+    def _unknown(self, request: RequestInfo, message: str) -> "_RefusedCaller":
         if request.compat:
-            return _Refused(unauthorized_by_extension(request.request.method))
-        return _Refused(Unauthorized(message, self._identities.challenges()).answer())
+            return _RefusedCaller(unauthorized_by_extension(request.request.method))
+        return _RefusedCaller(Unauthorized(message, self._authenticator.challenges()).answer())
 
-    def _asks_nobody(self, request: RequestInfo) -> bool:
+    def _is_open(self, request: RequestInfo) -> bool:
         """Return True if a request needs no authentication."""
         method, path = request.request.method, request.path
         if method in READING and path in self._open:
             return True
         if not (request.compat and request.profile.session_keys):
             return False
-        found = match(path)
-        return found is not None and (method, found.template) in _SIGNED
+        matched = match(path)
+        return matched is not None and (method, matched.template) in _SIGNED
 
-    def _tell(self, request: RequestInfo, asker: Claimant, refused: "_Refused") -> None:
+    def _log(
+        self, request: RequestInfo, credentials: RequestCredentials, refused: "_RefusedCaller"
+    ) -> None:
         self._logger.info(
             "request_refused",
             method=request.request.method,
             target=request.request.target,
             status=refused.answer.status,
             principal=refused.principal,
-            peer=asker.peer,
+            peer=credentials.peer,
         )
 
 
-class _Refused(NamedTuple):
+class _RefusedCaller(NamedTuple):
     """Answer to a refused caller, with the caller's name if it is known."""
 
     answer: Answer
@@ -157,6 +162,6 @@ def _open(settings: AuthSettings) -> frozenset[tuple[str, ...]]:
     return frozenset((path,) for path, is_open in paths if is_open)
 
 
-def _told(principal: Principal) -> dict[str, object]:
+def _identity(principal: Principal) -> dict[str, object]:
     roles = tuple(str(role) for role in Role if role <= principal.role)
     return {"principal": principal.name, "roles": roles}

@@ -22,7 +22,7 @@ class _BadCredential(SettingsError):
 
 
 class _Stamp(NamedTuple):
-    """Identity and version of a file: changes whenever the file is written or replaced."""
+    """Identity and version of a file; it changes whenever the file is written or replaced."""
 
     inode: int
     written_ns: int
@@ -47,7 +47,7 @@ class CredentialFile:
         self._stamp = self._stamped()
         self._known = tuple(self._read())
 
-    def now(self) -> tuple[Credential, ...]:
+    def current(self) -> tuple[Credential, ...]:
         """Return the current credentials."""
         stamp = self._stamped()
         if stamp != self._stamp:
@@ -64,10 +64,10 @@ class CredentialFile:
 
     def _stamped(self) -> _Stamp | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return _Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
+        return _Stamp(status.st_ino, status.st_mtime_ns, status.st_size)
 
     def _read(self) -> Iterator[Credential]:
         for number, line in enumerate(self._content().splitlines(), 1):
@@ -82,9 +82,13 @@ class CredentialFile:
             with self._path.open("rb") as file:
                 content = file.read(FILE_BYTES + 1)
             if len(content) > FILE_BYTES:
-                raise SettingsError(f"{self._path} is no file of credentials: it is too large")
+                raise SettingsError(
+                    f"{self._path} has more than {FILE_BYTES} bytes: give a file of credentials"
+                )
             return content.decode()
         except OSError as failure:
             raise SettingsError(unreadable(self._path, failure)) from None
         except UnicodeDecodeError:
-            raise SettingsError(f"{self._path} is no text in UTF-8") from None
+            raise SettingsError(
+                f"{self._path} is not UTF-8 text: give a file of credentials"
+            ) from None

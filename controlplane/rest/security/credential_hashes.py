@@ -24,7 +24,7 @@ COST_LOG2_MOST, BLOCK_MOST, LANES_MOST = 18, 16, 4
 
 
 class BadCredentialLine(ValueError):
-    """A line is not a credential. The message names the mistake and shows nothing of the hash."""
+    """A line is not a credential. The message names the mistake and never shows the hash."""
 
 
 class ScryptCost(NamedTuple):
@@ -47,17 +47,17 @@ class Scrypt(NamedTuple):
     @classmethod
     def of(cls, password: str) -> "Scrypt":
         """Return a new hash of a password, with a random salt."""
-        made = cls.of_nobody()
-        return made._replace(digest=made.digest_of(password))
+        template = cls.decoy()
+        return template._replace(digest=template.digest_of(password))
 
     @classmethod
-    def of_nobody(cls) -> "Scrypt":
+    def decoy(cls) -> "Scrypt":
         """Return a decoy hash: no known password fits, and verification costs as much as usual."""
         salt, digest = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES)
         return cls(COST_LOG2, BLOCK, LANES, salt, digest)
 
     @property
-    def work(self) -> ScryptCost:
+    def cost(self) -> ScryptCost:
         """Cost of verifying a password."""
         return ScryptCost(self.cost_log2, self.block, self.lanes)
 
@@ -67,14 +67,14 @@ class Scrypt(NamedTuple):
 
     def digest_of(self, password: str) -> bytes:
         """Return the digest of a password with this hash's parameters and salt."""
-        cost = 1 << self.cost_log2
+        n = 1 << self.cost_log2
         return hashlib.scrypt(
             password.encode("utf-8", "surrogatepass"),
             salt=self.salt,
-            n=cost,
+            n=n,
             r=self.block,
             p=self.lanes,
-            maxmem=128 * self.block * (cost + self.lanes + 2),  # what OpenSSL takes
+            maxmem=128 * self.block * (n + self.lanes + 2),  # OpenSSL's own requirement
             dklen=len(self.digest),
         )
 
@@ -125,12 +125,12 @@ _SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 def password_line(line: str) -> Credential:
-    """Parse a line of a password file. Raises `BadLine`."""
+    """Parse a line of a password file. Raises `BadCredentialLine`."""
     return _line(line, _scrypt)
 
 
 def token_line(line: str) -> Credential:
-    """Parse a line of a token file. Raises `BadLine`."""
+    """Parse a line of a token file. Raises `BadCredentialLine`."""
     return _line(line, _token)
 
 
@@ -138,45 +138,43 @@ def check_name(name: str) -> str:
     """Return a valid name of a caller unchanged.
 
     Raises:
-        BadLine: the name does not fit into a credential line or a log line.
+        BadCredentialLine: the name does not fit into a credential line or a log line.
     """
     if not name or ":" in name or name != name.strip() or name[0] == "#" or not name.isprintable():
         raise BadCredentialLine(
-            f"the name {name!r} cannot be used: take printable letters without a colon"
+            f"the name {name!r} cannot be used: use printable characters without a colon"
         )
     return name
 
 
 def _line(line: str, hash_of: Callable[[str], Hash]) -> Credential:
     name, _, rest = line.partition(":")
-    role, colon, kept = rest.partition(":")
+    role_name, colon, text = rest.partition(":")
     if not colon:
-        raise BadCredentialLine("it is not of the form name:role:hash")
+        raise BadCredentialLine("expected name:role:hash")
     try:
-        found = Role.of(role.strip())
+        role = Role.of(role_name.strip())
     except KeyError:
         roles = ", ".join(map(str, Role))
-        raise BadCredentialLine(f"there is no role {role.strip()!r}: use {roles}") from None
-    return Credential(check_name(name), found, hash_of(kept.strip()))
+        raise BadCredentialLine(f"there is no role {role_name.strip()!r}: use {roles}") from None
+    return Credential(check_name(name), role, hash_of(text.strip()))
 
 
 def _scrypt(text: str) -> Scrypt:
-    found = _SCRYPT.fullmatch(text)
-    if found is None:
-        raise BadCredentialLine("its hash is not of the form $scrypt$ln=14,r=8,p=1$salt$hash")
-    cost_log2, block, lanes = (int(found[part]) for part in ("cost", "block", "lanes"))
+    fields = _SCRYPT.fullmatch(text)
+    if fields is None:
+        raise BadCredentialLine("expected a hash like $scrypt$ln=14,r=8,p=1$salt$hash")
+    cost_log2, block, lanes = (int(fields[part]) for part in ("cost", "block", "lanes"))
     bounds = (cost_log2, COST_LOG2_MOST), (block, BLOCK_MOST), (lanes, LANES_MOST)
-    if not all(1 <= asked <= most for asked, most in bounds):
+    if not all(1 <= value <= most for value, most in bounds):
         most = f"ln={COST_LOG2_MOST},r={BLOCK_MOST},p={LANES_MOST}"
-        raise BadCredentialLine(
-            f"its hash takes more work than is done for one login: at most {most}"
-        )
-    return Scrypt(cost_log2, block, lanes, _bytes(found["salt"]), _bytes(found["digest"]))
+        raise BadCredentialLine(f"the cost of its hash is out of range: use from 1 to {most}")
+    return Scrypt(cost_log2, block, lanes, _bytes(fields["salt"]), _bytes(fields["digest"]))
 
 
 def _token(text: str) -> TokenHash:
     if not _SHA256.fullmatch(text):
-        raise BadCredentialLine("its hash is no SHA-256 in 64 hexadecimal digits")
+        raise BadCredentialLine("expected a SHA-256 hash in 64 hexadecimal digits")
     return TokenHash(bytes.fromhex(text))
 
 
@@ -188,4 +186,4 @@ def _bytes(text: str) -> bytes:
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
-        raise BadCredentialLine("its hash is no Base64") from None
+        raise BadCredentialLine("salt or digest of its hash is not Base64") from None

@@ -14,8 +14,8 @@ from controlplane.settings.kinds import BadValue
 KEY = "response.http.headers.config"
 
 
-class Extra(NamedTuple):
-    """A response header to append, or to set unless the answer has it."""
+class ExtraHeader(NamedTuple):
+    """Configured response header: it is appended, or set unless the answer has it."""
 
     name: str
     value: str
@@ -23,9 +23,9 @@ class Extra(NamedTuple):
 
 
 class ExtraHeaders:
-    """Adds the headers to every answer except the server's own error pages."""
+    """Adds the configured headers to every answer except the server's own error pages."""
 
-    def __init__(self, app: ASGIApp, extra: Sequence[Extra]) -> None:
+    def __init__(self, app: ASGIApp, extra: Sequence[ExtraHeader]) -> None:
         self._app = app
         self._extra = extra
 
@@ -42,51 +42,51 @@ class ExtraHeaders:
     def _add(self, headers: MutableHeaders) -> None:
         if headers.get("content-type") == HTML:
             return
-        for one in self._extra:
-            if one.adds:
-                headers.append(one.name, one.value)
+        for extra in self._extra:
+            if extra.adds:
+                headers.append(extra.name, extra.value)
             else:
-                headers.setdefault(one.name, one.value)
+                headers.setdefault(extra.name, extra.value)
 
 
-_PARTS = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^,"]*))\s*(?:,|$)')
+_LIST_ITEM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^,"]*))\s*(?:,|$)')
 _RULE = re.compile(
     r"(?P<action>set|add|setDate|addDate)\s+(?P<name>[\w!#$%&'*+.^`|~-]+)\s*:\s*(?P<value>.*)",
     re.DOTALL | re.ASCII,
 )
 
 
-def extra_headers(told: str | None) -> Sequence[Extra]:
+def extra_headers(rules: str | None) -> Sequence[ExtraHeader]:
     """Parse a list of `action name: value`, separated by commas; a rule with commas is quoted.
 
     Raises:
         BadValue: a rule is malformed.
     """
-    return [_extra(part) for part in _split(told or "")]
+    return [_extra(part) for part in _split(rules or "")]
 
 
-def _split(told: str) -> Iterator[str]:
-    place = 0
-    while place < len(told):
-        found = _PARTS.match(told, place)
-        if found is None:
-            raise BadValue(KEY, f"has quotation marks that do not pair up: {told[place:]!r}")
-        yield (found["quoted"] or found["plain"] or "").strip()
-        place = found.end()
+def _split(rules: str) -> Iterator[str]:
+    begin = 0
+    while begin < len(rules):
+        item = _LIST_ITEM.match(rules, begin)
+        if item is None:
+            raise BadValue(KEY, f"has an unbalanced quotation mark: {rules[begin:]!r}")
+        yield (item["quoted"] or item["plain"] or "").strip()
+        begin = item.end()
 
 
-def _extra(part: str) -> Extra:
-    found = _RULE.fullmatch(part)
-    if found is None or not found["value"].isprintable():
+def _extra(part: str) -> ExtraHeader:
+    rule = _RULE.fullmatch(part)
+    if rule is None or not rule["value"].isprintable():
         raise BadValue(KEY, f"has {part!r}: use `set NAME: VALUE`, add, setDate or addDate")
-    value = found["value"].strip()
-    if found["action"].endswith("Date"):
+    value = rule["value"].strip()
+    if rule["action"].endswith("Date"):
         value = _date(value)
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:
-        raise BadValue(KEY, f"has {part!r}: a header holds Latin-1 only") from None
-    return Extra(found["name"].lower(), value, adds=found["action"].startswith("add"))
+        raise BadValue(KEY, f"has {part!r}: use Latin-1 characters only") from None
+    return ExtraHeader(rule["name"].lower(), value, adds=rule["action"].startswith("add"))
 
 
 def _date(value: str) -> str:

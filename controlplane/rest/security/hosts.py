@@ -22,8 +22,8 @@ from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
-"""Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve them, or
-routers and Kubernetes use them and the public DNS does not delegate them."""
+"""Domains in which no stranger can register a name. RFC 6761, 6762, 8375 or ICANN reserve some.
+Routers and Kubernetes use the others, and the public DNS does not delegate them."""
 
 HEADER_MAX = 300
 """Longest `Host` header that is checked: a DNS name has at most 253 characters.
@@ -34,7 +34,7 @@ A pattern with several `*` may take polynomial time to fail; the bound keeps it 
 _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
-class Hosts:
+class OwnHosts:
     """Decides whether a `Host` header names this server.
 
     Accepted are names without a dot (a service of a compose file, a machine of the LAN), IP
@@ -60,13 +60,13 @@ class Hosts:
 
 
 def host_name(header: str) -> str | None:
-    """The name or address in a `Host` header, in lower case; None for a malformed header."""
+    """Return the name or address in a `Host` header, in lower case; None if it is malformed."""
     if len(header) > HEADER_MAX:
         return None
-    found = _HOST.fullmatch(header.strip())
-    if found is None:
+    host = _HOST.fullmatch(header.strip())
+    if host is None:
         return None
-    return _plain(found["name"] if found["v6"] is None else found["v6"])
+    return _plain(host["name"] if host["v6"] is None else host["v6"])
 
 
 def _plain(name: str) -> str:
@@ -94,7 +94,7 @@ def _names_of_this_machine() -> frozenset[str]:
 class HostGuard(Layer):
     """Refuses requests whose `Host` header names another server."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts, dialect: Profile, logger: Logger) -> None:
+    def __init__(self, app: ASGIApp, hosts: OwnHosts, dialect: Profile, logger: Logger) -> None:
         super().__init__(app, dialect)
         self._hosts = hosts
         self._logger = logger

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.security.request_info import RequestInfo, asked
+from controlplane.rest.security.request_info import RequestInfo, request_info
 
 
 class Layer(ABC):
@@ -21,7 +21,7 @@ class Layer(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request (ASGI)."""
         if scope["type"] == "http":
-            await self.handle(asked(scope, self._dialect), scope, receive, send)
+            await self.handle(request_info(scope, self._dialect), scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

@@ -32,7 +32,7 @@ WATCH = ("watch",)
 """Path with endless answers: watchers have their own limit."""
 
 
-class Bounds(Layer):
+class LoadLimiter(Layer):
     """Enforces the limits.
 
     A body over its limit raises a `RestError` where the application reads it, so the application
@@ -42,8 +42,8 @@ class Bounds(Layer):
     def __init__(self, app: ASGIApp, limits: HttpLimits, dialect: Profile) -> None:
         super().__init__(app, dialect)
         self._limits = limits
-        self._requests = _Room(limits.requests_max, "requests are answered")
-        self._watches = _Room(limits.watches_max, "watch")
+        self._requests = _Quota(limits.requests_max, "concurrent requests")
+        self._watches = _Quota(limits.watches_max, "concurrent watches")
 
     async def handle(
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
@@ -51,27 +51,28 @@ class Bounds(Layer):
         """Pass a request on with a bounded body, or refuse it."""
         too_large = _too_large(scope, self._limits.head_max_bytes)
         if too_large is not None:
-            await _refuse(request, _as_worded(request, too_large), scope, receive, send)
+            await _refuse(request, _head_answer(request, too_large), scope, receive, send)
             return
-        room = self._watches if request.path == WATCH and not request.compat else self._requests
-        if room.taken >= room.places:
-            refusal = TooBusy(f"As many {room.whose} at once as may be ({room.places}): ask again")
+        is_watch = request.path == WATCH and not request.compat
+        quota = self._watches if is_watch else self._requests
+        if quota.taken >= quota.limit:
+            refusal = TooBusy(f"The limit of {quota.limit} {quota.of} is reached: try again later")
             await _refuse(request, refusal.answer(), scope, receive, send)
             return
         body = _Body(_content_length(scope), self._limits, receive)
-        room.taken += 1
+        quota.taken += 1
         try:
             await self._app(scope, body.receive, body.noticing(send))
         finally:
-            room.taken -= 1
+            quota.taken -= 1
 
 
-class _Room:
+class _Quota:
     """Counter of concurrent requests of one kind, with its limit."""
 
-    def __init__(self, places: int, whose: str) -> None:
-        self.places = places
-        self.whose = whose
+    def __init__(self, limit: int, of: str) -> None:
+        self.limit = limit
+        self.of = of
         self.taken = 0
 
 
@@ -100,7 +101,7 @@ class _Body:
         message = await self._next()
         if self._values <= self._limits.body_max_values:
             return message
-        while message.get("more_body"):  # a client may read no refusal while it sends
+        while message.get("more_body"):  # a client that still sends may not read the refusal
             message = await self._next()
         most = self._limits.body_max_values
         raise BodyTooLarge(f"The body has more than {most} values: send them in several parts")
@@ -109,7 +110,7 @@ class _Body:
         """Return the next part, and count it."""
         message = await self._in_time()
         if message["type"] == "http.disconnect":
-            raise BodyCutOff("The body ended before its end")
+            raise BodyCutOff("The client disconnected before the end of the body")
         part = message.get("body", b"")
         self._bytes += len(part)
         if self._bytes > self._limits.body_max_bytes:
@@ -136,7 +137,7 @@ class _Body:
                 return await self._receive()
         except TimeoutError:
             raise BodyTooSlow(
-                f"The body has not come within {self._limits.body_patience_ms} ms"
+                f"The body did not arrive within {self._limits.body_patience_ms} ms"
             ) from None
 
     def _too_large(self) -> BodyTooLarge:
@@ -154,20 +155,22 @@ def _too_large(scope: Scope, most: int) -> HeadTooLarge | None:
     return None
 
 
-def _as_worded(asked_of: RequestInfo, refusal: HeadTooLarge) -> Answer:
+def _head_answer(info: RequestInfo, refusal: HeadTooLarge) -> Answer:
     """Return the refusal in the words of the release's server, or in this project's."""
-    if asked_of.profile.rest_server == "ours":
+    if info.profile.rest_server == "ours":
         return refusal.answer()
-    request = asked_of.request
+    request = info.request
     path = request.target.partition("?")[0]
-    error = TooLongForServer(asked_of.profile, refusal.status, path)
+    error = TooLongForServer(info.profile, refusal.status, path)
     return error.paged(request.method, request.base)
 
 
 def _content_length(scope: Scope) -> int:
     """Return the announced body length; 0 if there is none: the body is then counted on arrival."""
-    told: Any = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    return int(told) if told.isdigit() else 0
+    length: Any = next(
+        (value for name, value in scope["headers"] if name == b"content-length"), b""
+    )
+    return int(length) if length.isdigit() else 0
 
 
 async def _refuse(

@@ -8,12 +8,12 @@ from starlette.types import ASGIApp
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.kafka.tls import server_context
 from controlplane.observe import Logger, silent
-from controlplane.rest.security.authentication import Identities
-from controlplane.rest.security.authorization import Gate
+from controlplane.rest.security.authentication import Authenticator
+from controlplane.rest.security.authorization import AuthorizationLayer
 from controlplane.rest.security.headers import ExtraHeaders, extra_headers
-from controlplane.rest.security.hosts import HostGuard, Hosts
-from controlplane.rest.security.load_limits import Bounds
-from controlplane.rest.security.origins import Origins, allowed
+from controlplane.rest.security.hosts import HostGuard, OwnHosts
+from controlplane.rest.security.load_limits import LoadLimiter
+from controlplane.rest.security.origins import OriginGuard, allowed_origins
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.settings import Configuration
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listener_tls, own_hosts
@@ -36,7 +36,7 @@ class Protection(NamedTuple):
     """Names of this server beside local ones; checked where no login is required."""
 
     @classmethod
-    def told(
+    def from_configuration(
         cls, configuration: Configuration, of_listeners: Configuration | None = None
     ) -> "Protection":
         """Build the protection from flags, the environment and a worker's file.
@@ -78,13 +78,13 @@ def protected(
     """
     logger, dialect = logger or silent(), dialect or Profile.of(KIP)
     auth, limits, answers, *_ = protection
-    if auth.asks:
-        identities = Identities(auth, limits, logger)
-        app = Gate(app, auth, identities, dialect, logger)
-    app = Origins(app, allowed(answers), dialect)
-    if not auth.asks or auth.anonymous_role != "none":
-        app = HostGuard(app, Hosts(protection.hosts), dialect, logger)
+    if auth.is_configured:
+        authenticator = Authenticator(auth, limits, logger)
+        app = AuthorizationLayer(app, auth, authenticator, dialect, logger)
+    app = OriginGuard(app, allowed_origins(answers), dialect)
+    if not auth.is_configured or auth.anonymous_role != "none":
+        app = HostGuard(app, OwnHosts(protection.hosts), dialect, logger)
     extra = extra_headers(answers.response_http_headers_config)
     if extra:
         app = ExtraHeaders(app, extra)
-    return Bounds(app, limits, dialect)
+    return LoadLimiter(app, limits, dialect)

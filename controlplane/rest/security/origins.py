@@ -29,7 +29,7 @@ _SIMPLE = ("GET", "POST", "HEAD")
 """Methods that a browser sends without a preflight."""
 
 
-class Manner(NamedTuple):
+class CorsBehaviour(NamedTuple):
     """CORS behaviour of one server."""
 
     credentials: bool
@@ -43,15 +43,15 @@ class Manner(NamedTuple):
     """True if a preflight for a method that is not allowed gets no headers."""
 
 
-MANNERS: Mapping[str, Manner] = {
-    "filter": Manner(
+CORS_BEHAVIOURS: Mapping[str, CorsBehaviour] = {
+    "filter": CorsBehaviour(
         credentials=True,
         max_age_s=1_800,
         headers=("X-Requested-With", "Content-Type", "Accept", "Origin"),
         always_varies=False,
         checks_headers=True,
     ),
-    "handler": Manner(
+    "handler": CorsBehaviour(
         credentials=False,
         max_age_s=60,
         headers=("Content-Type",),
@@ -59,7 +59,7 @@ MANNERS: Mapping[str, Manner] = {
         checks_headers=False,
         checks_method=False,
     ),
-    "ours": Manner(
+    "ours": CorsBehaviour(
         credentials=False,
         max_age_s=60,
         headers=("Content-Type", "Accept", "Authorization", "Idempotency-Key", "Last-Event-ID"),
@@ -70,8 +70,8 @@ MANNERS: Mapping[str, Manner] = {
 """CORS behaviour by server (`Profile.rest_cross_origin`)."""
 
 
-class Allowed(NamedTuple):
-    """Origins and methods that are allowed."""
+class AllowedOrigins(NamedTuple):
+    """OriginGuard and methods that are allowed."""
 
     origins: tuple[str, ...]
     """Allowed origins; `*` stands for anything, alone or in an origin."""
@@ -86,19 +86,19 @@ class Allowed(NamedTuple):
         )
 
 
-def allowed(settings: AnswerSettings) -> Allowed | None:
+def allowed_origins(settings: AnswerSettings) -> AllowedOrigins | None:
     """Return the allowed origins of the settings; None if no other origin is allowed."""
     origins = settings.access_control_allow_origin
     if not origins:
         return None
     methods = settings.access_control_allow_methods
-    return Allowed(texts(origins), texts(methods) if methods else _SIMPLE)
+    return AllowedOrigins(texts(origins), texts(methods) if methods else _SIMPLE)
 
 
-class Origins(Layer):
+class OriginGuard(Layer):
     """Adds CORS headers, and refuses changes from pages of other hosts."""
 
-    def __init__(self, app: ASGIApp, allowed: Allowed | None, dialect: Profile) -> None:
+    def __init__(self, app: ASGIApp, allowed: AllowedOrigins | None, dialect: Profile) -> None:
         super().__init__(app, dialect)
         self._allowed = allowed
 
@@ -108,23 +108,26 @@ class Origins(Layer):
         """Pass a request on, and add the CORS headers to its answer."""
         headers = Headers(scope=scope)
         if request.request.method not in READING and self._is_foreign(headers):
-            refusal = Forbidden("A page of another host may change nothing here").answer()
+            refusal = Forbidden(
+                "A page of another host cannot change anything here: allow its origin in "
+                "access.control.allow.origin"
+            ).answer()
             await response(refusal, request.request.method)(scope, receive, send)
             return
-        told = {} if self._allowed is None else self._told(self._allowed, request, headers)
-        if not request.compat and _ACCESS_METHODS in told:
-            await response(Answer(NO_CONTENT, "", None, told), "OPTIONS")(scope, receive, send)
+        cors = {} if self._allowed is None else self._cors_headers(self._allowed, request, headers)
+        if not request.compat and _ACCESS_METHODS in cors:
+            await response(Answer(NO_CONTENT, "", None, cors), "OPTIONS")(scope, receive, send)
             return
 
-        if not told:
+        if not cors:
             await self._app(scope, receive, send)
             return
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = MutableHeaders(scope=message)
-                if given.get("content-type") != HTML:  # the server's pages have no CORS headers
-                    given.update(told)
+                answer_headers = MutableHeaders(scope=message)
+                if answer_headers.get("content-type") != HTML:  # the server's own error pages
+                    answer_headers.update(cors)
             await send(message)
 
         await self._app(scope, receive, sending)
@@ -141,48 +144,55 @@ class Origins(Layer):
         own = origin.partition("://")[2] == headers.get("host")
         return not own if site is None else site not in ("same-origin", "none")
 
-    def _told(self, allowed: Allowed, request: RequestInfo, headers: Headers) -> dict[str, str]:
+    def _cors_headers(
+        self, allowed: AllowedOrigins, request: RequestInfo, headers: Headers
+    ) -> dict[str, str]:
         """Return the CORS headers of the answer."""
-        manner = MANNERS[request.profile.rest_cross_origin]
+        behaviour = CORS_BEHAVIOURS[request.profile.rest_cross_origin]
         origin = headers.get("origin")
-        varies = {"vary": "Origin"} if manner.always_varies else {}
+        varies = {"vary": "Origin"} if behaviour.always_varies else {}
         if origin is None or not allowed.has(origin):
             return varies
-        wanted = headers.get("access-control-request-method")
-        if request.request.method != "OPTIONS" or wanted is None:
-            return varies | _answered(allowed, manner, origin)
-        if (manner.checks_method and wanted not in allowed.methods) or not _may_have(
-            headers, manner
-        ):
+        method = headers.get("access-control-request-method")
+        if request.request.method != "OPTIONS" or method is None:
+            return varies | _origin_headers(allowed, behaviour, origin)
+        refuses_method = behaviour.checks_method and method not in allowed.methods
+        if refuses_method or not _headers_allowed(headers, behaviour):
             return varies
-        return varies | _answered(allowed, manner, origin) | _asked_before(allowed, manner)
+        return (
+            varies
+            | _origin_headers(allowed, behaviour, origin)
+            | _preflight_headers(allowed, behaviour)
+        )
 
 
-def _answered(allowed: Allowed, manner: Manner, origin: str) -> dict[str, str]:
+def _origin_headers(
+    allowed: AllowedOrigins, behaviour: CorsBehaviour, origin: str
+) -> dict[str, str]:
     varies = {} if allowed.origins == ("*",) else {"vary": "Origin"}
     with_credentials = {"access-control-allow-credentials": "true"}
     return {
         "access-control-allow-origin": origin,
         **varies,
-        **(with_credentials if manner.credentials else {}),
+        **(with_credentials if behaviour.credentials else {}),
     }
 
 
-def _asked_before(allowed: Allowed, manner: Manner) -> dict[str, str]:
+def _preflight_headers(allowed: AllowedOrigins, behaviour: CorsBehaviour) -> dict[str, str]:
     return {
-        "access-control-max-age": str(manner.max_age_s),
+        "access-control-max-age": str(behaviour.max_age_s),
         _ACCESS_METHODS: ",".join(allowed.methods),
-        "access-control-allow-headers": ",".join(manner.headers),
+        "access-control-allow-headers": ",".join(behaviour.headers),
     }
 
 
 _ACCESS_METHODS = "access-control-allow-methods"
 
 
-def _may_have(headers: Headers, manner: Manner) -> bool:
+def _headers_allowed(headers: Headers, behaviour: CorsBehaviour) -> bool:
     """Return True if the headers that a preflight announces are allowed."""
-    if not manner.checks_headers:
+    if not behaviour.checks_headers:
         return True
-    wanted: Sequence[str] = headers.get("access-control-request-headers", "").lower().split(",")
-    known = {"", *(one.lower() for one in manner.headers)}
-    return all(one.strip() in known for one in wanted)
+    announced: Sequence[str] = headers.get("access-control-request-headers", "").lower().split(",")
+    known = {"", *(name.lower() for name in behaviour.headers)}
+    return all(name.strip() in known for name in announced)

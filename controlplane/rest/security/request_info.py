@@ -17,7 +17,7 @@ class RequestInfo(NamedTuple):
 
     request: Request
     parsed: RequestTarget | RestError
-    """The target, or the error with which the release's server refuses it."""
+    """The target, or the error by which the release's server refuses it."""
     profile: Profile
     compat: bool
     """True if the request addresses a Kafka release and no endpoint of this project."""
@@ -49,22 +49,20 @@ class RequestInfo(NamedTuple):
 
 _NOWHERE = ("",)
 
-_ASKED = "controlplane.asked"
+_CACHED = "controlplane.request_info"
 """Scope key under which the parsed request is cached for all layers."""
 
 
-def asked(scope: Scope, dialect: Profile) -> RequestInfo:
+def request_info(scope: Scope, dialect: Profile) -> RequestInfo:
     """Parse the request of a scope once. `dialect` is the default release."""
-    of = scope.get("root_path", ""), dialect.release
-    if _ASKED not in scope or scope[_ASKED][0] != of:
+    context = scope.get("root_path", ""), dialect.release
+    if _CACHED not in scope or scope[_CACHED][0] != context:
         request = read_request(scope)
         profile = _profile(request.profile, dialect)
-        scope[_ASKED] = (
-            of,
-            RequestInfo(request, _parsed(request.target, profile), profile, request.compat),
-        )
-    found: RequestInfo = scope[_ASKED][1]
-    return found
+        parsed = _parsed(request.target, profile)
+        scope[_CACHED] = context, RequestInfo(request, parsed, profile, request.compat)
+    info: RequestInfo = scope[_CACHED][1]
+    return info
 
 
 def _parsed(target: str, profile: Profile) -> RequestTarget | RestError:

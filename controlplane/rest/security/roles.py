@@ -11,7 +11,7 @@ class Role(IntEnum):
     """Permission of a caller; each role includes the lower ones."""
 
     VIEW = 1
-    """Read everything, including configs with their secrets: REST answers as Connect does."""
+    """Read everything, including secrets in configs: REST answers as Connect does."""
     OPERATE = 2
     """Control connectors: pause, resume, stop, restart."""
     ADMINISTER = 3
@@ -50,6 +50,6 @@ def needed(method: str, path: tuple[str, ...]) -> Role:
 
     Without an entry in `NEEDS`, reading needs `VIEW` and all else needs `ADMINISTER`.
     """
-    usual = Role.VIEW if method in READING else Role.ADMINISTER
-    found = match(path)
-    return usual if found is None else NEEDS.get((method, found.template), usual)
+    default = Role.VIEW if method in READING else Role.ADMINISTER
+    matched = match(path)
+    return default if matched is None else NEEDS.get((method, matched.template), default)

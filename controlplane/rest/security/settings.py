@@ -42,7 +42,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     send both kinds of credentials."""
 
     @property
-    def asks(self) -> bool:
+    def is_configured(self) -> bool:
         """True if authentication is configured."""
         return bool(self.password_file or self.token_file or self.proxy_header)
 

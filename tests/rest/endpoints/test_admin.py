@@ -21,9 +21,9 @@ from controlplane.plane import Settings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
-from controlplane.rest.endpoints import admin
-from controlplane.rest.endpoints.health import health
+from controlplane.rest.endpoints import worker_endpoints
 from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.endpoints.worker_endpoints import health
 from controlplane.rest.service import Service
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
@@ -102,7 +102,7 @@ class Long(Cable):
 
 async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that takes long is read once, however often it is asked for meanwhile."""
-    monkeypatch.setattr(admin, "HEALTH_S", 0.05)
+    monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     long = Long(log)
@@ -137,7 +137,7 @@ async def test_who_it_is_it_tells_without_its_log() -> None:
         ):
             answer = await client.get(path)
             assert (answer.status_code, answer.json()["version"]) == (200, version)
-            assert "the log is not followed just now" in answer.headers["x-controlplane-notice"]
+            assert "the log is not followed at present" in answer.headers["x-controlplane-notice"]
         assert (await client.get("/connectors")).status_code == 503
         assert (await client.get("/?as_of=config@0")).status_code == 503
     await log.close()

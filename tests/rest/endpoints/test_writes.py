@@ -20,7 +20,7 @@ from controlplane.core.state import ClusterState, ConfigState, StatusState
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import command_of
 from controlplane.rest.endpoints.router import Methods, find
-from controlplane.rest.endpoints.writes import ROUTES, shown
+from controlplane.rest.endpoints.writes import ROUTES, answer_to
 from controlplane.rest.errors import Answer, NoSuchMethod, NoSuchPath, RestError, refused
 
 OURS = Profile.of(KIP)
@@ -237,7 +237,7 @@ def answered(
     command: AnyCommand, outcome: Outcome, profile: Profile = V39, state: ClusterState | None = None
 ) -> Answer:
     """The answer to a command that was done."""
-    return shown(CompletedCommand(command, outcome, state or known("a"), profile, PLUGINS))
+    return answer_to(CompletedCommand(command, outcome, state or known("a"), profile, PLUGINS))
 
 
 INFO = {

@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.observe import silent
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.stack import Front
+from controlplane.rest.stack import MiddlewareStack
 from controlplane.settings import Configuration
 from tests.rest.settled_cluster import at_rest
 
@@ -66,8 +66,8 @@ async def test_metrics_are_described_where_they_are_served() -> None:
     """By the service; an application alone has none."""
     async with at_rest() as scene:
         assert "/metrics" not in (await document(scene.client))["paths"]
-        protection = Protection.told(Configuration(), Configuration())
-        front = Front(protection, Profile.of("kip"), silent())
+        protection = Protection.from_configuration(Configuration(), Configuration())
+        front = MiddlewareStack(protection, Profile.of("kip"), silent())
         transport = httpx.ASGITransport(front.before(scene.plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             told = await document(client)

@@ -13,7 +13,7 @@ from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
 from controlplane.rest.http.connections import connection_class
-from controlplane.rest.http.response_cache import KEPT, Repeat, Repeats
+from controlplane.rest.http.response_cache import KEPT, Cacheability, ResponseCache
 from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.credential_hashes import Credential, TokenHash
 from controlplane.rest.security.middleware import Protection, protected
@@ -71,12 +71,12 @@ async def served(
 @pytest.fixture
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it be the same second all the while."""
-    find, keep = Repeats.find, Repeats.keep
+    find, keep = ResponseCache.find, ResponseCache.keep
     monkeypatch.setattr(
-        Repeats, "find", lambda one, request, _, peer: find(one, request, "now", peer)
+        ResponseCache, "find", lambda one, request, _, peer: find(one, request, "now", peer)
     )
     monkeypatch.setattr(
-        Repeats,
+        ResponseCache,
         "keep",
         lambda one, request, repeat, answer, _: keep(one, request, repeat, answer, "now"),
     )
@@ -151,7 +151,7 @@ async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
 def test_listeners_have_answers_of_their_own() -> None:
     """Listeners differ in their answers: `/admin/loggers` is on one of them (KIP-495)."""
     first, second = (connection_class(HttpLimits()) for _ in range(2))
-    assert first.repeats is not second.repeats  # type: ignore[attr-defined]  # of ours
+    assert first.cache is not second.cache  # type: ignore[attr-defined]  # of ours
 
 
 @pytest.mark.usefixtures("one_date")
@@ -231,8 +231,8 @@ async def test_a_connection_rests_behind_its_last_question() -> None:
 
 async def test_no_answer_outlives_its_date() -> None:
     """A new date, and it is asked anew."""
-    repeats, repeat = Repeats(), Repeat()
-    repeat.holds = lambda: True
+    repeats, repeat = ResponseCache(), Cacheability()
+    repeat.is_valid = lambda: True
     assert repeats.find(GET, "one") is None
     repeats.keep(GET, repeat, b"answer", "one")
     assert repeats.find(GET, "one") == b"answer"
@@ -243,8 +243,8 @@ async def test_no_answer_outlives_its_date() -> None:
 
 def test_bounds() -> None:
     """No more than there is room for, and nothing that is long."""
-    repeats, repeat = Repeats(), Repeat()
-    repeat.holds = lambda: True
+    repeats, repeat = ResponseCache(), Cacheability()
+    repeat.is_valid = lambda: True
     repeats.find(GET, "one")
     repeats.keep(GET, repeat, b"x" * (1 << 16), "one")
     assert repeats.find(GET, "one") is None
@@ -256,9 +256,9 @@ def test_bounds() -> None:
 
 def test_whom_to_tell() -> None:
     """Listeners hear of each repeated answer while it holds."""
-    repeats, repeat, told = Repeats(), Repeat(), list[str | None]()
-    repeat.told.append(told.append)
-    repeat.holds = lambda: len(told) < 2
+    repeats, repeat, told = ResponseCache(), Cacheability(), list[str | None]()
+    repeat.listeners.append(told.append)
+    repeat.is_valid = lambda: len(told) < 2
     repeats.find(GET, "one")
     repeats.keep(GET, repeat, b"answer", "one")
     peers = ["127.0.0.1", None, "::1"]

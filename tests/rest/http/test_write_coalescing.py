@@ -2,7 +2,7 @@
 
 import asyncio
 
-from controlplane.rest.http.write_coalescing import Gathering
+from controlplane.rest.http.connections import CoalescingTransport
 
 
 class Wire:
@@ -27,7 +27,7 @@ class Wire:
 async def test_head_and_body() -> None:
     """Together, as soon as whoever writes them lets others run."""
     wire = Wire()
-    gathering = Gathering(wire, asyncio.get_running_loop(), 100)
+    gathering = CoalescingTransport(wire, asyncio.get_running_loop(), 100)
     gathering.write(b"head ")
     gathering.write(b"body")
     assert wire.told == []
@@ -39,7 +39,7 @@ async def test_head_and_body() -> None:
 async def test_nothing_is_lost_by_closing() -> None:
     """Closing writes the waiting bytes first."""
     wire = Wire()
-    gathering = Gathering(wire, asyncio.get_running_loop(), 100)
+    gathering = CoalescingTransport(wire, asyncio.get_running_loop(), 100)
     gathering.write(b"all")
     gathering.close()
     await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_nothing_is_lost_by_closing() -> None:
 async def test_an_answer_without_end() -> None:
     """An endless answer is written as it comes and fills no memory."""
     wire = Wire()
-    gathering = Gathering(wire, asyncio.get_running_loop(), 10)
+    gathering = CoalescingTransport(wire, asyncio.get_running_loop(), 10)
     for number in range(10):
         gathering.write(b"event %d" % number)
     assert b"".join(one for one in wire.told if isinstance(one, bytes)).startswith(

@@ -104,7 +104,7 @@ async def _opened(about: Row, recording: Recording, plugins: Plugins) -> AsyncIt
         settings = plane_settings(told)
         around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
-            app = protected(plane.app, Protection.told(told))
+            app = protected(plane.app, Protection.from_configuration(told))
             admin = App(plane.service._replace(part=EndpointSet.ADMIN))
             listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
             async with serving(app, listening), serving(admin, apart):

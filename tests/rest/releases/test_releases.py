@@ -59,7 +59,7 @@ async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[
     around = Surroundings(_plugins(), broker, notices=silent())
     of_plane = msgspec.structs.replace(plane_settings(told), profile=release)
     async with ControlPlane.open(log, of_plane, around) as plane:
-        app = protected(plane.app, Protection.told(told), dialect=profile)
+        app = protected(plane.app, Protection.from_configuration(told), dialect=profile)
         await Runtime(log, plane, broker, Recording({}, {}), profile).lead()
         async with serving(app, listening := listen("127.0.0.1", 0)):
             yield Served(app, listening.getsockname(), f"/compat/{release}", plane)

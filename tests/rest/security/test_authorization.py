@@ -149,17 +149,20 @@ async def test_passwords_do_not_wait_without_end(
 
 
 WRONG = {
-    "nothing": ({}, "only for those who are known"),
-    "wrong password": (basic("vera", "otto"), "the name or the password is not right"),
-    "nobody": (basic("nobody", "vera"), "the name or the password is not right"),
-    "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is not right"),
-    "no Base64": ({"authorization": "Basic !!"}, "holds no Base64"),
-    "wrong token": ({"authorization": "Bearer token-of-nobody"}, "the token is not known"),
-    "no token": ({"authorization": "Bearer "}, "the token is not known"),
-    "password as token": ({"authorization": "Bearer vera"}, "the token is not known"),
-    "another kind": ({"authorization": "Digest username=vera"}, "of a kind that is not asked for"),
-    "empty": ({"authorization": ""}, "of a kind that is not asked for"),
-    "a proxy's word": ({"x-forwarded-user": "ada"}, "only for those who are known"),
+    "nothing": ({}, "the request has no credentials"),
+    "wrong password": (basic("vera", "otto"), "the name or the password is wrong"),
+    "nobody": (basic("nobody", "vera"), "the name or the password is wrong"),
+    "no colon": ({"authorization": "Basic dmVyYQ=="}, "the name or the password is wrong"),
+    "no Base64": ({"authorization": "Basic !!"}, "is not Base64"),
+    "wrong token": ({"authorization": "Bearer token-of-nobody"}, "the token is unknown"),
+    "no token": ({"authorization": "Bearer "}, "the token is unknown"),
+    "password as token": ({"authorization": "Bearer vera"}, "the token is unknown"),
+    "another kind": (
+        {"authorization": "Digest username=vera"},
+        "the scheme of the header Authorization is not accepted",
+    ),
+    "empty": ({"authorization": ""}, "the scheme of the header Authorization is not accepted"),
+    "a proxy's word": ({"x-forwarded-user": "ada"}, "the request has no credentials"),
 }
 
 
@@ -183,7 +186,7 @@ async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> 
         assert answer.headers["www-authenticate"] == CHALLENGES
         assert answer.headers["content-type"] == "application/json"
         assert answer.json() == {"error_code": 401, "message": answer.json()["message"]}
-        assert answer.json()["message"].startswith("Say who you are: ")
+        assert answer.json()["message"].startswith("Log in first: ")
         assert reason in answer.json()["message"]
     assert len({answer.text for answer in answers}) == 1
 
@@ -228,7 +231,7 @@ async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: st
         assert answer.headers["content-type"] == "application/json"
         assert answer.json() == {
             "error_code": 403,
-            "message": f"{name} may {NAMES[name]}, but this takes somebody who may {role}",
+            "message": f"{name} has the role {NAMES[name]}, but this needs the role {role}",
         }
 
 
@@ -309,7 +312,7 @@ async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
         assert (await client.get("/connectors")).status_code == 200
         refused = await client.delete("/connectors/x")
         assert refused.status_code == 403
-        assert refused.json()["message"].startswith("anonymous may view")
+        assert refused.json()["message"].startswith("anonymous has the role view")
         assert (await client.get("/connectors", headers=basic("ada", "x"))).status_code == 401
 
 
@@ -423,7 +426,7 @@ async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         name = {b"x-forwarded-user": "jörg".encode(encoding)}
         refused = await client.delete("/connectors/x", headers=name)
-        assert refused.json()["message"].startswith("jörg may view")
+        assert refused.json()["message"].startswith("jörg has the role view")
 
 
 async def test_a_name_told_twice_is_none() -> None:
@@ -436,7 +439,7 @@ async def test_a_name_told_twice_is_none() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (AuthSettings(proxy_header="X-User"), "does not say from whom"),
+        (AuthSettings(proxy_header="X-User"), "auth.proxy.addresses is not"),
         (AuthSettings(proxy_header="X-User", proxy_addresses=("here",)), "'here'"),
         (AuthSettings(password_file="nowhere"), "nowhere cannot be read"),
     ],

@@ -88,13 +88,13 @@ BAD_PASSWORDS = {
     f" ann:view:{GOOD}": "the name ' ann'",
     f"a\x07:view:{GOOD}": "the name 'a\\x07'",
     f"ann:root:{GOOD}": "no role 'root': use view, operate, administer",
-    "ann:view:secret": "of the form $scrypt$",
-    "ann:view:$2y$05$abc": "of the form $scrypt$",
-    "ann:view:$scrypt$ln=1,r=1,p=1$c2FsdA$A": "no Base64",
-    "ann:view:$scrypt$ln=19,r=8,p=1$c2FsdA$AAAA": "more work",
-    "ann:view:$scrypt$ln=14,r=99,p=1$c2FsdA$AAAA": "more work",
-    "ann:view:$scrypt$ln=0,r=8,p=1$c2FsdA$AAAA": "more work",
-    "ann:view:$scrypt$ln=\u0661,r=8,p=1$c2FsdA$AAAA": "of the form $scrypt$",
+    "ann:view:secret": "like $scrypt$",
+    "ann:view:$2y$05$abc": "like $scrypt$",
+    "ann:view:$scrypt$ln=1,r=1,p=1$c2FsdA$A": "is not Base64",
+    "ann:view:$scrypt$ln=19,r=8,p=1$c2FsdA$AAAA": "out of range",
+    "ann:view:$scrypt$ln=14,r=99,p=1$c2FsdA$AAAA": "out of range",
+    "ann:view:$scrypt$ln=0,r=8,p=1$c2FsdA$AAAA": "out of range",
+    "ann:view:$scrypt$ln=\u0661,r=8,p=1$c2FsdA$AAAA": "like $scrypt$",
 }
 
 
@@ -132,15 +132,15 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     ann, bob = (Credential(name, Role.VIEW, TokenHash.of(name)) for name in ("ann", "bob"))
     path.write_text(f"{ann}\n", "ascii")
     file = CredentialFile(path, token_line, logger)
-    assert file.now() == file.now() == (ann,)
+    assert file.current() == file.current() == (ann,)
     path.write_text(f"{ann}\n# and\n\n{bob}\n", "ascii")
-    assert file.now() == (ann, bob)
+    assert file.current() == (ann, bob)
     path.write_text("bob:view:t0ken\n", "ascii")
-    assert file.now() == file.now() == (ann, bob)
+    assert file.current() == file.current() == (ann, bob)
     path.unlink()
-    assert file.now() == file.now() == (ann, bob)
+    assert file.current() == file.current() == (ann, bob)
     path.write_text(f"{bob}\n", "ascii")
-    assert file.now() == (bob,)
+    assert file.current() == (bob,)
     assert [event for event, _ in logger.told] == [
         "credentials_read",
         "credentials_not_read",
@@ -149,7 +149,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     ]
     facts = logger.told[1][1]
     assert (facts["file"], facts["line"]) == (str(path), 1)
-    assert facts["reason"].startswith("its hash is no SHA-256")
+    assert facts["reason"].startswith("expected a SHA-256 hash")
 
 
 def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path) -> None:
@@ -158,15 +158,15 @@ def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path)
     path.write_text("")
     file = CredentialFile(path, token_line, logger(printed))
     path.write_text("# one\nbob:view:t0ken\n", "ascii")
-    assert file.now() == ()
+    assert file.current() == ()
     assert f"file={path} line=2 " in printed.getvalue()
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     """One that is missing, too large or no text is refused at the start."""
     path = tmp_path / "passwords"
-    reasons = {"cannot be read .No such file": None, "too large": b"#" * (FILE_BYTES + 1)}
-    for reason, content in (reasons | {"no text in UTF-8": b"\xff"}).items():
+    reasons = {"cannot be read .No such file": None, "has more than": b"#" * (FILE_BYTES + 1)}
+    for reason, content in (reasons | {"not UTF-8 text": b"\xff"}).items():
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(SettingsError, match=reason):
@@ -176,5 +176,5 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Names of any script may stand in a file."""
     path = written(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
-    (kept,) = CredentialFile(Path(path), password_line, silent()).now()
+    (kept,) = CredentialFile(Path(path), password_line, silent()).current()
     assert kept.name == "größe"

@@ -116,7 +116,7 @@ async def test_settings_name_the_hosts() -> None:
         "allowed.hosts": "*.example.net, example.edu",
     }
     source = ValueSource("file", "worker.properties")
-    protection = Protection.told(
+    protection = Protection.from_configuration(
         Configuration({k: SourcedValue(v, source) for k, v in told.items()})
     )
     names = "one.example.org two.example.org admin.example.org three.example.org example.edu"

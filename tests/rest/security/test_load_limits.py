@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.security.load_limits import Bounds
+from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
 from tests.rest.security.guarded_app import guarded
@@ -133,7 +133,7 @@ HALF = {"type": "http.request", "body": b"x", "more_body": True}
 async def test_as_many_at_once_as_may_be() -> None:
     """One more is told 503 at once; when one has been answered there is room again."""
     app = Waiting()
-    bounds = Bounds(app, LIMITS, Profile.of("kip"))
+    bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [Asking(EMPTY) for _ in range(LIMITS.requests_max + 2)]
     tasks = [
         asyncio.create_task(bounds(scope(), one.receive, one.send))
@@ -155,7 +155,7 @@ async def test_as_many_at_once_as_may_be() -> None:
 async def test_as_many_watch_as_may() -> None:
     """They have a bound of their own."""
     app = Waiting()
-    bounds = Bounds(app, HttpLimits(watches_max=1), Profile.of("kip"))
+    bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
     one, other = Asking(EMPTY), Asking(EMPTY)
     task = asyncio.create_task(bounds(scope("/watch"), one.receive, one.send))
     await app.inside.acquire()
@@ -176,7 +176,7 @@ async def test_a_slow_body() -> None:
         answer = await client.put("/connectors/x/config", content=trickle(), headers=JSON)
     assert answer.status_code == 408
     assert answer.headers["connection"] == "close"
-    assert answer.json()["message"] == "The body has not come within 20 ms"
+    assert answer.json()["message"] == "The body did not arrive within 20 ms"
 
 
 async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ async def test_tls(
     """By the settings of a worker, with the prefix of listeners or without; never in the clear."""
     made = Made.of("mine")
     settings = {prefix + key: text for key, text in store(tmp_path, made).items()}
-    tls = Protection.told(told(**settings)).tls
+    tls = Protection.from_configuration(told(**settings)).tls
     async with served(tls=tls) as address:
         assert await ask(address, GET, trusting(made)) == b"HTTP/1.1 200 OK\r\n"
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -250,7 +250,9 @@ async def test_administrators_may_be_shown_another_key(
         for prefix, name in keys.items()
         for key, text in inline(tmp_path, made[name]).items()
     }
-    protection = Protection.told(told(admin_listeners="https://127.0.0.1:0", **settings))
+    protection = Protection.from_configuration(
+        told(admin_listeners="https://127.0.0.1:0", **settings)
+    )
     for tls, name in zip((protection.tls, protection.admin_tls), shown, strict=True):
         async with served(tls=tls) as address:
             assert await ask(address, GET, trusting(made[name])) == b"HTTP/1.1 200 OK\r\n"
@@ -264,7 +266,7 @@ async def test_clients_with_certificates(tmp_path: Path) -> None:
         "ssl_truststore_type": "PEM",
         "ssl_truststore_certificates": friend.certificate_pem,
     }
-    tls = Protection.told(told(**inline(tmp_path, made), **trust)).tls
+    tls = Protection.from_configuration(told(**inline(tmp_path, made), **trust)).tls
     async with served(tls=tls) as address:
         assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
         for client in (trusting(made), _showing(tmp_path, made, stranger)):
@@ -285,7 +287,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
     """As in Kafka, one `listeners.https.` key replaces all of the worker's `ssl.` keys."""
     settings = pkcs12(tmp_path, Made.of("mine")) | {"listeners_https_ssl_client_auth": "none"}
     with pytest.raises(SettingsError) as refused:
-        Protection.told(told(**settings))
+        Protection.from_configuration(told(**settings))
     assert str(refused.value).startswith(
         "--override: listeners.https.ssl.keystore.location is not set"
     )
@@ -293,7 +295,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
 
 def test_without_https_there_is_no_tls() -> None:
     """Keys alone do not switch TLS on."""
-    assert Protection.told(Configuration()).tls is None
+    assert Protection.from_configuration(Configuration()).tls is None
 
 
 def test_url() -> None:
