@@ -145,7 +145,7 @@ async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
         for _ in range(2):
             assert await one.ask(asks) == b'["orders"]'
         tokens.write_text("", "ascii")
-        assert b"the token is not known" in await one.ask(asks)
+        assert b"the token is unknown" in await one.ask(asks)
 
 
 def test_listeners_have_answers_of_their_own() -> None:
