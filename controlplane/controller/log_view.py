@@ -1,6 +1,6 @@
 """State of a log as the controller needs it."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from controlplane.core.entry import Position
@@ -39,10 +39,10 @@ class LogView(Protocol):
         """
         ...
 
-    async def passed(self, positions: Iterable[Position]) -> None:
+    def passed(self, positions: Iterable[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
         ...
 
-    async def wait_for(self, ends: Ends) -> None:
+    def wait_for(self, ends: Ends) -> Awaitable[None]:
         """Return as soon as every record before these ends has been folded."""
         ...

@@ -289,7 +289,8 @@ class LogWriter:
         """Partition that the draft states, or else that of Kafka's partitioner for its key."""
         if draft.partition is not None:
             return draft.partition
-        return partition_of(draft.key, self._partitions[draft.topic])
+        partitions = self._partitions[draft.topic]
+        return partition_of(draft.key, partitions) if partitions > 1 else 0
 
     async def _find_or_create(self, topic: str) -> None:
         """Learn the number of partitions of a topic; create a connector's own offsets topic.

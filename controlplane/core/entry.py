@@ -185,9 +185,8 @@ class LazyBatch(ABC):
     last value of each key, and decoding all columns costs more than finding these values.
     """
 
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
+    topic: str
+    partition: int
 
     @abstractmethod
     def decode(self) -> ColumnBatch:

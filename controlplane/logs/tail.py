@@ -56,8 +56,7 @@ class ReadProgress(LazyBatch):
     """
 
     def __init__(self, topic: str, partition: int, end: int) -> None:
-        super().__init__(topic, partition)
-        self.end = end
+        self.topic, self.partition, self.end = topic, partition, end
 
     def __len__(self) -> int:
         return 0

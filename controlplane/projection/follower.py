@@ -6,7 +6,7 @@ arrival. Entries that arrive together are put into the one order.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -148,32 +148,32 @@ class Follower:
         """Counter that increases with each fold of new entries."""
         return self._positions.moves
 
-    async def moved(self, seen: int) -> None:
+    def moved(self, seen: int) -> Awaitable[None]:
         """Return as soon as `moves` differs from `seen`."""
-        await self._positions.moved(seen)
+        return self._positions.moved(seen)
 
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
         Returns as soon as all their records have been folded. A missing topic is left out.
         """
-        more = {*topics} - self.ends.keys()
+        more = self._positions.without(topics)
         if more:
             more &= (await self._log.topics()).keys()
             self._followed.add(more)
             await self.wait_for(await self._log.ends(more))
 
-    async def passed(self, positions: Iterable[Position]) -> None:
+    def passed(self, positions: Iterable[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
-        await self._positions.passed(positions)
+        return self._positions.passed(positions)
 
-    async def wait_for(self, ends: Ends) -> None:
+    def wait_for(self, ends: Ends) -> Awaitable[None]:
         """Return as soon as every record before these ends has been folded.
 
         Raises:
             LogError: the log cannot be read, for another reason than an outage.
         """
-        await self._positions.wait_for(ends)
+        return self._positions.wait_for(ends)
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
         return await load(

@@ -50,6 +50,10 @@ class ReadPositions:
         """A copy of the positions."""
         return {topic: tuple(parts) for topic, parts in self._ends.items()}
 
+    def without(self, topics: Iterable[str]) -> set[str]:
+        """Return those of the topics that are not read."""
+        return {*topics} - self._ends.keys()
+
     @property
     def moves(self) -> int:
         """Counter that increases with each fold of new entries."""
@@ -279,7 +283,7 @@ class ReleaseFolds:
 async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
     """Return the entries of batches in the one order."""
     if sum(map(len, batches)) <= AT_ONCE:
-        return in_order(entries_of(batches))
+        return in_order([entry for batch in batches for entry in batch.entries()])
     ordering = Ordering()
     async for entry in sliced(entries_of(batches)):
         ordering.keep(ordering.rank(entry))

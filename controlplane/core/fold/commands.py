@@ -61,14 +61,14 @@ class CommandFold:
         self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
     ) -> None:
         present = self._commands.items.get(command_id, CommandTrace())
-        trace = _without_plan(msgspec.structs.replace(present, **change))
+        trace = msgspec.structs.replace(present, **change)
         if not trace.ended:
             self._ended.pop(command_id, None)  # refused once, and accepted now
-        elif command_id not in self._ended:
-            self._commands.drop(
-                command_id
-            )  # re-inserted last below: the order is that of forgetting
-            self._ended[command_id] = None
+        else:
+            trace = _without_plan(trace)
+            if command_id not in self._ended:  # re-inserted last: the first one is forgotten first
+                self._commands.drop(command_id)
+                self._ended[command_id] = None
         self._commands.writable()[command_id] = trace
         if len(self._ended) > ENDED_KEPT:
             self._forget(next(iter(self._ended)))
@@ -81,7 +81,7 @@ class CommandFold:
 
 def _without_plan(trace: CommandTrace) -> CommandTrace:
     """Drop the plan of an ended command: it is most of the record, and recovery never needs it."""
-    if not trace.ended or trace.accepted is None or trace.accepted.plan is None:
+    if trace.accepted is None or trace.accepted.plan is None:
         return trace
     accepted = msgspec.structs.replace(trace.accepted, plan=None)
     return msgspec.structs.replace(trace, accepted=accepted)

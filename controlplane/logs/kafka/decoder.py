@@ -100,7 +100,7 @@ class UndecodedBatch(LazyBatch):
     def __init__(
         self, partition: TopicPartition, frames: Sequence[Frame], aborted: Sequence[bool]
     ) -> None:
-        super().__init__(*partition)
+        self.topic, self.partition = partition
         self._frames = frames
         self._aborted = aborted
 

@@ -165,7 +165,7 @@ class RowBatch(LazyBatch):
     """Batch of the rows of one range, decoded on access."""
 
     def __init__(self, row_range: RowRange) -> None:
-        super().__init__(row_range.topic, row_range.partition)
+        self.topic, self.partition = row_range.topic, row_range.partition
         self.octets = 0
         self._chunks: list[list[LogRow]] = []
 

@@ -128,16 +128,12 @@ class AppendedBatch(LazyBatch):
     """Consecutive entries of one partition, at least one."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        super().__init__(entries[0].topic, entries[0].partition)
+        last = entries[-1]
+        self.topic, self.partition, self.end = last.topic, last.partition, last.offset + 1
         self._entries = entries
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def end(self) -> int:
-        """Offset after the last entry."""
-        return self._entries[-1].offset + 1
 
     def entries(self) -> Iterator[Entry]:
         """Iterate over the entries."""
