@@ -14,7 +14,7 @@ from controlplane.cli.opened_log import InputLog, opened
 from controlplane.cli.plan_printer import print_document, print_plan
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
-from controlplane.core.decide.assumptions import IMPORT_AGAIN, partition_assumptions
+from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions
 from controlplane.core.decide.undo import restoration
 from controlplane.core.plan import GroupOffsets, Plan, Rejected
 from controlplane.core.releases.profiles import KIP

@@ -41,7 +41,7 @@ from controlplane.core.commands import (
     ResetOffsets,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.assumptions import IMPORT_AGAIN, partition_assumptions
+from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions
 from controlplane.core.decide.recovery import ReportedFailure, recover
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile

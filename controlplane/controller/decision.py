@@ -16,8 +16,8 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.decide.assumptions import hook_assumption
 from controlplane.core.decide.outcome_details import answered
+from controlplane.core.decide.prediction import hook_assumption
 from controlplane.core.plan import (
     AskGroup,
     AskHook,

@@ -15,8 +15,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.decide.assumptions import hook_assumption
-from controlplane.core.decide.prediction import predicted_state
+from controlplane.core.decide.prediction import hook_assumption, predicted_state
 from controlplane.core.plan import (
     AskGroup,
     AskHook,

@@ -7,7 +7,7 @@ import msgspec
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
-from controlplane.core.decide.assumptions import partition_assumptions
+from controlplane.core.decide.prediction import partition_assumptions
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics

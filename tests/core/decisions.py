@@ -7,7 +7,7 @@ from typing import Any
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.decide.step_names import is_step
+from controlplane.core.decide.steps import is_step
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Decision, Plan, Rejected
 from controlplane.core.plugins import parse_catalogue

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import Dump, Problem, lines, read_dump
-from controlplane.logs.dumps.remarks import Remark
+from controlplane.logs.dumps.dump import Remark
 from controlplane.logs.log import LogNotUsable
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("*.log.jsonl"))

@@ -18,8 +18,7 @@ from controlplane.logs.kafka.decoder import decode
 from controlplane.logs.kafka.errors import RETRIABLE, topic_error
 from controlplane.logs.kafka.frames import piece
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader
-from controlplane.logs.kafka.retry import Retry
+from controlplane.logs.kafka.reader import KafkaReader, Retry
 from controlplane.logs.kafka.wire import FetchedPartition
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.logs import partition_columns
+from controlplane.logs import memory
 from controlplane.logs.memory import MemoryLog
 from tests.logs.contract import make_topics, record
 from tests.logs.embedded_contract import EmbeddedContract
@@ -20,7 +20,7 @@ class TestMemoryLog(EmbeddedContract):
 
 async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long partition comes in several batches, so that a reader can let others run."""
-    monkeypatch.setattr(partition_columns, "BATCH_ENTRIES", 3)
+    monkeypatch.setattr(memory, "BATCH_ENTRIES", 3)
     log = MemoryLog()
     await make_topics(log)
     await log.append([record("config", 0, str(n)) for n in range(8)])

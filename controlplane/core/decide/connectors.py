@@ -15,7 +15,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.decide.command_checks import harmful
-from controlplane.core.decide.drafts import privileged
+from controlplane.core.decide.steps import privileged
 from controlplane.core.decide.task_configs import task_set
 from controlplane.core.java.java_library import patched_hash_map
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step

@@ -1,4 +1,4 @@
-"""Predicts the state after a plan, provided that no other writer intervenes."""
+"""Effect of a plan: the state after it, and the assumptions for facts that were not asked for."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,8 +6,9 @@ import msgspec
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold, TopicSnapshot
-from controlplane.core.plan import Draft, Plan
+from controlplane.core.plan import AskHook, Draft, Plan
 from controlplane.core.state import ClusterState, OffsetState
+from controlplane.core.text.safe_text import count
 from controlplane.core.topics.partitioner import partition_of
 
 
@@ -67,3 +68,29 @@ def place_of(draft: Draft, state: ClusterState) -> int:
     if draft.partition is not None:
         return draft.partition
     return partition_of(draft.key, sum(topic == draft.topic for topic, _ in state.ends))
+
+
+IMPORT_AGAIN = "`import` of that dump with --partitions {}=N tells it"
+"""Advice on how to state the number of partitions of a topic that a dump was copied from."""
+
+
+def hook_assumption(question: AskHook) -> str:
+    """Assumption that a hook accepts the offsets, made without calling it."""
+    return f"alterOffsets of {question.connector_class} takes these offsets; it was not asked"
+
+
+def partition_assumptions(
+    plan: Plan, state: ClusterState, topics: Iterable[str], advice: str = ""
+) -> Iterator[str]:
+    """Assumptions that `topics` have no more partitions than the log shows.
+
+    `advice` explains how to state the number, with `{}` for the topic.
+    """
+    drafts = [draft for step in plan.steps for draft in step.records]
+    placed = {draft.topic for draft in drafts if draft.partition is None}
+    for topic in sorted(placed & {*topics}):
+        number = sum(one == topic for one, _ in state.ends)
+        short = state.topics.short(topic)
+        shown = count(number, "partition")
+        hint = f"; {advice.format(short)}" if advice else ""
+        yield f"{topic} has {shown}, as many as the dump shows{hint}"

@@ -7,7 +7,7 @@ running when the record was written ignores it.
 
 from controlplane.core.commands import ConnectorCommand, RestartConnector, RestartTask
 from controlplane.core.context import Context
-from controlplane.core.decide.drafts import privileged
+from controlplane.core.decide.steps import privileged
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, RestartInstances, Step
 from controlplane.core.records import RestartRequest, State, Status
 from controlplane.core.state import ClusterState

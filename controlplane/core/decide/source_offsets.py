@@ -4,24 +4,28 @@ A connector with an offsets topic of its own stores its offsets there, and the w
 a copy in case that setting is removed. Readers fall back to the copy for a missing partition, so
 the order matters (KAFKA-15018). Removals go to the copy first, or else a crash would revive an old
 offset. Values go there last, as best effort.
+
+The keys of a source partition are those of the log, or Java's. Releases serialise the parsed key
+again, in the order of Java's maps. So they miss a record whose key has its fields in another order.
+`kip` reuses the bytes of the log, so that one partition has one key (`Profile.writes_log_key`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from controlplane.core.codec.offsets import encode_partition, frozen
 from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
 from controlplane.core.decide.requested_offsets import as_map, selected, serialised
-from controlplane.core.decide.source_keys import JavaKeys, LoggedKeys
 from controlplane.core.decide.task_configs import fencing
 from controlplane.core.java import json_converter
 from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft, Offsets, PlannedOffset, Reason, Rejected, Step
 from controlplane.core.records import JsonObject, Properties
-from controlplane.core.state import ClusterState
-from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, topics_of
+from controlplane.core.state import ClusterState, OffsetState
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC, listed, spellings, topics_of
 
 
 class SourceOffsets:
@@ -191,3 +195,80 @@ def _fault(fields: JsonObject) -> str | None:
                 f"but field {name} contains {found}"
             )
     return None
+
+
+class _LoggedPartition(NamedTuple):
+    """A partition and its keys that have a value in a topic, the best one first."""
+
+    partition: JsonObject | None
+    keys: Sequence[bytes]
+
+
+class LoggedKeys:
+    """Keys of one connector in these topics; its own topic comes first."""
+
+    def __init__(self, state: ClusterState, connector: str, topics: Sequence[str]) -> None:
+        self._state = state
+        self._connector = connector
+        self._logged = {topic: self._logged_in(topic) for topic in topics}
+
+    def partitions(self) -> list[JsonObject | None]:
+        """Every partition that has a value in a topic, including those that no worker lists."""
+        known: dict[tuple[Any, ...], _LoggedPartition] = {}
+        for logged in self._logged.values():
+            known = {**logged, **known}
+        return [one.partition for one in sorted(known.values(), key=lambda one: one.keys[0])]
+
+    def of(self, topic: str, partition: JsonObject | None) -> Sequence[bytes]:
+        """Keys of a partition in a topic, the best one first; never empty.
+
+        A partition that the topic lacks gets the spelling of another topic, or Java's.
+        """
+        known = frozen(partition)
+        if known in self._logged[topic]:
+            return self._logged[topic][known].keys
+        elsewhere = (logged[known].keys[:1] for logged in self._logged.values() if known in logged)
+        return next(elsewhere, [encode_partition(self._connector, partition)])
+
+    def place(self, topic: str, key: bytes) -> int | None:
+        """Partition of the topic that holds the key, if known.
+
+        A foreign writer may have used another partitioner than Kafka's.
+        """
+        cause = self._state.causes.get((topic, key))
+        return None if cause is None else cause.partition
+
+    def _logged_in(self, topic: str) -> Mapping[tuple[Any, ...], _LoggedPartition]:
+        found = spellings(self._state, topic, self._connector).items()
+        logged = {
+            known: _LoggedPartition(spelled[0].subject.partition, [one.key for one in spelled])
+            for (_, known), spelled in found
+        }
+        nowhere = encode_partition(
+            self._connector, None
+        )  # the null partition: writable, but never listed
+        if nowhere in self._state.offsets.get(topic, OffsetState()).values:
+            logged[frozen(None)] = _LoggedPartition(None, [nowhere])
+        return logged
+
+
+class JavaKeys:
+    """Keys as a release writes them, whatever the log's spelling is."""
+
+    def __init__(self, state: ClusterState, connector: str, topics: Sequence[str]) -> None:
+        self._state = state
+        self._connector = connector
+        self._topics = topics
+
+    def partitions(self) -> list[JsonObject]:
+        """Every partition that a worker lists, ordered by key: a snapshot loses the log's order."""
+        found = listed(self._state, self._topics, self._connector).values()
+        return [one.subject.partition for one in sorted(found, key=lambda one: one.key)]
+
+    def of(self, _topic: str, partition: JsonObject | None) -> Sequence[bytes]:
+        """The single key, with fields in HashMap order."""
+        return [encode_partition(self._connector, partition)]
+
+    def place(self, _topic: str, _key: bytes) -> None:
+        """None: Kafka's partitioner chooses the partition."""
+        return

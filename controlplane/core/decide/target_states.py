@@ -12,7 +12,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.drafts import config_step
+from controlplane.core.decide.steps import config_step
 from controlplane.core.plan import Plan, Reason, Rejected
 from controlplane.core.records import Target, TargetState, TaskCommit
 from controlplane.core.state import ClusterState

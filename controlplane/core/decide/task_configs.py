@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from controlplane.core import views
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.context import Context
-from controlplane.core.decide.drafts import privileged
+from controlplane.core.decide.steps import privileged
 from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected, Step
 from controlplane.core.plugins import UNKNOWN_TYPE
 from controlplane.core.records import (

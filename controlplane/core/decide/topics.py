@@ -2,7 +2,7 @@
 
 from controlplane.core.commands import ResetTopics, SetLoggerLevel
 from controlplane.core.context import Context
-from controlplane.core.decide.drafts import config_step, status_draft
+from controlplane.core.decide.steps import config_step, status_draft
 from controlplane.core.java import java_library
 from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
 from controlplane.core.records import ActiveTopic, LoggerLevel

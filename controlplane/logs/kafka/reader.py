@@ -12,9 +12,8 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.fetch_loop import FetchLoop
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.retry import Retry
 from controlplane.logs.kafka.wire import Isolation
-from controlplane.logs.log import LogError, LogNotUsable
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 
 T = TypeVar("T")
@@ -224,3 +223,38 @@ def _flat(ends: Ends) -> dict[TopicPartition, int]:
         for topic, offsets in ends.items()
         for number, offset in enumerate(offsets)
     }
+
+
+class Retry:
+    """Retry policy for transient failures; pauses grow until there is progress again.
+
+    An unavailable log is retried for `patience_ms` (None: forever). A refusal is raised at once,
+    unless there was progress before: then it is retried for
+    `ReadLimits.refusal_patience_ms`. Damaged bytes are never read again.
+    """
+
+    def __init__(self, limits: ReadLimits, patience_ms: int | None) -> None:
+        self._limits = limits
+        self._patience_ms = patience_ms
+        self._progress = 0
+        self._since = 0.0
+        self._pause_ms = 0
+
+    async def after(self, failure: LogError, progress: int) -> None:
+        """Wait before the next attempt, or raise `failure`. `progress` is a growing counter."""
+        now = asyncio.get_running_loop().time()
+        if self._pause_ms == 0 or progress > self._progress:
+            self._progress, self._since = progress, now
+            self._pause_ms = self._limits.retry_backoff_ms
+        patience_ms = self._patience(failure)
+        if patience_ms is not None and (now - self._since) * 1000 >= patience_ms:
+            raise failure
+        await asyncio.sleep(self._pause_ms / 1000)
+        self._pause_ms = min(2 * self._pause_ms, self._limits.retry_backoff_max_ms)
+
+    def _patience(self, failure: LogError) -> int | None:
+        if isinstance(failure, LogUnavailable):
+            return self._patience_ms
+        if isinstance(failure, LogNotUsable) and self._progress:
+            return self._limits.refusal_patience_ms
+        return 0

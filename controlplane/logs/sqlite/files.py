@@ -1,12 +1,17 @@
-"""Files of embedded logs: check a file before SQLite opens it, create a file, connect to it."""
+"""Files of embedded logs: check a file before SQLite opens it, create a file, connect to it.
+
+SQLite keeps two files beside a log (`-wal`, `-shm`). A reader needs them, too, and SQLite creates
+missing ones. In a read-only directory it cannot: there a log without them is opened as immutable.
+Elsewhere a reader removes the files that it created, unless another process uses them.
+"""
 
 import os
 import sqlite3
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogCorrupt, LogNotUsable, LogReplaced, LogUnavailable
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.schema import (
     APPLICATION_ID,
@@ -17,7 +22,6 @@ from controlplane.logs.sqlite.schema import (
     upgrade,
 )
 from controlplane.logs.sqlite.settings import SqliteSettings
-from controlplane.logs.sqlite.wal_files import is_frozen, wal_of
 from controlplane.private_files import draft_folder, file_mode, sync_file, sync_folder
 
 _HEADER = struct.Struct(">16s H 10x I 28x I 4x I 28x")
@@ -184,3 +188,54 @@ def _read_header(path: Path) -> tuple[bytes, int]:
     if not header:
         raise LogNotUsable(f"{path} is empty, so it is no log: remove it, or name another file")
     return header.ljust(_HEADER.size, b"\0"), length
+
+
+def wal_of(path: Path) -> Path:
+    """Return the path of the write-ahead log. SQLite resolves links before it forms the name."""
+    real = path.resolve()
+    return real.with_name(real.name + "-wal")
+
+
+def is_frozen(path: Path) -> bool:
+    """Return True if no process writes to the log and no reader can create the files it needs."""
+    wal = wal_of(path)
+    effective = os.access in os.supports_effective_ids
+    return not wal.exists() and not os.access(wal.parent, os.W_OK, effective_ids=effective)
+
+
+def leave_none(path: Path) -> None:
+    """Remove the companions of a log, unless another process uses them or has written to the log.
+
+    SQLite removes them itself, under its own locks, when the last writable connection closes. So
+    this function opens such a connection and closes it.
+    """
+    with suppress(OSError):
+        if wal_of(path).stat().st_size:
+            return
+    # Without write access, or while another process holds a lock, the files stay: no harm.
+    with suppress(sqlite3.Error):
+        address = f"{path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+
+
+class FileIdentity:
+    """Path and inode of an open file.
+
+    A connection keeps its file open even if the file is moved; a new connection opens the current
+    file at the path. Without this check one log could write to one file and read from another.
+    """
+
+    def __init__(self, path: Path) -> None:
+        opened = path.stat()
+        self._path = path
+        self._identity = opened.st_dev, opened.st_ino
+
+    def check(self) -> None:
+        """Raise `LogReplaced` if the path leads to another file, or to none."""
+        with suppress(FileNotFoundError):
+            there = self._path.stat()
+            if (there.st_dev, there.st_ino) == self._identity:
+                return
+        raise LogReplaced(f"The log {self._path} was deleted or replaced: open it again")

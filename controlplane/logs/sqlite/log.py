@@ -13,7 +13,7 @@ from controlplane.core.order import Ends
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
-from controlplane.logs.sqlite import compaction, files, imports, reader, wal_files
+from controlplane.logs.sqlite import compaction, files, imports, reader
 from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
@@ -163,7 +163,7 @@ class SqliteLog:
         if self._writer is not None:
             await self._writer.close()
         if self._leaves_none:
-            await asyncio.to_thread(wal_files.leave_none, self.path)
+            await asyncio.to_thread(files.leave_none, self.path)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""
@@ -286,7 +286,7 @@ def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) 
         files.create(path)
     files.examine(path)
     if read_only:
-        alone = not wal_files.wal_of(path).exists()
+        alone = not files.wal_of(path).exists()
         files.check_readable(path, limits)
         watching = files.connect(path, "ro")
         return _Connections(watching, cluster_id(watching), leaves_none=alone)

@@ -9,9 +9,7 @@ from typing import TypeVar
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.errors import log_errors
-from controlplane.logs.sqlite.file_identity import FileIdentity
-from controlplane.logs.sqlite.files import connect
-from controlplane.logs.sqlite.wal_files import is_frozen, wal_of
+from controlplane.logs.sqlite.files import FileIdentity, connect, is_frozen, wal_of
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import msgspec
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.sqlite.errors import log_error
-from controlplane.logs.sqlite.file_identity import FileIdentity
+from controlplane.logs.sqlite.files import FileIdentity
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.settings import SqliteSettings
 

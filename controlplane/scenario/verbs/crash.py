@@ -1,6 +1,6 @@
 """`crash`: a worker dies, now or in the middle of a plan."""
 
-from controlplane.core.decide.step_names import PARTS, STEPS, is_step
+from controlplane.core.decide.steps import PARTS, STEPS, is_step
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.verbs import step_options
 from controlplane.scenario.verbs.step_options import BadStep

@@ -1,5 +1,6 @@
-"""Drafts of records for Connect's topics, and the steps that write them."""
+"""Steps of plans: their names, which are the crash points, and the drafts of records they write."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.codec import encode_config, encode_status
@@ -7,6 +8,41 @@ from controlplane.core.context import Context
 from controlplane.core.plan import Draft, Step
 from controlplane.core.records import ConfigRecord, StatusRecord
 from controlplane.core.state import ClusterState
+
+STEPS = (
+    "config",
+    "state",
+    "tasks",
+    "task-N",
+    "commit",
+    "create",
+    "fence",
+    "count",
+    "wipe",
+    "wipe-copy",
+    "write",
+    "write-copy",
+    "undo-write",
+    "undo-write-copy",
+    "restart",
+    "topics",
+    "topic-N",
+    "level",
+)
+"""All names; `N` is a number from 0. An undo puts the word of its command in front."""
+
+PARTS = ("stop", "pause", "resume", "create", "put", "delete", "offsets")
+"""Words of the commands in an undo: `put-config`, `offsets-write`."""
+
+_STEP = re.compile(
+    rf"(?:(?:{'|'.join(PARTS)})-)?(?:{'|'.join(STEPS)})".replace("-N", r"-(?:0|[1-9][0-9]*)"),
+    re.ASCII,
+)
+
+
+def is_step(name: str) -> bool:
+    """True if some plan may have a step of this name."""
+    return _STEP.fullmatch(name) is not None
 
 
 def config_draft(state: ClusterState, record: ConfigRecord, context: Context) -> Draft:
