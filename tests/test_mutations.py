@@ -43,8 +43,8 @@ MUTATIONS = [
     Mutation(
         "unknown state.v2 falls back",
         "codec/config.py",
-        "if not isinstance(wanted, str):\n        wanted",
-        "if wanted not in _TARGETS_V2:\n        wanted",
+        "if not isinstance(state, str):\n        state",
+        "if state not in _TARGETS_V2:\n        state",
     ),
     Mutation(
         "tasks visible before the commit",

@@ -160,7 +160,8 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
         if aborted or not self.aborted:
             last.update(zip(self.keys, self.values, strict=True))
         else:
-            last.update((one.key, one.value) for one in self.entries() if not one.aborted)
+            committed = (entry for entry in self.entries() if not entry.aborted)
+            last.update((entry.key, entry.value) for entry in committed)
 
 
 def batch_of(entries: Sequence[Entry]) -> ColumnBatch:

@@ -89,7 +89,7 @@ class Ordering:
 
     def entries(self) -> Iterator[Entry]:
         """The kept entries in the one order."""
-        return (one.entry for one in merge(*self._kept.values(), key=_RANK))
+        return (ranked.entry for ranked in merge(*self._kept.values(), key=_RANK))
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
@@ -97,7 +97,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
         return entries
-    return [one.entry for one in rank_entries(entries)]
+    return [ranked.entry for ranked in rank_entries(entries)]
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
@@ -127,8 +127,8 @@ def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, 
     """
     if is_vector(moment):
         return read_vector(moment)
-    found = list(rank_batches(batches))
-    return ends_within(found, limit_at(found, moment, topics))
+    ranked = list(rank_batches(batches))
+    return ends_within(ranked, limit_at(ranked, moment, topics))
 
 
 Rank = tuple[Any, ...]
@@ -157,7 +157,7 @@ def rank_batches(
     batches: Iterable[Batch], begun: SkippedPrefixes = MappingProxyType({})
 ) -> Iterator[RankedBatch]:
     """Each batch with the ranks of its records; `begun` are the prefixes before the batches."""
-    latest = {place: one.latest_ms for place, one in begun.items()}
+    latest = {place: prefix.latest_ms for place, prefix in begun.items()}
     for batch in batches:
         place = batch.topic, batch.partition
         times = running_max(batch.timestamps, latest.get(place, -1))
@@ -171,13 +171,13 @@ def rank_batches(
         )
 
 
-def limit_at(found: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
+def limit_at(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
     """Rank of the last record included at a moment (see `ends_at`) that is no vector.
 
     Raises:
         UnknownMoment: the text has another form, the log has no such record, or begins later.
     """
-    return _last_rank(found, moment, topics) if "@" in moment else _last_time(found, moment)
+    return _last_rank(ranked, moment, topics) if "@" in moment else _last_time(ranked, moment)
 
 
 def time_limit(time_ms: int) -> Rank:
@@ -186,13 +186,13 @@ def time_limit(time_ms: int) -> Rank:
 
 
 def ends_within(
-    found: Iterable[RankedBatch], limit: Rank, begun: SkippedPrefixes = MappingProxyType({})
+    ranked: Iterable[RankedBatch], limit: Rank, begun: SkippedPrefixes = MappingProxyType({})
 ) -> dict[str, list[int]]:
     """The cut after the records up to a rank; skipped prefixes are included."""
     ends: dict[str, list[int]] = {}
-    for (topic, partition), beginning in begun.items():
-        _parts_to(ends, topic, partition)[partition] = beginning.end
-    for batch, ranks in found:
+    for (topic, partition), prefix in begun.items():
+        _parts_to(ends, topic, partition)[partition] = prefix.end
+    for batch, ranks in ranked:
         parts = _parts_to(ends, batch.topic, batch.partition)
         # Ranks ascend within a partition, so the included records are a prefix of it.
         inside = bisect_right(ranks, limit)
@@ -208,38 +208,38 @@ def _parts_to(ends: dict[str, list[int]], topic: str, partition: int) -> list[in
     return parts
 
 
-def _last_rank(found: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
+def _last_rank(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
     """Rank of the record that is included last."""
     topic, partition, offset = read_position(moment, topics)
-    there: list[int] = []
-    for batch, ranks in found:
+    offsets: list[int] = []
+    for batch, ranks in ranked:
         if (batch.topic, batch.partition) == (topic, partition):
             if offset in batch.offsets:
                 return ranks[batch.offsets.index(offset)]
-            there += batch.offsets
-    known = {batch.topic for batch, _ in found} | {*msgspec.structs.astuple(topics)}
-    why = _span(there, moment, offset, topic, partition)
+            offsets += batch.offsets
+    known = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
+    why = _span(offsets, moment, offset, topic, partition)
     if topic not in known:
         names = ", ".join(topics.__struct_fields__)
         why = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
     raise UnknownMoment(f"the log has no record at {moment}: {why}")
 
 
-def _span(there: Sequence[int], moment: str, missing: int, topic: str, partition: int) -> str:
+def _span(offsets: Sequence[int], moment: str, missing: int, topic: str, partition: int) -> str:
     """The records that exist, for the error about one that does not."""
-    if not there:
+    if not offsets:
         return f"{topic} has no records in partition {partition}"
     stem = moment[: moment.rindex(":" if ":" in moment else "@") + 1]
-    first, last = min(there), max(there)
+    first, last = min(offsets), max(offsets)
     within = ", and this one was compacted away or is none" if first < missing < last else ""
     return f"{topic} reaches from {stem}{first} to {stem}{last}{within}"
 
 
-def _last_time(found: Sequence[RankedBatch], moment: str) -> Rank:
+def _last_time(ranked: Sequence[RankedBatch], moment: str) -> Rank:
     """Rank after every record up to a time; any rank if the log is empty."""
     time_ms = read_time_ms(moment)
-    times = [time_ms for _, ranks in found for time_ms, *_ in ranks]
-    first_ms = min((one for one in times if one >= 0), default=None)
+    times = [time_ms for _, ranks in ranked for time_ms, *_ in ranks]
+    first_ms = min((time_ms for time_ms in times if time_ms >= 0), default=None)
     if times and first_ms is None:
         raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
     if first_ms is not None and time_ms < first_ms:

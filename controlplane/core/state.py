@@ -71,9 +71,9 @@ class Topics(msgspec.Struct, frozen=True):
 
         The records of one would be read as those of the other.
         """
-        for one, other in combinations(self.__struct_fields__, 2):
-            if getattr(self, one) == getattr(self, other):
-                return one, other
+        for first, second in combinations(self.__struct_fields__, 2):
+            if getattr(self, first) == getattr(self, second):
+                return first, second
         return None
 
 

@@ -107,14 +107,14 @@ def _target(name: str, content: Any, profile: Profile) -> ConfigRecord | Invalid
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     # A string under state.v2 decides, even an unknown one: there is no fallback to `state`.
-    wanted = content.get("state.v2") if profile.target_state_v2 else None
-    if not isinstance(wanted, str):
-        wanted = content.get("state")
-    if not isinstance(wanted, str):
+    state = content.get("state.v2") if profile.target_state_v2 else None
+    if not isinstance(state, str):
+        state = content.get("state")
+    if not isinstance(state, str):
         return Invalid("state is missing or not a string", about=key)
-    if wanted not in (_TARGETS_V2 if profile.target_state_v2 else _TARGETS_V1):
-        return Invalid(f"unknown target state {wanted!r}", about=key)
-    return TargetState(name, Target(wanted))
+    if state not in (_TARGETS_V2 if profile.target_state_v2 else _TARGETS_V1):
+        return Invalid(f"unknown target state {state!r}", about=key)
+    return TargetState(name, Target(state))
 
 
 def _commit(name: str, content: Any, _: Profile) -> ConfigRecord | Invalid:

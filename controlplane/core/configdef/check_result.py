@@ -22,8 +22,8 @@ KeyChecks = dict[str, KeyCheck]
 
 def blame(findings: KeyChecks, name: str, *errors: str) -> None:
     """Add errors to a key."""
-    found = findings.get(name) or KeyCheck(name)
-    findings[name] = found._replace(errors=found.errors + errors)
+    result = findings.get(name) or KeyCheck(name)
+    findings[name] = result._replace(errors=result.errors + errors)
 
 
 def tell(findings: KeyChecks, name: str, **facts: Any) -> None:

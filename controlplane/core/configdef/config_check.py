@@ -15,9 +15,9 @@ from controlplane.core.records import Properties
 
 def check(definition: Definition, config: Properties, find: FindClass) -> KeyChecks:
     """Results for every key of a definition, in its order."""
-    findings = dict(definition.untold)  # most keys are absent from most configs
-    present = (visit for name in config if (visit := definition.looks.get(name)) is not None)
-    for visit in (*definition.open_looks, *present):
+    findings = dict(definition.absent)  # most keys are absent from most configs
+    present = (visit for name in config if (visit := definition.visits.get(name)) is not None)
+    for visit in (*definition.class_visits, *present):
         findings[visit.key.name] = visit.at(config, find)
     return findings
 

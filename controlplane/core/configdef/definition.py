@@ -41,12 +41,12 @@ class Definition:
     """Keys in order, with their results for a config that has none of them."""
 
     keys: tuple[ConfigKey, ...]
-    looks: Mapping[str, KeyVisit]
-    open_looks: tuple[KeyVisit, ...]
+    visits: Mapping[str, KeyVisit]
+    class_visits: tuple[KeyVisit, ...]
     """Visits of keys that are checked for every config. Their default is a class, and the class
     path decides whether it exists."""
-    untold: KeyChecks
-    """Results for an empty config, without `open_looks`. Includes keys that only `dependents` of
+    absent: KeyChecks
+    """Results for an empty config, without `class_visits`. Includes keys that only `dependents` of
     other keys name."""
 
     @classmethod
@@ -56,25 +56,28 @@ class Definition:
         defined = {key.name: key for key in keys}
         parents = Counter(name for key in defined.values() for name in key.dependents)
         times = Counter(key.name for key in _in_turn(defined, parents))
-        looks = {name: KeyVisit(defined[name], number) for name, number in times.items()}
-        open_looks = tuple(visit for visit in looks.values() if _open(visit.key))
-        untold = {name: KeyCheck(name) for name in defined}
+        visits = {name: KeyVisit(defined[name], number) for name, number in times.items()}
+        class_visits = tuple(visit for visit in visits.values() if _has_class_default(visit.key))
+        absent = {name: KeyCheck(name) for name in defined}
         for name in (name for name in parents if name not in defined):
             error = f"{name} is referred in the dependents, but not defined."
-            untold[name] = KeyCheck(name, errors=(error,), visible=False)
-        for name, visit in looks.items():
-            if not _open(visit.key):
-                untold[name] = visit.at({}, lambda _key, _text: None)
-        return cls(keys, looks, open_looks, untold)
+            absent[name] = KeyCheck(name, errors=(error,), visible=False)
+        for name, visit in visits.items():
+            if not _has_class_default(visit.key):
+                absent[name] = visit.at({}, lambda _key, _text: None)
+        return cls(keys, visits, class_visits, absent)
 
 
 def _in_turn(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
+    """Keys in the order of Kafka's checks, each as often as Kafka checks it."""
     waiting = [name for name in reversed(defined) if name not in parents]
-    looks = Counter(waiting) + parents
+    remaining = Counter(waiting) + parents
     while waiting:
         key = defined.get(waiting.pop())
-        if key is not None and looks[key.name]:  # dependents may form a cycle: go through it once
-            looks[key.name] -= 1
+        if (
+            key is not None and remaining[key.name]
+        ):  # dependents may form a cycle: go through it once
+            remaining[key.name] -= 1
             yield key
             waiting += reversed(key.dependents)
 
@@ -89,7 +92,7 @@ def _value(key: ConfigKey, config: Properties, find: FindClass) -> ConfigValue:
     return parse(key, key.default, find)
 
 
-def _open(key: ConfigKey) -> bool:
+def _has_class_default(key: ConfigKey) -> bool:
     return key.type == "CLASS" and not key.required and key.default is not None
 
 

@@ -56,8 +56,8 @@ class ConfigKey(ReleaseSpan, frozen=True, kw_only=True):
     def all_valid(self) -> tuple[str, ...]:
         """Words for valid values, including those of earlier releases."""
         past = (change.valid for change in self.before)
-        told = (words for words in past if not isinstance(words, msgspec.UnsetType))
-        return (*self.valid, *(one for words in told for one in words))
+        changed = (valid for valid in past if not isinstance(valid, msgspec.UnsetType))
+        return (*self.valid, *(words for valid in changed for words in valid))
 
     @property
     def own_name(self) -> str:

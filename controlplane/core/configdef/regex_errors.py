@@ -72,9 +72,9 @@ class _Scan:
     def error(self) -> tuple[str, int | None] | None:
         """The error and the index that Java reports; None: no error."""
         while self._at < len(self._pattern):
-            found = self._step(self._pattern[self._at])
-            if found is not None:
-                return found
+            error = self._step(self._pattern[self._at])
+            if error is not None:
+                return error
         return ("Unclosed group", len(self._pattern)) if self._groups else None
 
     def _step(self, unit: str) -> tuple[str, int | None] | None:

@@ -40,9 +40,8 @@ def as_of(row: _Row, before: Sequence[EarlierFields], profile: Profile) -> _Row 
 
 
 def _fields(change: EarlierFields) -> dict[str, Any]:
-    told = msgspec.structs.asdict(change)
     return {
         name: value
-        for name, value in told.items()
+        for name, value in msgspec.structs.asdict(change).items()
         if name != "until" and not isinstance(value, msgspec.UnsetType)
     }

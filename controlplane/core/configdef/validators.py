@@ -32,8 +32,8 @@ def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
         InvalidValue: a validator refuses the value.
         UnknownWords: there is no such validator.
     """
-    for one in words:
-        validator(one)(name, value)
+    for validator_words in words:
+        validator(validator_words)(name, value)
 
 
 @cache
@@ -81,9 +81,9 @@ def _one_of(options: str) -> _Validator:
     allowed = options.split(", ")
 
     def check(name: str, value: Any) -> None:
-        for one in value if isinstance(value, list) else [value]:
-            if one not in allowed:
-                raise InvalidValue.value(name, one, f"String must be one of: {options}")
+        for text in value if isinstance(value, list) else [value]:
+            if text not in allowed:
+                raise InvalidValue.value(name, text, f"String must be one of: {options}")
 
     return check
 
@@ -109,8 +109,8 @@ def _without_controls() -> _Validator:
         if not text:
             return "String may not be empty"
         codes = [str(ord(char)) for char in text if ord(char) in _CONTROLS]
-        told = "String may not contain control sequences but had the following ASCII chars: "
-        return told + ", ".join(codes) if codes else None
+        error = "String may not contain control sequences but had the following ASCII chars: "
+        return error + ", ".join(codes) if codes else None
 
     return _saying(why)
 
@@ -198,8 +198,8 @@ def is_abstract(value: JavaClass) -> bool:
 
 def abstract(value: JavaClass) -> str:
     """Error for an abstract class; names the nested classes that can be used."""
-    told = "is abstract and cannot be created."
-    return f"{told} Did you mean {', '.join(value.nested)}?" if value.nested else told
+    error = "is abstract and cannot be created."
+    return f"{error} Did you mean {', '.join(value.nested)}?" if value.nested else error
 
 
 KINDS = {
@@ -213,9 +213,9 @@ KINDS = {
 
 def _instantiable() -> _Validator:
     def check(name: str, value: JavaClass | None) -> None:
-        told = None if value is None else _UNMADE.get(value.defect)
-        if value is not None and told is not None:
-            raise InvalidValue.value(name, value.name, told.format(value.name))
+        error = None if value is None else _UNMADE.get(value.defect)
+        if value is not None and error is not None:
+            raise InvalidValue.value(name, value.name, error.format(value.name))
 
     return check
 

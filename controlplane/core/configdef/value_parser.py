@@ -75,10 +75,10 @@ def parse(key: ConfigKey, text: str | None, find: FindClass) -> ConfigValue:
     if text is None:
         return None
     if key.type == "CLASS":
-        found = find(key.name, text)
-        if found is None:
+        java_class = find(key.name, text)
+        if java_class is None:
             raise InvalidValue.value(key.name, text, f"Class {text} could not be found.")
-        return found
+        return java_class
     value: ConfigValue = _READ[key.type](trim(text))
     if value is None:
         raise InvalidValue.value(

@@ -14,7 +14,7 @@ reports all of them and traces offsets: it folds every record.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from controlplane.core.entry import Batch, Entry, TopicPartition
@@ -54,8 +54,9 @@ class BulkLoader:
     def finish(self) -> ContestedKeys:
         """Fold the added records; returns the keys to settle."""
         self._fold.apply_all(in_order(entries_of(self._kept)))
-        ranked = [one for batches in self._statuses.values() for one in self._surviving(batches)]
-        self._fold.apply_all(one.entry for one in sorted(ranked, key=lambda one: one[:4]))
+        parts = map(self._surviving, self._statuses.values())
+        ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])
+        self._fold.apply_all(row.entry for row in ranked)
         # The last records of a partition may be irrelevant, but they have been read.
         for (topic, partition), batches in self._statuses.items():
             self._fold.advance(topic, partition, batches[-1].offsets[-1] + 1)
@@ -82,8 +83,8 @@ class BulkLoader:
     def settle(self, batches: Iterable[Batch], contested: ContestedKeys) -> None:
         """Fold the records of contested keys in order; `batches` are the same as before."""
         entries = entries_of(batch for batch in batches if batch.topic in contested)
-        for one in rank_entries(entries):
-            entry = one.entry
+        for ranked in rank_entries(entries):
+            entry = ranked.entry
             if entry.key not in contested[entry.topic]:
                 continue
             if not entry.aborted or self._fold.sees_aborted(entry.topic):

@@ -27,8 +27,8 @@ def live_records(keys: KeyColumn, values: ValueColumn, profile: Profile) -> list
     last = {keys[index]: index for index in compress(range(len(keys)), present)}
     kept.update(last.values())
     undecided = {key for key, index in last.items() if not decides(key, values[index], profile)}
-    for known in _places(keys, undecided).values():
-        kept.update(_back_to_a_decision(known, keys, values, profile))
+    for places in _places(keys, undecided).values():
+        kept.update(_back_to_a_decision(places, keys, values, profile))
     return sorted(kept)
 
 

@@ -50,10 +50,10 @@ def _role(topics: Topics, topic: str) -> str:
 def kind_of(fold: Fold, topic: str) -> str:
     """Text that is equal for folds which read the topic to the same state."""
     row = zlib.crc32(msgspec.json.encode(fold.profile))
-    seen = "all" if fold.sees_aborted(topic) else "committed"
+    visible = "all" if fold.sees_aborted(topic) else "committed"
     traced = ", traced" if fold.trace else ""
     release = f"{fold.profile.release} ({row:08x})"
-    return f"{_role(fold.topics, topic)} by fold {FOLD_VERSION} as {release}, {seen}{traced}"
+    return f"{_role(fold.topics, topic)} by fold {FOLD_VERSION} as {release}, {visible}{traced}"
 
 
 class _Piece(msgspec.Struct, array_like=True):
@@ -93,8 +93,8 @@ def freeze(part: TopicSnapshot) -> Iterator[bytes]:
                 yield _piece(field, value)
                 continue
             rows = iter(value.items())
-            while some := list(islice(rows, PIECE_ROWS)):
-                yield _piece(field, some)
+            while piece_rows := list(islice(rows, PIECE_ROWS)):
+                yield _piece(field, piece_rows)
 
 
 def _piece(field: str, content: Any) -> bytes:

@@ -197,9 +197,9 @@ class Tokens:
 
     def _skip_space(self) -> str:
         """Move to the next unit that is no white space, and return it."""
-        found = SPACE.match(self.units, self.at)
-        assert found is not None
-        self.at = found.end()
+        space = SPACE.match(self.units, self.at)
+        assert space is not None
+        self.at = space.end()
         return self.unit
 
     # --- structure ----------------------------------------------------------------------------
@@ -229,17 +229,17 @@ class Tokens:
     def _name(self) -> Token:
         """Return the name of an entry, and look at its value."""
         at = self.at
-        found = STRING.match(self.units, at)
-        if found is None:
+        name_match = STRING.match(self.units, at)
+        if name_match is None:
             self.malformed(SyntaxPart.NAME, at)
-        body = found[1]
+        body = name_match[1]
         if self._limited and len(body) > NAME_BYTES.maximum:
             self._check_size(NAME_BYTES, self._names.size(body))
         try:
             name = self._names.decode(body)
         except Undecodable as error:
             self.malformed(SyntaxPart.NAME, at, str(error))
-        self.last, self._name_at, self.at = _NAME, at, found.end()
+        self.last, self._name_at, self.at = _NAME, at, name_match.end()
         colon = COLON.match(self.units, self.at)
         if colon is None:
             self.malformed(SyntaxPart.COLON, at)
@@ -255,26 +255,26 @@ class Tokens:
         if self.units[at : at + 1] == '"':
             self._value_at, self.at = at, at + 1
             return Token(_STRING_VALUE, at)
-        found = VALUE.match(self.units, at)
-        if found is None:
+        value = VALUE.match(self.units, at)
+        if value is None:
             self.malformed(SyntaxPart.VALUE, at)
-        self._value_at, self.at = at, found.end()
-        if found.lastgroup == "number":
-            return self._number(found[0])
-        if found.lastgroup == "literal" and self._continues_word(self.unit):
+        self._value_at, self.at = at, value.end()
+        if value.lastgroup == "number":
+            return self._number(value[0])
+        if value.lastgroup == "literal" and self._continues_word(self.unit):
             self.malformed(SyntaxPart.VALUE_END, self.at)
-        return Token(_KINDS[found[0]], at, found[0])
+        return Token(_KINDS[value[0]], at, value[0])
 
     def _read_string(self, at: int) -> str:
-        found = STRING.match(self.units, at)
-        if found is None:
+        string = STRING.match(self.units, at)
+        if string is None:
             self.malformed(SyntaxPart.STRING, at)
         try:
-            text = self._strings.decode(found[1])
+            text = self._strings.decode(string[1])
         except Undecodable as error:
             self.malformed(SyntaxPart.STRING, at, str(error))
-        self.at = found.end()
-        if self._limited and len(found[1]) > STRING_UNITS.maximum:
+        self.at = string.end()
+        if self._limited and len(string[1]) > STRING_UNITS.maximum:
             self._check_size(STRING_UNITS, len(utf16_units(text)))
         return text
 

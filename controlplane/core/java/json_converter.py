@@ -86,7 +86,7 @@ def _decoded(value: bytes, profile: Profile) -> object:
 
 
 def _is_plain(value: bytes) -> bool:
-    """True if a limit of Jackson's may be broken. Reads bytes: msgspec drops repeated fields."""
+    """True if no limit of Jackson's can be broken. Reads bytes: msgspec drops repeated fields."""
     if len(value) > _PLAIN_NAME and _may_have_long_name(value):
         return False
     if value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
@@ -104,9 +104,9 @@ def _has_digits(value: bytes, count: int) -> bool:
 
     Removing the digits is six times as fast as searching for one.
     """
-    looked_at = value[count - 1 :: count]
-    some = len(looked_at.translate(None, _DIGITS)) != len(looked_at)
-    return some and b"0" * count in value.translate(_ZEROS)
+    sample = value[count - 1 :: count]
+    has_digit = len(sample.translate(None, _DIGITS)) != len(sample)
+    return has_digit and b"0" * count in value.translate(_ZEROS)
 
 
 def _has_only_longs(decoded: object) -> bool:

@@ -74,12 +74,12 @@ class Plugins:
 
     def at(self, profile: Profile) -> ClassPath:
         """The class path of a worker of the profile's release."""
-        found = self._at.get(profile.release)
-        if found is None:
-            found = self._at[profile.release] = ClassPath(
+        path = self._at.get(profile.release)
+        if path is None:
+            path = self._at[profile.release] = ClassPath(
                 (*self.listed, *self.more, *self._kafkas), self.own, profile, trusting=self.trusting
             )
-        return found
+        return path
 
     @cached_property
     def _kafkas(self) -> tuple[Plugin, ...]:
@@ -87,7 +87,9 @@ class Plugins:
         names = {plugin.class_name for plugin in self.listed}
         kinds = {kind_of(plugin.type) for plugin in self.listed}
         others = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
-        return tuple(one for one in others if one.bundled or kind_of(one.type) not in kinds)
+        return tuple(
+            plugin for plugin in others if plugin.bundled or kind_of(plugin.type) not in kinds
+        )
 
     def trusting_unknown(self) -> "Plugins":
         """Return plugins that accept every undeclared class as well."""
@@ -95,28 +97,29 @@ class Plugins:
 
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""
-        found = self._connector(connector_class)
-        known = found is not None and found.type in {"source", "sink"}
-        return found.type if found is not None and known else UNKNOWN_TYPE
+        plugin = self._connector(connector_class)
+        if plugin is None or plugin.type not in {"source", "sink"}:
+            return UNKNOWN_TYPE
+        return plugin.type
 
     def hook(self, connector_class: Any) -> Hook | None:
         """The connector's `alterOffsets` hook; None: the class is unknown.
 
         The hook gets copies, so its changes are visible nowhere else.
         """
-        found = self._connector(connector_class)
-        return None if found is None else undisturbing(found.hook or declines)
+        plugin = self._connector(connector_class)
+        return None if plugin is None else undisturbing(plugin.hook or declines)
 
     def may_block(self, connector_class: Any) -> bool:
         """True if the hook may be slow, so that an event loop must not call it."""
-        found = self._connector(connector_class)
-        return found is not None and found.hook is not None and not found.told_in_words
+        plugin = self._connector(connector_class)
+        return plugin is not None and plugin.hook is not None and not plugin.hook_is_pure
 
     def _connector(self, name: Any) -> Plugin | None:
         if not isinstance(name, str):
             return None
-        found = self.at(Profile.of(NEWEST)).connector(name)
-        return found if isinstance(found, Plugin) else None
+        plugin = self.at(Profile.of(NEWEST)).connector(name)
+        return plugin if isinstance(plugin, Plugin) else None
 
 
 UNCHECKED = Plugins(trusting=True)

@@ -70,12 +70,12 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
     """Answer of `exactlyOnceSupport` (KIP-618): `supported`, `unsupported`, or a rule of
     `validation.capabilities`; None: no answer, as of all older connectors."""
     transaction_boundaries: str = "unsupported"
-    """True if the connector can define transaction boundaries itself (KIP-618)."""
+    """`supported` if the connector can define transaction boundaries itself (KIP-618)."""
     checks: str | None = None
     """Rule (`validation.capabilities`) for its checks beyond single keys."""
     hook: Hook | None = None
     """Behaviour of its `alterOffsets` hook (KIP-875)."""
-    told_in_words: bool = False
+    hook_is_pure: bool = False
     """True if the hook only computes. Foreign code may be slow and have side effects."""
     location: str = "classpath"
     bundled: bool = False
@@ -127,7 +127,7 @@ class _WrittenPlugin(ReleaseSpan, frozen=True, kw_only=True, rename={"class_name
         if isinstance(words, str):
             keys = fields.get("config", ())
             fields["hook"] = parse_hook(words, {key.name: key.default for key in keys})
-            fields["told_in_words"] = True
+            fields["hook_is_pure"] = True
         return fields
 
 
@@ -156,7 +156,7 @@ class WrittenCatalogue(msgspec.Struct, frozen=True):
             CatalogueError: a plugin has an unknown hook or rule.
         """
         try:
-            return tuple(plugin for one in self.plugins for plugin in _plugins(one, own))
+            return tuple(plugin for entry in self.plugins for plugin in _plugins(entry, own))
         except UnknownHook as error:
             raise CatalogueError(f"alter_offsets: {error}") from None
 
@@ -220,12 +220,12 @@ def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]
 def _plugins(written: _WrittenPlugin, own: Sequence[Plugin]) -> Iterable[Plugin]:
     """The plugins of an entry; several if Kafka's own class is a plugin of several kinds."""
     fields = written.fields()
-    alike = [one for one in own if one.class_name == written.class_name]
-    same = [one for one in alike if one.type == fields.get("type", one.type)]
-    if not alike:
+    of_class = [plugin for plugin in own if plugin.class_name == written.class_name]
+    of_type = [plugin for plugin in of_class if plugin.type == fields.get("type", plugin.type)]
+    if not of_class:
         yield Plugin(**fields)
-    for one in same or alike:
-        yield msgspec.structs.replace(one, **fields)
+    for plugin in of_type or of_class:
+        yield msgspec.structs.replace(plugin, **fields)
 
 
 def parse_definitions(text: bytes) -> Mapping[str, tuple[ConfigKey, ...]]:

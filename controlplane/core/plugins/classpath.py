@@ -27,7 +27,7 @@ class ClassPath:
 
     def __init__(
         self,
-        found: Iterable[Plugin],
+        plugins: Iterable[Plugin],
         own: KafkaPlugins,
         profile: Profile,
         *,
@@ -36,9 +36,9 @@ class ClassPath:
         self._own, self._profile = own, profile
         self.trusting = trusting
         """True if an unknown class is taken to exist."""
-        present = [one for row in found if (one := row.as_of(profile)) is not None]
-        self.plugins = tuple(one for one in present if self._is_listed(one))
-        self._defective = [one for one in present if one.defect is not None]
+        present = [dated for plugin in plugins if (dated := plugin.as_of(profile)) is not None]
+        self.plugins = tuple(plugin for plugin in present if self._is_listed(plugin))
+        self._defective = [plugin for plugin in present if plugin.defect is not None]
         self._aliases = aliases(self.plugins)
         self._by_kind: dict[tuple[str, ...], tuple[Plugin, ...]] = {}
         self._ready: dict[tuple[Any, ...], Definition] = {}
@@ -52,7 +52,7 @@ class ClassPath:
     def of_kind(self, *kinds: str) -> tuple[Plugin, ...]:
         """Plugins of some kinds, by name."""
         if kinds not in self._by_kind:
-            self._by_kind[kinds] = tuple(one for one in self._sorted if one.type in kinds)
+            self._by_kind[kinds] = tuple(plugin for plugin in self._sorted if plugin.type in kinds)
         return self._by_kind[kinds]
 
     @cached_property
@@ -69,8 +69,8 @@ class ClassPath:
 
     def class_named(self, class_name: str) -> JavaClass:
         """The class with this full name, perhaps with a defect; without kinds if unknown."""
-        broken = [one for one in self._defective if one.class_name == class_name]
-        kinds = frozenset(one.type for one in (*self.named(class_name), *broken))
+        broken = [plugin for plugin in self._defective if plugin.class_name == class_name]
+        kinds = frozenset(plugin.type for plugin in (*self.named(class_name), *broken))
         defect = broken[0].defect if broken else None
         return JavaClass(class_name, kinds, self.nested(class_name), defect)
 
@@ -91,10 +91,10 @@ class ClassPath:
 
     @cached_property
     def _by_class(self) -> Mapping[str, list[Plugin]]:
-        found: dict[str, list[Plugin]] = {}
+        by_class: dict[str, list[Plugin]] = {}
         for plugin in self.plugins:
-            found.setdefault(plugin.class_name, []).append(plugin)
-        return found
+            by_class.setdefault(plugin.class_name, []).append(plugin)
+        return by_class
 
     def connector(self, name: str) -> Plugin | Sequence[Plugin]:
         """Plugins that a connector class name means; if no connector, all possible meanings."""
@@ -102,9 +102,9 @@ class ClassPath:
             if plugin.type in CONNECTORS:
                 return plugin
         meant = [
-            one
-            for one in self.of_kind(*CONNECTORS)
-            if simple_name(one.class_name) in {name, name + "Connector"}
+            plugin
+            for plugin in self.of_kind(*CONNECTORS)
+            if simple_name(plugin.class_name) in {name, name + "Connector"}
         ]
         return meant[0] if len(meant) == 1 else meant
 

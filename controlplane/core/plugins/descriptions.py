@@ -37,9 +37,9 @@ def with_descriptions(own: KafkaPlugins, descriptions: Descriptions) -> KafkaPlu
     """Replace descriptions of Kafka's own plugins and definitions; other settings keep theirs."""
     plugins = (
         msgspec.structs.replace(
-            one, config=_described(one.config, descriptions.get(scope_of(one.class_name)))
+            plugin, config=_described(plugin.config, descriptions.get(scope_of(plugin.class_name)))
         )
-        for one in own.plugins
+        for plugin in own.plugins
     )
     definitions = {
         scope: _described(keys, descriptions.get(scope)) or ()

@@ -80,7 +80,7 @@ def _copied(value: Any) -> Any:
             waiting += [(into[place], name, member) for name, member in item.items()]
         elif isinstance(item, list):
             into[place] = [None] * len(item)
-            waiting += [(into[place], index, one) for index, one in enumerate(item)]
+            waiting += [(into[place], index, member) for index, member in enumerate(item)]
         else:
             into[place] = item
     return done[0]

@@ -27,25 +27,25 @@ class _RecordingProfile:
         return value
 
 
-def of_each(profiles: Iterable[Profile], ask: Callable[[Profile], T]) -> Iterator[T]:
+def of_each(profiles: Iterable[Profile], compute: Callable[[Profile], T]) -> Iterator[T]:
     """Compute a result for each profile, in their order. Results are shared: do not change them.
 
-    `ask` must depend on nothing that changes except the fields of its profile. A result must not
-    hold the profile, and nothing may be computed later.
+    `compute` must depend on nothing that changes except the fields of its profile. A result must
+    not hold the profile, and nothing may be computed later.
     """
-    answers: list[tuple[Mapping[str, Any], T]] = []
+    results: list[tuple[Mapping[str, Any], T]] = []
     for profile in profiles:
-        found = next((one for one in answers if _agrees(profile, one[0])), None)
-        if found is None:
-            noted = _RecordingProfile(profile)
-            answer = ask(cast("Profile", noted))
-            found = vars(noted), answer
-            answers.append(found)
-        yield found[1]
+        shared = next((row for row in results if _agrees(profile, row[0])), None)
+        if shared is None:
+            recording = _RecordingProfile(profile)
+            result = compute(cast("Profile", recording))
+            shared = vars(recording), result
+            results.append(shared)
+        yield shared[1]
 
 
-def _agrees(profile: Profile, looked_at: Mapping[str, Any]) -> bool:
-    return all(getattr(profile, name) == value for name, value in looked_at.items())
+def _agrees(profile: Profile, behaviours: Mapping[str, Any]) -> bool:
+    return all(getattr(profile, name) == value for name, value in behaviours.items())
 
 
 class Disagreement(Exception):

@@ -444,22 +444,22 @@ _RELEASE = re.compile(rf"\d{{1,{NAME_DIGITS}}}(\.\d{{1,{NAME_DIGITS}}}){{1,3}}",
 
 
 def _unknown(name: str) -> str:
-    told = name if len(name) <= NAME_SHOWN else name[: NAME_SHOWN - 1] + "…"
-    return f"unknown release {told!r}: use {RELEASES[0]} to {NEWEST}, a line such as 3.9, or kip"
+    quoted = name if len(name) <= NAME_SHOWN else name[: NAME_SHOWN - 1] + "…"
+    return f"unknown release {quoted!r}: use {RELEASES[0]} to {NEWEST}, a line such as 3.9, or kip"
 
 
 def _distinct() -> tuple[Profile, ...]:
-    seen: dict[Profile, Profile] = {}
+    first: dict[Profile, Profile] = {}
     for release in RELEASES:
         profile = _profile(release)
-        seen.setdefault(msgspec.structs.replace(profile, release=""), profile)
-    return (*seen.values(), _profile(KIP))
+        first.setdefault(msgspec.structs.replace(profile, release=""), profile)
+    return (*first.values(), _profile(KIP))
 
 
 PROFILES = _distinct()
 """Each distinct profile once, under its first release, oldest first; then `kip`."""
 
-_FIRST = {msgspec.structs.replace(one, release=""): one for one in reversed(PROFILES)}
+_FIRST = {msgspec.structs.replace(profile, release=""): profile for profile in reversed(PROFILES)}
 
 
 def first_alike(profile: Profile) -> Profile:

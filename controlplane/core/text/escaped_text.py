@@ -46,7 +46,7 @@ class EscapeLevel(NamedTuple):
     ends: list[int]
     """Positions just after each former escape, ascending."""
     original_ends: list[int]
-    """Positions in the next outer level that match `here`."""
+    """The same positions in the next outer level."""
     above: "EscapeLevel | None"
     """The next outer level; None: the original text."""
 
@@ -78,11 +78,12 @@ def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
     original_ends: list[int] = []
     copied = length = 0
     escape = _ZERO if "\0" in text else _ESCAPE
-    for found in escape.finditer(text):
-        character = _CHARACTERS[str(found.lastgroup)](found[str(found.lastgroup)])
-        pieces += text[copied : found.start()], character
-        length += found.start() - copied + len(character)
-        copied = found.end()
+    for match in escape.finditer(text):
+        kind = str(match.lastgroup)
+        character = _CHARACTERS[kind](match[kind])
+        pieces += text[copied : match.start()], character
+        length += match.start() - copied + len(character)
+        copied = match.end()
         ends.append(length)
         original_ends.append(copied)
     return EscapeLevel("".join(pieces) + text[copied:], ends, original_ends, above)

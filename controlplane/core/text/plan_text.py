@@ -52,11 +52,11 @@ def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
     """Format a plan for the log that `state` is of, as lines; a refusal or question as one line."""
     if isinstance(plan, Rejected):
         return f"refused: {short(redacted_refusal(plan.sentence))}"
-    told = [amount(plan), *_aligned(list(lines(plan, state)))]
+    text = [amount(plan), *_aligned(list(lines(plan, state)))]
     if plan.steps and plan.commit_point is not None:
-        told.append(f"commit point: {plan.commit_point}")
-    told += (f"assumed: {short(one)}" for one in plan.assumed)
-    return "\n".join(told)
+        text.append(f"commit point: {plan.commit_point}")
+    text += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
+    return "\n".join(text)
 
 
 def amount(plan: Plan) -> str:
@@ -76,14 +76,14 @@ def lines(plan: Plan, state: ClusterState) -> Iterator[PlanLine]:
         yield from _of_step(step, state)
 
 
-def _aligned(told: list[PlanLine]) -> Iterator[str]:
+def _aligned(plan_lines: list[PlanLine]) -> Iterator[str]:
     """Align the first columns; values are too long for that."""
-    rows = [(one.step, _place(one), one.key) for one in told]
+    rows = [(line.step, _place(line), line.key) for line in plan_lines]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for one, row in zip(told, rows, strict=True):
+    for line, row in zip(plan_lines, rows, strict=True):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        then = f"  ({one.then})" if one.then else ""
-        yield f"{'  '.join(cells)}  {one.value}{then}"
+        then = f"  ({line.then})" if line.then else ""
+        yield f"{'  '.join(cells)}  {line.value}{then}"
 
 
 def _place(line: PlanLine) -> str:
@@ -95,12 +95,12 @@ def _place(line: PlanLine) -> str:
 
 def _of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
     """Lines of a step: the first has its name, the last the condition, then those of its undo."""
-    found = [_record(draft, state) for draft in step.records]
+    plan_lines = [_record(draft, state) for draft in step.records]
     if step.action is not None:
-        found.append(PlanLine("", OUTSIDE, "", "", short(_words(step.action)), ""))
-    found[0] = found[0]._replace(step=step.name)
-    found[-1] = found[-1]._replace(then=", ".join(_then(step, state)))
-    yield from found
+        plan_lines.append(PlanLine("", OUTSIDE, "", "", short(_words(step.action)), ""))
+    plan_lines[0] = plan_lines[0]._replace(step=step.name)
+    plan_lines[-1] = plan_lines[-1]._replace(then=", ".join(_then(step, state)))
+    yield from plan_lines
     if step.undo is not None:
         for line in _of_step(step.undo, state):
             named = f"({line.step})" if line.step else ""
@@ -153,5 +153,5 @@ def _words(action: AnyAction) -> str:
         case FenceProducers(transactional_ids=ids):
             return f"fence the producers {', '.join(ids)}"
         case RestartInstances(connector=name, instances=instances):
-            pieces = [name if one is None else f"task {name}-{one}" for one in instances]
+            pieces = [name if task is None else f"task {name}-{task}" for task in instances]
             return f"restart {', '.join(pieces)}, where it runs"

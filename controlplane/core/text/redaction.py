@@ -137,7 +137,7 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
             waiting += _members(into[place], item, secret=secret)
         elif isinstance(item, list | tuple):
             into[place] = [None] * len(item)
-            waiting += [(into[place], index, one, secret) for index, one in enumerate(item)]
+            waiting += [(into[place], index, part, secret) for index, part in enumerate(item)]
         else:
             shown = _leaf(item, secret=secret)
             into[place] = shown if shown == item else mark(item, shown)
@@ -197,7 +197,7 @@ def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _spelled(text: str) -> Iterator[tuple[int, int]]:
     for pattern in _IN_TEXTS:
-        yield from (found.span("value") for found in pattern.finditer(text))
+        yield from (match.span("value") for match in pattern.finditer(text))
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -235,8 +235,9 @@ def redacted_refusal(text: str) -> str:
     return f"{redacted_text(before)}{begin}{hidden}{end}{redacted_text(after)}"
 
 
-def _unassigned(found: re.Match[str]) -> str:
-    return found["name"] + replaced(found["value"], _as_hidden)
+def _unassigned(entry: re.Match[str]) -> str:
+    """One `key=value` of a quoted config, with its value hidden."""
+    return entry["name"] + replaced(entry["value"], _as_hidden)
 
 
 def _hidden(value: Any) -> Any:

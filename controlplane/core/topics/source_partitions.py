@@ -68,7 +68,7 @@ def spellings(
     for spelled in partitions.values():
         if len(spelled) > 1:
             written = encode_partition(connector, spelled[0].subject.partition)
-            spelled.sort(key=lambda one: (one.key != written, one.key))
+            spelled.sort(key=lambda spelling: (spelling.key != written, spelling.key))
     return partitions
 
 
@@ -97,9 +97,9 @@ def narrowed(state: ClusterState, connector: str, key: bytes | None) -> ClusterS
         keys.append(encode_partition(connector, subject.partition))
     offsets = {
         topic: msgspec.structs.replace(
-            known, values={one: known.values[one] for one in keys if one in known.values}
+            part, values={key: part.values[key] for key in keys if key in part.values}
         )
-        for topic, known in state.offsets.items()
+        for topic, part in state.offsets.items()
     }
     return msgspec.structs.replace(state, offsets=offsets)
 
@@ -110,17 +110,16 @@ def apart(state: ClusterState) -> Callable[[str], ClusterState]:
     It parses each key once. Listing the partitions of every connector by `listed` would parse each
     key once per connector.
     """
-    parts = {topic: _by_name(known, state.profile) for topic, known in state.offsets.items()}
+    by_name = {topic: _by_name(part, state.profile) for topic, part in state.offsets.items()}
 
-    def of_one(name: str) -> ClusterState:
-        """The state with the offsets of one connector only."""
+    def with_offsets_of(name: str) -> ClusterState:
         offsets = {
-            topic: msgspec.structs.replace(known, values=parts[topic].get(name, {}))
-            for topic, known in state.offsets.items()
+            topic: msgspec.structs.replace(part, values=by_name[topic].get(name, {}))
+            for topic, part in state.offsets.items()
         }
         return msgspec.structs.replace(state, offsets=offsets)
 
-    return of_one
+    return with_offsets_of
 
 
 def _by_name(topic: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:

@@ -84,7 +84,7 @@ class _KeyFindings(NamedTuple):
     def has_errors(self) -> bool:
         """True if any key has an error, including errors that the answer drops."""
         values = (*self.checked.values(), *self.own.values())
-        return any(one.errors for one in values) or any(one.error_count for one in self.parts)
+        return any(key.errors for key in values) or any(part.error_count for part in self.parts)
 
     def answer(self) -> Validation:
         """The answer of Connect, with its recommended values."""

@@ -71,8 +71,10 @@ def _mirror_checkpoint(config: Properties) -> Iterator[tuple[str, str]]:
     if config.get("enabled") == "false":
         return
     if config.get(_CHECKPOINTS) == "false":
-        told = f"MirrorCheckpointConnector can't run with {_CHECKPOINTS} set to false"
-        yield _CHECKPOINTS, told
+        yield (
+            _CHECKPOINTS,
+            f"MirrorCheckpointConnector can't run with {_CHECKPOINTS} set to false",
+        )
     if config.get(_SYNCS) == "false":
         yield _SYNCS, "MirrorCheckpointConnector can't run without offset syncs"
 

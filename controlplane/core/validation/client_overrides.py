@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from controlplane.core.configdef.check_result import KeyCheck
 from controlplane.core.configdef.value_parser import parse
-from controlplane.core.java.java_library import hash_map_order, trim
+from controlplane.core.java.java_library import trim
 from controlplane.core.records import Properties
-from controlplane.core.validation.result import Validation, prefixed
+from controlplane.core.validation.result import Validation, in_hash_order, prefixed
 from controlplane.core.validation.sink_rules import has_dead_letters
 from controlplane.core.validation.subject import ValidationSubject
 
 _PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
 
-_TOLD = ("producer", "consumer", "admin")
+_ANSWERED = ("producer", "consumer", "admin")
 """Kinds of clients in the order of the answer (`AbstractHerder#mergeConfigInfos`)."""
 
 
@@ -29,12 +29,12 @@ def check_overrides(subject: ValidationSubject, kind: str) -> Iterator[Validatio
     """
     if not subject.profile.overrides_validated:
         return
-    found: dict[str, Validation] = {}
+    results: dict[str, Validation] = {}
     for client in _clients(subject, kind):
         prefix = f"{client}.override."
-        if wanted := subject.part(prefix):
-            found[client] = _overrides(subject, client, prefix, wanted)
-    yield from (found[client] for client in _TOLD if client in found)
+        if overrides := subject.part(prefix):
+            results[client] = _overrides(subject, client, prefix, overrides)
+    yield from (results[client] for client in _ANSWERED if client in results)
 
 
 def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
@@ -60,12 +60,11 @@ def _overrides(
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
     keys = {key.name: key for key in definition}
-    wanted: list[KeyCheck] = []
+    checks: dict[str, KeyCheck] = {}
     for name, text in texts.items():
         value = parse(keys[name], text, subject.find) if name in keys else text
-        wanted.append(KeyCheck(name, value, _refusals(subject, name)))
-    by_name = {one.name: one for one in wanted}
-    return prefixed(keys, [by_name[name] for name in hash_map_order(by_name)], prefix)
+        checks[name] = KeyCheck(name, value, _refusals(subject, name))
+    return prefixed(keys, in_hash_order(checks), prefix)
 
 
 def _refusals(subject: ValidationSubject, name: str) -> tuple[str, ...]:

@@ -22,19 +22,19 @@ def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
     """The connector; of unknown type if its class is taken on trust."""
     name = subject.config.get(_CLASS)
     if name is None:
-        told = f"Connector config {value_text(dict(subject.config))} contains no connector type"
-        return ValidationFailure(BAD_REQUEST, told)
+        error = f"Connector config {value_text(dict(subject.config))} contains no connector type"
+        return ValidationFailure(BAD_REQUEST, error)
     if not isinstance(name, str):  # written by a foreign writer
         return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
     if name in ABSTRACT or subject.path.class_named(name).defect is not None:
         return _missing(subject, "Instantiation error")
-    found = subject.path.connector(name)
-    if isinstance(found, Plugin):
-        return found
+    plugins = subject.path.connector(name)
+    if isinstance(plugins, Plugin):
+        return plugins
     if subject.path.trusting:
         return Plugin(class_name=name)
     available = _listed(subject.path.of_kind(*CONNECTORS))
-    if found:
+    if plugins:
         return _missing(
             subject,
             f"More than one connector matches alias {name}. Please use full package and class "
@@ -55,8 +55,8 @@ def _missing(subject: ValidationSubject, text: str) -> ValidationFailure:
 def _listed(plugins: Iterable[Plugin]) -> str:
     """Connectors as `PluginDesc.toString` formats them."""
     return ", ".join(
-        f"PluginDesc{{klass=class {one.class_name}, name='{one.class_name}', "
-        f"version='{one.version}', encodedVersion={one.version}, type={one.type}, "
-        f"typeName='{one.type}', location='{one.location}'}}"
-        for one in plugins
+        f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', "
+        f"version='{plugin.version}', encodedVersion={plugin.version}, type={plugin.type}, "
+        f"typeName='{plugin.type}', location='{plugin.location}'}}"
+        for plugin in plugins
     )

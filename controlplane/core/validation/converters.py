@@ -22,15 +22,17 @@ def check_converters(
         return
     for what in ("header", "key", "value"):
         name = f"{what}.converter"
-        found = checked.get(name) if subject.config.get(name) is not None else None
-        if found is not None and isinstance(found.value, JavaClass) and not found.errors:
-            yield from _converter(subject, what, found.value)
+        check = checked.get(name) if subject.config.get(name) is not None else None
+        if check is not None and isinstance(check.value, JavaClass) and not check.errors:
+            yield from _converter(subject, what, check.value)
 
 
-def _converter(subject: ValidationSubject, what: str, found: JavaClass) -> Iterator[Validation]:
+def _converter(
+    subject: ValidationSubject, what: str, java_class: JavaClass
+) -> Iterator[Validation]:
     prefix = f"{what}.converter."
     kind = "header_converter" if what == "header" else "converter"
-    for plugin in subject.path.named(found.name):
+    for plugin in subject.path.named(java_class.name):
         if plugin.type == kind and plugin.config is not None:
             definition = subject.path.definition_of(plugin)
             keys = {key.name: key for key in definition.keys}

@@ -57,17 +57,17 @@ def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
     for listed in _LISTS:
         for alias in _aliases(subject, listed):
             names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
-            found = checked[f"{listed.key}.{alias}.type"]
-            tell(checked, found.name, recommended=names)
+            check = checked[f"{listed.key}.{alias}.type"]
+            tell(checked, check.name, recommended=names)
             versioned = f"{listed.key}.{alias}{VERSION}"
-            version = version_of(subject, listed.kind, found.value)
+            version = version_of(subject, listed.kind, check.value)
             if versioned in checked and version is not None:
                 tell(checked, versioned, recommended=[version])
             try:
                 _check_negation(subject, listed, alias)
-                _check_type(subject, listed, found.name, found.value)
+                _check_type(subject, listed, check.name, check.value)
             except InvalidValue as invalid:
-                blame(checked, found.name, str(invalid))
+                blame(checked, check.name, str(invalid))
 
 
 def _aliases(subject: ValidationSubject, listed: _AliasList) -> list[str]:
@@ -93,41 +93,41 @@ def _keys(subject: ValidationSubject, listed: _AliasList, alias: str) -> Iterato
         display_name=f"{listed.interface} type for {alias}",
     )
     yield kind
-    found = _class_of(subject, listed, kind)
+    java_class = _class_of(subject, listed, kind)
     if subject.profile.versioned_plugins:
         yield msgspec.structs.replace(
             kind,
             name=prefix.removesuffix(".") + VERSION,
             type="STRING",
             required=False,
-            default=version_of(subject, listed.kind, found),
+            default=version_of(subject, listed.kind, java_class),
             documentation=f"Version of the '{alias}' {listed.kind}.",
             order=1,
             display_name=f"{listed.interface} version for {alias}",
         )
-    if found is not None:
+    if java_class is not None:
         first = 2 if subject.profile.versioned_plugins else 1
-        yield from embedded(_own_keys(subject, listed, found), prefix, group, first)
+        yield from embedded(_own_keys(subject, listed, java_class), prefix, group, first)
 
 
 def _class_of(subject: ValidationSubject, listed: _AliasList, key: ConfigKey) -> JavaClass | None:
     """Class under a key, if it is of the expected kind."""
     try:
-        found = parse(key, subject.config.get(key.name), subject.find)
-        _check_type(subject, listed, key.name, found)
+        java_class = parse(key, subject.config.get(key.name), subject.find)
+        _check_type(subject, listed, key.name, java_class)
     except InvalidValue:
         return None
-    return found if isinstance(found, JavaClass) else None
+    return java_class if isinstance(java_class, JavaClass) else None
 
 
 def _own_keys(
-    subject: ValidationSubject, listed: _AliasList, found: JavaClass
+    subject: ValidationSubject, listed: _AliasList, java_class: JavaClass
 ) -> Iterator[ConfigKey]:
     """Keys of the class itself, without those that all plugins of the kind have."""
     shared = subject.path.definition(listed.kind)
     yield from shared
     masked = {key.name for key in shared}
-    for plugin in subject.path.named(found.name):
+    for plugin in subject.path.named(java_class.name):
         if plugin.type == listed.kind:
             keys = subject.path.keys_of(plugin) or ()
             yield from (key for key in keys if key.name not in masked)
@@ -135,8 +135,8 @@ def _own_keys(
 
 def _check_negation(subject: ValidationSubject, listed: _AliasList, alias: str) -> None:
     negate, predicate = f"{listed.key}.{alias}.negate", f"{listed.key}.{alias}.predicate"
-    given = negate in subject.config and predicate not in subject.config
-    if given and listed.kind == "transformation":
+    is_alone = negate in subject.config and predicate not in subject.config
+    if is_alone and listed.kind == "transformation":
         raise InvalidValue(
             f"Config '{negate}' was provided but there is no config '{predicate}' defining a "
             "predicate to be negated."
@@ -144,7 +144,7 @@ def _check_negation(subject: ValidationSubject, listed: _AliasList, alias: str) 
 
 
 def _check_type(
-    subject: ValidationSubject, listed: _AliasList, key: str, found: ConfigValue
+    subject: ValidationSubject, listed: _AliasList, key: str, java_class: ConfigValue
 ) -> None:
     """Check that a class is a plugin of the kind.
 
@@ -152,23 +152,23 @@ def _check_type(
         InvalidValue: it is not, in the words of the release.
     """
     twice = subject.profile.missing_type_told_twice
-    if not isinstance(found, JavaClass):
+    if not isinstance(java_class, JavaClass):
         if twice:
             raise InvalidValue.value(key, None, f"Not a {listed.interface}")
         return
     if not twice:
-        check_class(found, listed.interface)
-    elif found.kinds and listed.kind not in found.kinds:
-        raise InvalidValue.value(key, found, f"Not a {listed.interface}")
-    elif is_abstract(found):
-        raise InvalidValue.value(key, found, f"{listed.interface} {abstract(found)}")
-    why = _UNMADE.get(found.defect)
+        check_class(java_class, listed.interface)
+    elif java_class.kinds and listed.kind not in java_class.kinds:
+        raise InvalidValue.value(key, java_class, f"Not a {listed.interface}")
+    elif is_abstract(java_class):
+        raise InvalidValue.value(key, java_class, f"{listed.interface} {abstract(java_class)}")
+    why = _UNMADE.get(java_class.defect)
     if why is not None:
         versioned = subject.profile.versioned_plugins
-        shown = found.name if versioned else found
-        why = "Instantiation error" if versioned else f"{why} {found.name}"
-        told = f"Error getting config definition from {listed.interface}: {why}"
-        raise InvalidValue.value(key, shown, told)
+        shown = java_class.name if versioned else java_class
+        why = "Instantiation error" if versioned else f"{why} {java_class.name}"
+        error = f"Error getting config definition from {listed.interface}: {why}"
+        raise InvalidValue.value(key, shown, error)
 
 
 _UNMADE: Mapping[Defect | None, str] = {

@@ -41,7 +41,8 @@ def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) ->
         return  # `checked` may still have such a key, with the error for a null value
     tell(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _KINDS.items():
-        tell(checked, name, recommended=[one.class_name for one in subject.path.of_kind(kind)])
+        converters = [converter.class_name for converter in subject.path.of_kind(kind)]
+        tell(checked, name, recommended=converters)
         version = version_of(subject, kind, checked[name].value)
         tell(checked, name + VERSION, recommended=[] if version is None else [version])
 
@@ -53,10 +54,10 @@ def hide_unused(checked: KeyChecks) -> None:
             tell(checked, name + VERSION, visible=checked[name].value is not None)
 
 
-def version_of(subject: ValidationSubject, kind: str, found: ConfigValue) -> str | None:
+def version_of(subject: ValidationSubject, kind: str, value: ConfigValue) -> str | None:
     """Version of a plugin of this kind; None: no such plugin, or unknown."""
-    named = subject.path.named(found.name) if isinstance(found, JavaClass) else ()
-    return next((one.version for one in named if one.type == kind), None)
+    plugins = subject.path.named(value.name) if isinstance(value, JavaClass) else ()
+    return next((plugin.version for plugin in plugins if plugin.type == kind), None)
 
 
 def _of_converters(subject: ValidationSubject) -> Iterator[tuple[str, str | None]]:
@@ -69,7 +70,7 @@ def _of_converters(subject: ValidationSubject) -> Iterator[tuple[str, str | None
     }
     for name, kind in _KINDS.items():
         yield name, workers[name]
-        told = subject.config.get(name)
-        used = workers[name] if told is None else told
-        found = None if used is None else subject.find(name, used)
-        yield name + VERSION, version_of(subject, kind, found)
+        own = subject.config.get(name)
+        used = workers[name] if own is None else own
+        java_class = None if used is None else subject.find(name, used)
+        yield name + VERSION, version_of(subject, kind, java_class)

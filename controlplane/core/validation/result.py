@@ -79,7 +79,7 @@ class Validation(msgspec.Struct, frozen=True):
     @property
     def errors(self) -> tuple[str, ...]:
         """All errors, in order. `error_count` may differ from their number."""
-        return tuple(text for one in self.configs for text in one.value.errors)
+        return tuple(error for config in self.configs for error in config.value.errors)
 
 
 def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
@@ -124,11 +124,12 @@ def generated(
     If a key has two values, the later one counts, with its errors.
     """
     values = list(values)
-    undefined = [ConfigInfo(None, value_info(one)) for one in values if one.name not in keys]
-    last = {one.name: one for one in values}
+    undefined = [ConfigInfo(None, value_info(check)) for check in values if check.name not in keys]
+    last = {check.name: check for check in values}
     defined = [ConfigInfo(key_info(key), value_info(last[key.name])) for key in keys.values()]
     configs = (*undefined, *defined)
-    return Validation(name, sum(len(one.value.errors) for one in configs), tuple(groups), configs)
+    errors = sum(len(config.value.errors) for config in configs)
+    return Validation(name, errors, tuple(groups), configs)
 
 
 def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: str) -> Validation:
@@ -139,14 +140,14 @@ def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: 
     values = list(values)
     configs = tuple(
         ConfigInfo(
-            key_info(keys[one.name], prefix) if one.name in keys else None,
-            value_info(one, prefix),
+            key_info(keys[check.name], prefix) if check.name in keys else None,
+            value_info(check, prefix),
         )
-        for one in values
+        for check in values
     )
-    groups = (keys[one.name].group for one in values if one.name in keys)
+    groups = (keys[check.name].group for check in values if check.name in keys)
     named = dict.fromkeys(group for group in groups if group is not None)
-    return Validation("", sum(bool(one.errors) for one in values), tuple(named), configs)
+    return Validation("", sum(bool(check.errors) for check in values), tuple(named), configs)
 
 
 def merged(first: Validation, *more: Validation) -> Validation:
@@ -156,5 +157,5 @@ def merged(first: Validation, *more: Validation) -> Validation:
         first.name,
         sum(part.error_count for part in parts),
         tuple(dict.fromkeys(group for part in parts for group in part.groups)),
-        tuple(one for part in parts for one in part.configs),
+        tuple(config for part in parts for config in part.configs),
     )

@@ -43,5 +43,5 @@ def check_source(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks)
         blame(checked, _BOUNDARY, _NO_BOUNDARIES)
 
 
-def _says(found: KeyCheck, word: str) -> bool:
-    return not found.errors and str(found.value).lower() == word
+def _says(check: KeyCheck, word: str) -> bool:
+    return not check.errors and str(check.value).lower() == word

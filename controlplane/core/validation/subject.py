@@ -84,11 +84,11 @@ class ValidationSubject(NamedTuple):
         exist.
         """
         name = self.path.full_name(trim(text))
-        found = self.path.class_named(name)
-        is_known = bool(found.kinds or found.nested)
+        java_class = self.path.class_named(name)
+        is_known = bool(java_class.kinds or java_class.nested)
         if not name or not (is_known or self.path.trusting or not _names_plugin(key)):
             return None
-        return found
+        return java_class
 
 
 _PLUGIN_KEY = re.compile(r"(key|value|header)\.converter|(transforms|predicates)\..*\.type")

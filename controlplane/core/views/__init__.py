@@ -154,7 +154,7 @@ def offset_owners(state: ClusterState) -> list[str]:
     """Names of connectors with offsets in any offsets topic, existing or deleted."""
     keys = {key for topic in state.offsets.values() for key in topic.values}
     subjects = (decode_partition(key, state.profile) for key in keys)
-    return sorted({one.connector for one in subjects if not isinstance(one, Invalid)})
+    return sorted({key.connector for key in subjects if not isinstance(key, Invalid)})
 
 
 _TopicValues = tuple[str, Mapping[bytes | None, bytes | None]]
@@ -175,14 +175,14 @@ def all_source_offsets(state: ClusterState, name: str) -> SourceOffsetsView:
     """Offsets of every source partition, and the partitions that are left out."""
     topics = offsets_topics(state, name)
     values = [(topic, state.offsets.get(topic, OffsetState()).values) for topic in topics]
-    found = SourceOffsetsView([], [])
+    offsets = SourceOffsetsView([], [])
     for subject, raw in listed(state, topics, name).values():
         view = _offset(state, values, subject, raw)
         if isinstance(view, OffsetView):
-            found.shown.append(view)
+            offsets.shown.append(view)
         else:
-            found.left_out.append(view)
-    return found
+            offsets.left_out.append(view)
+    return offsets
 
 
 def _offset(
@@ -196,8 +196,8 @@ def _offset(
             return UnreadableOffset(subject.partition, reason, where, key, value)
         key = encode_partition(subject.connector, subject.partition)
     # Kafka merges the null of the own topic over the worker's value, so it never falls back.
-    asked = values if state.profile.own_offsets_fall_back else values[:1]
-    where, value = _value(asked, key)
+    searched = values if state.profile.own_offsets_fall_back else values[:1]
+    where, value = _value(searched, key)
     offset = decode_offset(value, state.profile)
     if isinstance(offset, Invalid):
         return UnreadableOffset(subject.partition, offset.reason, where, key, value)
@@ -260,21 +260,21 @@ def half_done(state: ClusterState) -> list[HalfDone]:
 
 
 def _halves(state: ClusterState, name: str) -> Iterator[HalfDoneKind]:
-    config, wanted = state.config, state.config.targets.get(name)
+    config, target_state = state.config, state.config.targets.get(name)
     if config.deferred.get(name):
         yield HalfDoneKind.TASKS_WAIT_FOR_COMMIT
     if name not in config.connectors:
-        if wanted is not None:
+        if target_state is not None:
             yield HalfDoneKind.STATE_WITHOUT_CONFIG
         if name in state.status.connectors:
             yield HalfDoneKind.STATUS_WITHOUT_CONFIG
         return
     count = config.task_counts.get(name)
-    if wanted is Target.STOPPED and count:
+    if target_state is Target.STOPPED and count:
         yield HalfDoneKind.STOPPED_WITH_TASKS
-    if wanted is Target.STARTED and count is None:
+    if target_state is Target.STARTED and count is None:
         yield HalfDoneKind.CONFIG_WITHOUT_TASKS
-    if wanted is Target.STARTED and count == 0:
+    if target_state is Target.STARTED and count == 0:
         yield HalfDoneKind.STARTED_WITHOUT_TASKS
     if count and _older_tasks(state, name):
         yield HalfDoneKind.TASKS_OF_AN_OLDER_CONFIG

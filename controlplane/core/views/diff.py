@@ -47,6 +47,8 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _FactKey(NamedTuple):
+    """Key of a fact within a state."""
+
     connector: str
     aspect: Aspect
     item: str = ""
@@ -70,7 +72,7 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
     `connector` limits them to one connector, which is fast even with many offsets.
     """
     if connector is not None:
-        return _differing((before, after), connector, _LOOKS)
+        return _differing((before, after), connector, _FACT_READERS)
     return list(differences(before, after))
 
 
@@ -78,13 +80,13 @@ def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
     old_of, new_of = apart(before), apart(after)
     for name in sorted({*_names(before), *_names(after)}):
-        yield from _differing((old_of(name), new_of(name)), name, _LOOKS)
+        yield from _differing((old_of(name), new_of(name)), name, _FACT_READERS)
 
 
 def is_known(state: ClusterState, name: str) -> bool:
     """True if a state has any fact about a connector, even only a leftover offset."""
     nothing = ClusterState(state.profile)
-    return any(True for look in _LOOKS for _ in look(state, name, nothing))
+    return any(True for read in _FACT_READERS for _ in read(state, name, nothing))
 
 
 def changed_by(
@@ -98,18 +100,18 @@ def changed_by(
     """
     topics = after.topics
     if entry.topic == topics.config:
-        looks: list[_ReadFacts] = [_about_config, _about_target, _about_tasks]
+        readers: list[_ReadFacts] = [_about_config, _about_target, _about_tasks]
         if views.offsets_topics(before, connector) != views.offsets_topics(after, connector):
-            looks.append(_about_offsets)
+            readers.append(_about_offsets)
     elif entry.topic == topics.status:
-        looks = _looks_at_status(entry, after)
+        readers = _status_readers(entry, after)
     else:
-        looks = [_about_offsets]
+        readers = [_about_offsets]
         before, after = (narrowed(state, connector, entry.key) for state in (before, after))
-    return _differing((before, after), connector, looks)
+    return _differing((before, after), connector, readers)
 
 
-def _looks_at_status(entry: Entry, state: ClusterState) -> list["_ReadFacts"]:
+def _status_readers(entry: Entry, state: ClusterState) -> list["_ReadFacts"]:
     """Readers of the facts that a status record can change."""
     match decode_status(entry.key, None, state.profile):
         case TaskStatus(_, task, _):
@@ -120,11 +122,11 @@ def _looks_at_status(entry: Entry, state: ClusterState) -> list["_ReadFacts"]:
 
 
 def _differing(
-    states: tuple[ClusterState, ClusterState], name: str, looks: Iterable["_ReadFacts"]
+    states: tuple[ClusterState, ClusterState], name: str, readers: Iterable["_ReadFacts"]
 ) -> list[Change]:
     """Differences in the facts that some readers return for a connector."""
     old, new = (
-        dict(chain.from_iterable(look(state, name, other) for look in looks))
+        dict(chain.from_iterable(read(state, name, other) for read in readers))
         for state, other in (states, states[::-1])
     )
     return _changes(old, new, states)
@@ -157,9 +159,9 @@ def _change(
     return Change(*place, before, after, _cause(facts, *states, added=added))
 
 
-def same(one: Any, other: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """Equality that also compares kinds of numbers: in Java 1, 1.0 and true differ."""
-    return one is other or bool(frozen(one) == frozen(other))
+    return left is right or bool(frozen(left) == frozen(right))
 
 
 def _cause(
@@ -224,10 +226,10 @@ def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts
 
 
 def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:
-    wanted = state.config.targets.get(name)
-    if wanted is not None:
+    target = state.config.targets.get(name)
+    if target is not None:
         place = _FactKey(name, Aspect.TARGET_STATE)
-        yield place, _Fact(wanted.value, place)
+        yield place, _Fact(target.value, place)
 
 
 def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
@@ -295,7 +297,7 @@ def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
         yield place, _Fact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 
 
-_LOOKS: tuple[_ReadFacts, ...] = (
+_FACT_READERS: tuple[_ReadFacts, ...] = (
     _about_config,
     _about_target,
     _about_tasks,

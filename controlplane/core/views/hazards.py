@@ -64,10 +64,10 @@ def hazards(
 ) -> list[Hazard]:
     """Hazards of a log for a worker of this release, the worst first, then by position.
 
-    `exactly_once` as in `Fold`: the worker does not see aborted transactions.
+    `exactly_once`: the worker does not see aborted transactions.
     """
-    ((_, found),) = hazards_of_each(entries, [profile], topics=topics, exactly_once=exactly_once)
-    return found
+    ((_, listed),) = hazards_of_each(entries, [profile], topics=topics, exactly_once=exactly_once)
+    return listed
 
 
 def hazards_of_each(
@@ -79,13 +79,13 @@ def hazards_of_each(
 ) -> list[tuple[Profile, list[Hazard]]]:
     """Hazards for workers of several releases; far cheaper than one release at a time."""
     log = _OrderedLog(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
-    looks = [of_each(profiles, partial(_listed, look, log)) for look in _LOOKS]
-    found = (sorted(chain(*seen), key=worst_first) for seen in zip(*looks, strict=True))
-    return list(zip(profiles, found, strict=True))
+    by_finder = [of_each(profiles, partial(_listed, find, log)) for find in _FINDERS]
+    by_profile = (sorted(chain(*parts), key=worst_first) for parts in zip(*by_finder, strict=True))
+    return list(zip(profiles, by_profile, strict=True))
 
 
-def _listed(look: "_FindHazards", log: "_OrderedLog", profile: Profile) -> list[Hazard]:
-    return list(look(log, profile))
+def _listed(find: "_FindHazards", log: "_OrderedLog", profile: Profile) -> list[Hazard]:
+    return list(find(log, profile))
 
 
 def worst_first(hazard: Hazard) -> tuple[int, Position, str]:
@@ -111,7 +111,9 @@ class _OrderedLog(msgspec.Struct, frozen=True):
     def visible(self, topic: str) -> Iterator[Entry]:
         """Records of a topic that the worker sees."""
         entries = self.entries.get(topic, ())
-        return iter(entries) if self.sees_aborted(topic) else (e for e in entries if not e.aborted)
+        if self.sees_aborted(topic):
+            return iter(entries)
+        return (entry for entry in entries if not entry.aborted)
 
     def sees_aborted(self, topic: str) -> bool:
         """True if the worker sees aborted records of a topic, as in `Fold.sees_aborted`."""
@@ -190,16 +192,16 @@ def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Config records at the end that only some members can read."""
     tail = log.config
     mine = _config_offset(tail, profile, exactly_once=log.exactly_once)
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for exactly_once in (False, True):
         behind: dict[int, list[str]] = defaultdict(list)
         for other in PROFILES:
             if exactly_once and not other.exactly_once_support:
                 continue
             theirs = _config_offset(tail, other, exactly_once=exactly_once)
-            if theirs != mine and (other.release, theirs) not in told:
+            if theirs != mine and (other.release, theirs) not in reported:
                 behind[theirs].append(other.release)
-        told |= {(release, theirs) for theirs, found in behind.items() for release in found}
+        reported |= {(release, end) for end, releases in behind.items() for release in releases}
         for theirs, releases in sorted(behind.items()):
             yield _disagreement(tail, mine, theirs, _members(releases, exactly_once=exactly_once))
 
@@ -211,7 +213,7 @@ def _members(releases: list[str], *, exactly_once: bool) -> str:
 
 def _disagreement(tail: Sequence[Entry], mine: int, theirs: int, members: str) -> Hazard:
     last = max(mine, theirs) - 1
-    position = next((one.position for one in tail if one.offset == last), tail[-1].position)
+    position = next((entry.position for entry in tail if entry.offset == last), tail[-1].position)
     reason = (
         f"this worker's config offset ends at {mine}, that of members of {members} at {theirs}: "
         "the group rebalances until another record that all can read is appended"
@@ -248,7 +250,7 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
                 tasks[name, task] = entry.position
     for (name, task), position in tasks.items():
         latest = reversed(removed[name].values())
-        rival = next((one for one in latest if one.partition != position.partition), None)
+        rival = next((read for read in latest if read.partition != position.partition), None)
         if rival is not None:
             where = position_text(rival, log.topics)
             reason = f"task {task} is shown only if read after the tombstone at {where}"
@@ -261,7 +263,7 @@ def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     for entry in log.offsets():
         last[entry.topic, entry.key][entry.partition] = entry
     for rivals in last.values():
-        if len({one.value for one in rivals.values()}) > 1:
+        if len({rival.value for rival in rivals.values()}) > 1:
             entry = list(rivals.values())[-1]
             parts = ", ".join(str(partition) for partition in sorted(rivals))
             reason = f"its key lies in partitions {parts}, with different values"
@@ -270,7 +272,7 @@ def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Config topic with several partitions."""
-    strays = [one for one in log.visible(log.topics.config) if one.partition]
+    strays = [entry for entry in log.visible(log.topics.config) if entry.partition]
     if strays:
         refused = profile.config_partition_required
         danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
@@ -286,7 +288,7 @@ def _unreachable(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Offsets whose key is serialised again to other bytes than the log has."""
     if not profile.offset_partitions or profile.offsets_by_log_key:
         return
-    last = {(one.topic, one.key): one for one in log.offsets()}
+    last = {(entry.topic, entry.key): entry for entry in log.offsets()}
     for entry in last.values():
         subject = decode_partition(entry.key, profile)
         if entry.value is None or isinstance(subject, Invalid):
@@ -305,7 +307,7 @@ def _owner(entry: Entry, profile: Profile) -> str | None:
 
 _FindHazards = Callable[[_OrderedLog, Profile], Iterator[Hazard]]
 
-_LOOKS: tuple[_FindHazards, ...] = (
+_FINDERS: tuple[_FindHazards, ...] = (
     _config_exceptions,
     _status_exceptions,
     _offset_exceptions,

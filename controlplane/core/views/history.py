@@ -172,7 +172,7 @@ class HistoryFold:
                 entry, None, _FATES[outcome.kind], note=redacted_text(outcome.reason)
             )
         elif entry.topic == topics.config:
-            yield from _spoken(entry, self._fold.profile)
+            yield from _announcement(entry, self._fold.profile)
         yield from _changes(entry, self._name, before, after)
 
 
@@ -191,8 +191,8 @@ def _changes(
     was_there, is_there = (name in state.config.connectors for state in (before, after))
     if was_there != is_there:
         yield HistoryEvent(entry, None, "connector", note="created" if is_there else "removed")
-    for one in changed_by(entry, before, after, name):
-        yield HistoryEvent(entry, one.aspect, one.item, one.before, one.after)
+    for fact in changed_by(entry, before, after, name):
+        yield HistoryEvent(entry, fact.aspect, fact.item, fact.before, fact.after)
 
 
 class _OffsetHistory:
@@ -220,19 +220,19 @@ class _OffsetHistory:
 
 
 def _decoded(value: bytes | None, profile: Profile) -> Any:
-    matches = decode_offset(value, profile)
-    return f"undecodable: {matches.reason}" if isinstance(matches, Invalid) else matches
+    offset = decode_offset(value, profile)
+    return f"undecodable: {offset.reason}" if isinstance(offset, Invalid) else offset
 
 
-def _spoken(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
+def _announcement(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
     """Event of a record that changes no fact, or not yet."""
     record = decode_config(entry.key, entry.value, profile)
-    for kind, (what, words) in _SPOKEN.items():
+    for kind, (what, words) in _ANNOUNCEMENTS.items():
         if isinstance(record, kind):
             yield HistoryEvent(entry, None, what, note=words(record))
 
 
-_SPOKEN: dict[type, tuple[str, Callable[[Any], str]]] = {
+_ANNOUNCEMENTS: dict[type, tuple[str, Callable[[Any], str]]] = {
     TaskConfig: ("task config", lambda record: f"of task {record.task} waits for the commit"),
     TaskCount: ("fencing", lambda record: f"the producers of {record.tasks} tasks are fenced"),
     RestartRequest: (

@@ -51,36 +51,36 @@ class Offset(NamedTuple):
 
 def create(body: bytes | None, profile: Profile) -> Create:
     """Parse the body of `POST /connectors`. Raises `RestError`, as all functions here do."""
-    found = _read(body, _create_bean(profile), profile, fast_json.bean(_PLAIN_CREATE))
-    if found is None:
+    fields = _read(body, _create_bean(profile), profile, fast_json.bean(_PLAIN_CREATE))
+    if fields is None:
         method = f"{ENTITIES}.CreateConnectorRequest.name()"
         raise _missing(profile, _null("createRequest", method))
-    if found.get("config") is None:
+    if fields.get("config") is None:
         raise _missing(profile, _null("connectorConfig", _GET), "field config")
-    _check_aliases(found["config"])
-    offsets = found.get("initial_offsets")
+    _check_aliases(fields["config"])
+    offsets = fields.get("initial_offsets")
     return Create(
-        found.get("name"),
-        found["config"],
-        found.get("initial_state"),
+        fields.get("name"),
+        fields["config"],
+        fields.get("initial_state"),
         None if offsets is None else _listed(offsets, profile),
     )
 
 
 def config(body: bytes | None, profile: Profile) -> RequestConfig:
     """Parse the body of `PUT /connectors/{c}/config`."""
-    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
-    if found is None:
+    settings: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
+    if settings is None:
         raise _missing(profile, _null("connectorConfig", _GET))
-    _check_aliases(found)
-    return found
+    _check_aliases(settings)
+    return settings
 
 
 def patch(body: bytes | None, profile: Profile) -> RequestConfig | None:
     """Parse the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
-    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
-    _check_aliases(found or {})
-    return found
+    changes: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
+    _check_aliases(changes or {})
+    return changes
 
 
 ALIASES_MAX = 1_000
@@ -102,36 +102,36 @@ def null_patch(profile: Profile) -> RestError:
 def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
     """Parse the body of `PATCH /connectors/{c}/offsets`."""
     bean = Bean("ConnectorOffsets", {"offsets": _offsets(profile)})
-    found = _read(body, bean, profile, fast_json.bean({"offsets": fast_json.offsets}))
-    if found is None:
+    fields = _read(body, bean, profile, fast_json.bean({"offsets": fast_json.offsets}))
+    if fields is None:
         raise _missing(profile, _null("offsets", f"{ENTITIES}.ConnectorOffsets.offsets()"))
-    return _listed(found.get("offsets") or [], profile)
+    return _listed(fields.get("offsets") or [], profile)
 
 
 def level(body: bytes | None, profile: Profile) -> str:
     """Parse the body of `PUT /admin/loggers/{l}`."""
-    found: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
-    if found is None:
+    fields: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
+    if fields is None:
         raise _missing(profile, _null("levelMap", _GET))
-    wanted = found.get("level")
-    if wanted is None:
+    named_level = fields.get("level")
+    if named_level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")
-    return wanted
+    return named_level
 
 
 def task_configs(body: bytes | None, profile: Profile) -> list[RequestConfig | None]:
     """Parse the body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
     shape = list_of(texts, f"java.util.Map<{TEXT},{TEXT}>")
-    plainly = fast_json.list_of(fast_json.texts)
+    read_plain = fast_json.list_of(fast_json.texts)
     if not profile.session_keys:  # releases without signatures read this body as any other
-        return _read(body, shape, profile, plainly) or []
+        return _read(body, shape, profile, read_plain) or []
     body = body or b""
     named = source(profile, body)
     if not body.strip():
         column = "" if profile.rest_body_source_hidden else ", column: 0"
         where = f"[Source: {named}; line: 1{column}]"
         raise _missing(profile, f"No content to map due to end-of-input\n at {where}")
-    return _read(body, shape, profile, plainly, named) or []
+    return _read(body, shape, profile, read_plain, named) or []
 
 
 _GET = "java.util.Map.get(Object)"
@@ -208,10 +208,10 @@ def _read(
     body: bytes | None,
     shape: Shape,
     profile: Profile,
-    plainly: fast_json.Plain,
+    read_plain: fast_json.Plain,
     named: str | None = None,
 ) -> Any:
-    """Return the value of a body; None if it is empty. `plainly` is the fast reader.
+    """Return the value of a body; None if it is empty. `read_plain` is the fast reader.
 
     `named`: the source, if it is no stream; trailing data is then allowed.
 
@@ -220,7 +220,7 @@ def _read(
         Unread: the body is a `LargeBody`, and must be read token by token.
     """
     with suppress(fast_json.NotPlain):
-        return fast_json.read(body or b"", plainly)
+        return fast_json.read(body or b"", read_plain)
     if isinstance(body, fast_json.LargeBody):
         raise fast_json.Unread
     origin = named or source(profile)
@@ -231,12 +231,12 @@ def _read(
         first = tokens.next()
         if first is None:
             return None
-        found = shape(BodyReader(tokens, profile), first)
+        value = shape(BodyReader(tokens, profile), first)
         if named is None and profile.rest_body_read_to_end:
             _check_end(tokens, shape)
     except Fault as fault:
         raise _refused(fault, units, profile, origin) from None
-    return found
+    return value
 
 
 def _check_end(tokens: BodyTokens, shape: Shape) -> None:

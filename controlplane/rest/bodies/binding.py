@@ -97,17 +97,17 @@ def map_of(shape: Shape, wanted: str) -> Shape:
             _from_text(reader, token, wanted)
         if token.kind is not TokenKind.OBJECT:
             reader.mismatch(wanted, token)
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while (name := reader.next()).kind is TokenKind.NAME:
             value = reader.next()
             try:
-                found[name.text] = shape(reader, value)
+                members[name.text] = shape(reader, value)
             except Fault as fault:
                 # Jackson does not name the key in a syntax error.
                 raise (
                     fault if fault.syntax else reader.within(Link(MAP, name.text), fault)
                 ) from None
-        return found
+        return members
 
     return read
 
@@ -124,13 +124,13 @@ def list_of(shape: Shape, wanted: str) -> Shape:
             _check_blank(reader, token, f"element of `{LIST}<{wanted}>`")
         if token.kind is not TokenKind.ARRAY:
             reader.mismatch(f"{LIST}<{wanted}>", token)
-        found: list[Any] = []
+        items: list[Any] = []
         while (value := reader.next()).kind is not TokenKind.END_ARRAY:
             try:
-                found.append(shape(reader, value))
+                items.append(shape(reader, value))
             except Fault as fault:
-                raise reader.within(Link(LIST, len(found)), fault) from None
-        return found
+                raise reader.within(Link(LIST, len(items)), fault) from None
+        return items
 
     return read
 
@@ -161,24 +161,24 @@ class Bean(msgspec.Struct, frozen=True):
             return None
         if token.kind is not TokenKind.OBJECT:
             _no_object(reader, token, self.class_name)
-        found: dict[str, Any] = {}
-        strange: list[str] = []
+        bound: dict[str, Any] = {}
+        unknown: list[str] = []
         while (name := reader.next()).kind is TokenKind.NAME:
             value = reader.next()
             if name.text in self.fields:
-                missing = len(self.fields) - len(found)
-                found[name.text] = self._field(reader, name.text, value)
-                if strange and missing == 1 and len(found) == len(self.fields):
+                missing = len(self.fields) - len(bound)
+                bound[name.text] = self._field(reader, name.text, value)
+                if unknown and missing == 1 and len(bound) == len(self.fields):
                     reader.next()
-                    self._unknown(reader, strange[0])
-            elif len(found) == len(self.fields):
+                    self._unknown(reader, unknown[0])
+            elif len(bound) == len(self.fields):
                 self._unknown(reader, name.text)
             else:
                 anything(reader, value, sys.maxsize)
-                strange.append(name.text)
-        if strange:
-            self._unknown(reader, strange[0])
-        return found
+                unknown.append(name.text)
+        if unknown:
+            self._unknown(reader, unknown[0])
+        return bound
 
     @property
     def class_name(self) -> str:

@@ -66,7 +66,7 @@ _BREAK = re.compile(r"\r\n?|\n")
 
 def place(units: str, at: int) -> BodyPosition:
     """Return the line and column of a unit."""
-    breaks = [found.end() for found in _BREAK.finditer(units, 0, at)]
+    breaks = [line_break.end() for line_break in _BREAK.finditer(units, 0, at)]
     return BodyPosition(1 + len(breaks), at - (breaks[-1] if breaks else 0) + 1)
 
 

@@ -41,10 +41,10 @@ def read(body: bytes, plain: Plain) -> Any:
         decoded = _DECODER.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise NotPlain from None
-    found = plain(decoded)
+    result = plain(decoded)
     if _quotes(body) != 2 * _strings(decoded):  # a repeated field: the first may be invalid
         raise NotPlain
-    return found
+    return result
 
 
 def _quotes(body: bytes) -> int:
@@ -80,7 +80,7 @@ def texts(value: Any) -> dict[str, str | None] | None:
     """Return a map of texts; numbers and booleans become their spelling."""
     if value is None:
         return None
-    return {name: _text(one) for name, one in _named(value)}
+    return {name: _text(member) for name, member in _named(value)}
 
 
 def _text(value: Any) -> str | None:
@@ -97,7 +97,7 @@ def values(value: Any) -> dict[str, Any] | None:
     """Return a map of scalars: a partition, an offset."""
     if value is None:
         return None
-    return {name: _scalar(one) for name, one in _named(value)}
+    return {name: _scalar(member) for name, member in _named(value)}
 
 
 def _scalar(value: Any) -> Any:
@@ -120,7 +120,7 @@ def bean(fields: Mapping[str, Plain]) -> Plain:
             return None
         if type(value) is not dict or not value.keys() <= fields.keys():
             raise NotPlain
-        return {name: fields[name](one) for name, one in value.items()}
+        return {name: fields[name](member) for name, member in value.items()}
 
     return plain
 
@@ -133,7 +133,7 @@ def list_of(plain_item: Plain) -> Plain:
             return None
         if type(value) is not list:
             raise NotPlain
-        return [plain_item(one) for one in value]
+        return [plain_item(item) for item in value]
 
     return plain
 
