@@ -11,7 +11,7 @@ class NoArchive(ReplayError):
 
 def no_archive(where: str) -> NoArchive:
     """Create the error for a place that holds no archive."""
-    return NoArchive(f"{where} is no archive: make one with `replay capture`")
+    return NoArchive(f"{where} is no archive: create one with `replay capture`")
 
 
 class ArchiveCorrupt(ReplayError):

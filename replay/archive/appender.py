@@ -144,13 +144,13 @@ class Appender:
     def _check_alike(self) -> None:
         if self.cluster.topics != self._topics:
             raise ArchiveConflict(
-                f"the archive of {self._name} is of the topics {', '.join(_names(self.cluster))}: "
-                "name these, or archive another cluster under another name"
+                f"the archive of {self._name} has the topics {', '.join(_names(self.cluster))}: "
+                "name these, or capture the other cluster under another name"
             )
         if self.cluster.secrets != self._secrets:
             raise ArchiveConflict(
                 f"secrets in the archive of {self._name} are {self.cluster.secrets}, not "
-                f"{self._secrets}: go on like that, or archive it anew under another name"
+                f"{self._secrets}: continue with that policy, or capture the log under another name"
             )
 
     def _filling(self, place: PartitionId) -> SegmentWriter:

@@ -112,7 +112,7 @@ def _in_file(path: Path) -> dict[str, str]:
         return {}
     except (OSError, ET.ParseError) as error:
         raise BadStoreSetting(
-            f"{path} cannot be read ({error}): mend it, or unset HADOOP_CONF_DIR"
+            f"{path} cannot be read ({error}): correct it, or unset HADOOP_CONF_DIR"
         ) from None
     pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
     found = {name.strip(): (value or "").strip() for name, value in pairs if name}
@@ -162,8 +162,8 @@ def check_known(names: Iterable[str]) -> None:
     for name in sorted(names):
         if name not in _NAMES and name not in _WORKED_OUT and not _TUNING.match(name):
             raise BadStoreSetting(
-                f"{S3A}{name} is no setting that is understood here: leave it out "
-                "(docs/replay.md, Object stores, has those that are)"
+                f"{S3A}{name} is not supported: leave it out "
+                "(docs/replay.md, Object stores, lists the supported ones)"
             )
 
 
@@ -175,7 +175,7 @@ def _endpoint(names: Mapping[str, str]) -> dict[str, Any]:
     parts = urlsplit(told if "://" in told else f"//{told}")
     if not parts.netloc or "@" in parts.netloc or parts.path.strip("/"):
         raise BadStoreSetting(
-            f"{S3A}endpoint is neither host:port nor http(s)://host:port: mend it"
+            f"{S3A}endpoint is neither host:port nor http(s)://host:port: correct it"
         )
     if parts.netloc == _CENTRAL:
         return {}
@@ -202,7 +202,7 @@ def _credentials(names: Mapping[str, str]) -> dict[str, Any]:
         if one not in _PROVIDERS and one != _ANONYMOUS:
             raise BadStoreSetting(
                 f"{S3A}aws.credentials.provider names {one}, which only Hadoop has: give keys, or "
-                "leave it to AWS's environment variables or the machine's role"
+                "use AWS's environment variables or the machine's role"
             )
     return {"anonymous": True} if providers == [_ANONYMOUS] else {}
 

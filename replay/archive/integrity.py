@@ -23,7 +23,7 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
     for stored in files:
         flaw = flaw_of(store, stored)
         if flaw:
-            raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or archive that cluster anew")
+            raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
 
 
 class CheckedStore:

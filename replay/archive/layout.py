@@ -23,7 +23,7 @@ def check_cluster(cluster: str) -> None:
     """Raise `NoArchive` for an invalid cluster name."""
     if not _NAME.fullmatch(cluster):
         raise NoArchive(
-            f"{cluster[:60]!r} cannot be the name of a cluster: take letters, digits, '.', '_', '-'"
+            f"{cluster[:60]!r} cannot be the name of a cluster: use letters, digits, '.', '_', '-'"
         )
 
 

@@ -174,7 +174,7 @@ def _decoded(name: str, content: bytes) -> Manifest:
         written_as = found.get("format") if isinstance(found, dict) else None
         if isinstance(written_as, int) and written_as > FORMAT:
             raise NoArchive(
-                f"{name} has format {written_as}, known here is {FORMAT}: use a newer replay"
+                f"{name} has format {written_as}, but only {FORMAT} is known: use a newer replay"
             )
         return _DECODER.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -142,7 +142,9 @@ class BucketStore:
         bucket = self._root.partition("/")[0]
         (found,) = self._system.get_file_info([bucket])
         if found.type == fs.FileType.NotFound:
-            raise NoArchive(f"{self.where}: there is no bucket {bucket}: make it, or mend the name")
+            raise NoArchive(
+                f"{self.where}: there is no bucket {bucket}: create it, or correct the name"
+            )
 
 
 # --- what went wrong ----------------------------------------------------------------------------
@@ -151,17 +153,17 @@ _OF_AWS = re.compile(
     r"AWS Error (\w+) during \w+ operation: (.*?)\.?( \(Request ID: .*\))?$", re.DOTALL
 )
 
-_KEYS = "look at fs.s3a.access.key and fs.s3a.secret.key, or what gives keys in their place"
-_PLACE = "look at fs.s3a.endpoint, and whether it can be reached"
+_KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the source of keys in their place"
+_PLACE = "check fs.s3a.endpoint, and whether it can be reached"
 
 _ADVICE = {
-    "ACCESS_DENIED": f"{_KEYS}, and at what they allow",
+    "ACCESS_DENIED": f"{_KEYS}, and their permissions",
     "INVALID_ACCESS_KEY_ID": _KEYS,
     "INVALID_CLIENT_TOKEN_ID": _KEYS,
     "SIGNATURE_DOES_NOT_MATCH": _KEYS,
     "UNRECOGNIZED_CLIENT": _KEYS,
     "NETWORK_CONNECTION": _PLACE,
-    "NO_SUCH_BUCKET": "make it, or mend the name",
+    "NO_SUCH_BUCKET": "create it, or correct the name",
 }
 
 
@@ -171,7 +173,7 @@ def why_not(error: OSError) -> str:
     if found is None:
         return because(error)
     kind, words = found[1], found[2].splitlines()[0]
-    return f"({kind}: {words}): {_ADVICE.get(kind, 'look there')}"
+    return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"
 
 
 @contextmanager
@@ -202,9 +204,7 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
     """
     bucket = path.partition("/")[0]
     if "@" in bucket:
-        raise NoArchive(
-            "keys do not belong into a URL: give fs.s3a.access.key and fs.s3a.secret.key"
-        )
+        raise NoArchive("keys do not belong in a URL: give fs.s3a.access.key and fs.s3a.secret.key")
     if not bucket:
         raise NoArchive(f"{where} names no bucket: write s3a://bucket/folder")
     try:

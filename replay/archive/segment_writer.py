@@ -139,7 +139,7 @@ def add_file(store: ArchiveStore, name: str, file: EncodedFile) -> None:
         ArchiveCorrupt: a file of this name has other content.
     """
     if not store.add(name, file.content) and store.read(name) != file.content:
-        raise ArchiveCorrupt(f"{name} holds something else than its name says: remove it")
+        raise ArchiveCorrupt(f"{name} has other content than its name says: remove it")
 
 
 def _check_archived(
@@ -173,7 +173,6 @@ def _check_archived(
 
 def _conflict(topic: str, partition: int, offset: int, why: str) -> ArchiveConflict:
     return ArchiveConflict(
-        f"{position_text(Position(topic, partition, offset))} cannot be archived: {why}; is it "
-        "another cluster, or a topic that was made anew? Then archive it under another name "
-        "(NAME=LOG)"
+        f"{position_text(Position(topic, partition, offset))} cannot be archived: {why}; if this "
+        "is another cluster or a recreated topic, capture it under another name (NAME=LOG)"
     )

@@ -168,7 +168,7 @@ class RowGroup(NamedTuple):
         group = self.file.parquet.metadata.row_group(self.number)
         statistics = group.column(SCHEMA.names.index(column)).statistics
         if statistics is None:
-            raise ArchiveCorrupt(f"{self.file.name} has no statistics: it is no segment of ours")
+            raise ArchiveCorrupt(f"{self.file.name} has no statistics: replay did not write it")
         return statistics
 
 
@@ -181,7 +181,7 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
     there = store.size(stored.file)
     if there != stored.bytes:
         what = "is missing" if there is None else f"has {there} bytes and not {stored.bytes}"
-        raise ArchiveCorrupt(f"{stored.file} {what}: restore it, or archive that cluster anew")
+        raise ArchiveCorrupt(f"{stored.file} {what}: restore it, or capture that cluster again")
     try:
         file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
     except (pa.ArrowException, OSError) as error:
@@ -209,7 +209,7 @@ def _check_columns(name: str, there: pa.Schema) -> None:
     for what, which in (("foreign", foreign), ("no", missing), ("another type of", wrong)):
         if which:
             raise ArchiveCorrupt(
-                f"{name} has {what} column {which[0]!r}: it is no segment of ours, restore it"
+                f"{name} has {what} column {which[0]!r}: replay did not write it, restore it"
             )
 
 

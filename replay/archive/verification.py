@@ -83,9 +83,9 @@ def _flaws(cluster: ArchivedCluster, segment: Segment, before_ms: int | None) ->
     for field in segment.__struct_fields__:
         there, said = getattr(actual, field), getattr(segment, field)
         if there != said:
-            yield f"{name} has {field} {there}, and its manifest says {said}"
+            yield f"{name} has {field} {there}, but its manifest says {said}"
     if segment.winners is not None and not _wins(cluster, segment, table, before_ms):
-        yield f"{segment.winners.file} has other rows than those of its segment that count"
+        yield f"{segment.winners.file} does not hold the rows of its segment that may still count"
 
 
 def _wins(

@@ -134,7 +134,7 @@ def thresholds(told: dict[str, str]) -> Thresholds:
     fields = {}
     for name, text in told.items():
         if name not in by_name:
-            raise BadThreshold(f"{name} is no threshold: take {', '.join(sorted(by_name))}")
+            raise BadThreshold(f"{name} is no threshold: choose from {', '.join(sorted(by_name))}")
         least, number = by_name[name].least, _number(text)
         if number is None or number < least:
             raise BadThreshold(f"{name} cannot be {text!r}: give a whole number from {least} on")

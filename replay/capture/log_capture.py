@@ -170,8 +170,8 @@ class LogCapture:
             archived = self._appending.end_of(topic, partition)
             if self._goes_on and archived is not None and end < archived:
                 raise ArchiveConflict(
-                    f"{topic} partition {partition} ends at {end}, and is archived up to "
-                    f"{archived}: it was made anew, so archive it as another cluster (NAME=LOG)"
+                    f"{topic} partition {partition} ends at {end}, but is archived up to "
+                    f"{archived}: it was recreated, so capture it as another cluster (NAME=LOG)"
                 )
 
 

@@ -216,6 +216,6 @@ class StreamedCapture(SparkCapture):
         there = max(begin, self._appending.end_of(topic, partition) or 0)
         if start > there:
             raise ArchiveConflict(
-                f"{topic} partition {partition} is archived up to {there}, and the checkpoint says "
-                f"up to {start}: it is of another archive, so name another folder for it"
+                f"{topic} partition {partition} is archived up to {there}, but the checkpoint says "
+                f"{start}: it belongs to another archive, so give another folder"
             )

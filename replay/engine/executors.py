@@ -74,7 +74,7 @@ class ProcessExecutor:
                     yield unpacked(future.result(), work, item)
             except BrokenProcessPool:
                 raise WorkerDied(
-                    "a worker process was killed, most likely for lack of memory: take fewer --jobs"
+                    "a worker process was killed, most likely for lack of memory: use fewer --jobs"
                 ) from None
             # The caller has left. Running work is not cancelled, because the pool would complain.
             except BaseException:

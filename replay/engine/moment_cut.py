@@ -95,7 +95,7 @@ def _check_begun(cluster: ArchivedCluster, ends: Sequence[int]) -> None:
         if 0 < end <= part.start:
             raise UnknownMoment(
                 f"the archive of {cluster.name} begins with config@{part.start}: "
-                "what was before is not in it"
+                "it has no earlier records"
             )
 
 
@@ -110,7 +110,9 @@ def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
     parts = [part for topic in topics for part in cluster.parts_of(topic) if part.segments]
     first_ms = min((ms for part in parts if (ms := _first_ms(part)) is not None), default=None)
     if parts and first_ms is None:
-        raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
+        raise UnknownMoment(
+            "the times of these records are unknown: give a record, such as config@57"
+        )
     if first_ms is not None and time_ms < first_ms:
         raise too_early(moment, time_ms, first_ms)
     return time_limit(time_ms)

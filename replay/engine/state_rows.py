@@ -101,7 +101,7 @@ def _tasks(state: ClusterState, name: str) -> tuple[int | None, tuple[str, ...]]
 def _left_out(offsets: list[views.UnreadableOffset]) -> Iterator[str]:
     if offsets:
         first = redacted_text(offsets[0].reason)
-        yield f"{count(len(offsets), 'source offset')} of no use: {first}"
+        yield f"{count(len(offsets), 'unusable source offset')}: {first}"
 
 
 def _offset(offset: Any) -> Any:

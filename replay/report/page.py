@@ -103,9 +103,14 @@ def _cluster(looked: ClusterFacts, index: RecordIndex, *, is_open: bool) -> Html
 
 
 def _footer(limits: PageLimits) -> Html:
-    made = "Made by ", el("code", "replay report"), " from the records alone. No secret is in it."
+    made = (
+        "Made by ",
+        el("code", "replay report"),
+        " from the records alone. It contains no secrets.",
+    )
     bounds = (
-        f"Of a cluster it lists {limits.listed:,} connectors at most, and draws {limits.drawn:,}; "
-        f"it tells {limits.findings:,} findings of a kind, and shows {limits.evidence:,} records."
+        f"For each cluster it lists up to {limits.listed:,} connectors and draws up to "
+        f"{limits.drawn:,}. It lists up to {limits.findings:,} findings of each section, and shows "
+        f"up to {limits.evidence:,} records."
     )
     return el("footer", el("p", made), el("p", bounds))

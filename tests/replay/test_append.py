@@ -132,7 +132,7 @@ def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
     archive(tmp_path, configs(0))
     with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
         capture(tmp_path, log_of(configs(0, 1)), secrets=dropped(Topics()))
-    with pytest.raises(ArchiveConflict, match="is of the topics connect-configs, connect-offsets"):
+    with pytest.raises(ArchiveConflict, match="has the topics connect-configs, connect-offsets"):
         Appender(FolderStore(str(tmp_path)), NAME, Topics(config="other"))
 
 

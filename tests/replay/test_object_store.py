@@ -179,7 +179,7 @@ def test_every_setting_that_hadoop_knows() -> None:
         try:
             hadoop_settings.check_known([name])
         except BadStoreSetting as error:
-            assert f"fs.s3a.{name} is no setting" in str(error)  # noqa: PT017 - of some of many
+            assert f"fs.s3a.{name} is not supported" in str(error)  # noqa: PT017 - of some of many
             refused.add(name)
     assert refused == REFUSED
 
@@ -189,15 +189,15 @@ def test_every_setting_that_hadoop_knows() -> None:
 WRONG = [
     (
         {"secret_key": "nonsense"},
-        r"cannot be read \(SIGNATURE_DOES_NOT_MATCH: .*look at fs.s3a.acc",
+        r"cannot be read \(SIGNATURE_DOES_NOT_MATCH: .*check fs.s3a.acc",
     ),
-    ({"access_key": "nonsense"}, r"cannot be read \(INVALID_ACCESS_KEY_ID: .*look at fs.s3a.acc"),
+    ({"access_key": "nonsense"}, r"cannot be read \(INVALID_ACCESS_KEY_ID: .*check fs.s3a.acc"),
     ({"secret_key": ""}, "fs.s3a.access.key and fs.s3a.secret.key belong together"),
-    ({"acess_key": "secret"}, "fs.s3a.acess.key is no setting that is understood here"),
-    ({"encryption_algorithm": "SSE-KMS"}, "fs.s3a.encryption.algorithm is no setting"),
+    ({"acess_key": "secret"}, "fs.s3a.acess.key is not supported"),
+    ({"encryption_algorithm": "SSE-KMS"}, "fs.s3a.encryption.algorithm is not supported"),
     ({"path_style_access": "yes"}, "fs.s3a.path.style.access is true or false"),
     ({"endpoint": "http://host/path"}, "fs.s3a.endpoint is neither host:port nor"),
-    ({"endpoint": "127.0.0.1:1"}, r"\(NETWORK_CONNECTION: .*look at fs.s3a.endpoint"),
+    ({"endpoint": "127.0.0.1:1"}, r"\(NETWORK_CONNECTION: .*check fs.s3a.endpoint"),
     ({"endpoint": "host:port"}, "cannot be"),
     ({"aws_credentials_provider": "com.us.OurProvider"}, "names OurProvider, which only Hadoop"),
 ]
@@ -214,10 +214,10 @@ def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: 
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ("s3a://nobody/x", "there is no bucket nobody: make it, or mend the name"),
+        ("s3a://nobody/x", "there is no bucket nobody: create it, or correct the name"),
         ("s3a://", "s3a:// names no bucket"),
         ("s3a://fleet/elsewhere", "s3a://fleet/elsewhere is no archive"),
-        ("s3a://key:nonsense@fleet/x", "keys do not belong into a URL"),
+        ("s3a://key:nonsense@fleet/x", "keys do not belong in a URL"),
         ("gs://nonsense/x", "no archive can be at gs://…: name a folder, or s3a://bucket/folder"),
         ("abfs://nonsense@store/x", "no archive can be at abfs://…"),
         ("hdfs://nonsense:8020/x", "no archive can be at hdfs://…"),

@@ -69,9 +69,9 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
     }
     (connector,) = [one for one in state["connectors"] if one["connector"] == "a"]
     assert connector["offsets"] == []
-    assert connector["remarks"][-1].startswith("1 source offset of no use: ")
+    assert connector["remarks"][-1].startswith("1 unusable source offset: ")
     shown = call("state", folder)
-    assert f"{NAME}: {sum(COUNTS.values())} records of no use to a worker of kip:" in shown.out
+    assert f"{NAME}: {sum(COUNTS.values())} records that a worker of kip cannot use:" in shown.out
     assert f"  … and {sum(COUNTS.values()) - 5} more" in shown.out
     assert "hunter2" not in said.out + shown.out
 

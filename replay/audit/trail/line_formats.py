@@ -147,7 +147,7 @@ def _told(event: Mapping[str, Any], facts: Mapping[str, Any]) -> TrailRequest | 
     """Request in an event; None if nothing was changed."""
     who = _first(facts, _WHO)
     if not isinstance(who, str) or not who:
-        raise UnreadableLine(f"does not tell who: name them in {_WHO[0]!r}")
+        raise UnreadableLine(f"names no principal: give it in {_WHO[0]!r}")
     time = _time_ms(event, facts)
     if facts.get("event") == "command":
         return _commanded(time, who, facts)
@@ -177,7 +177,7 @@ def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
             raise UnreadableLine(f"has no time: {error}") from None
     if isinstance(found, int | float) and not isinstance(found, bool):
         return int(found if found >= KAFKA_IS_YOUNGER_MS else found * 1_000)
-    raise UnreadableLine(f"does not tell when: give the time in {_TIME[0]!r}")
+    raise UnreadableLine(f"has no time: give it in {_TIME[0]!r}")
 
 
 def _name_in(body: Any) -> Any:
@@ -204,13 +204,17 @@ def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:
 def _access(text: str) -> TrailRequest | None:
     found = _ACCESS.match(text)
     if found is None:
-        raise UnreadableLine("is no JSON object, no log line of `serve`, no line of an access log")
+        raise UnreadableLine(
+            "is neither JSON nor a log line of `serve` nor a line of an access log"
+        )
     time_ms = _access_time_ms(found["time"])
     request = _asked(found["method"], found["path"], found["outcome"])
     if request is None:
         return None
     user = found["user"]
-    return TrailRequest(time_ms, f"somebody at {found['host']}" if user == "-" else user, *request)
+    return TrailRequest(
+        time_ms, f"an unknown user at {found['host']}" if user == "-" else user, *request
+    )
 
 
 def _access_time_ms(text: str) -> int:

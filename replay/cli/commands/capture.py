@@ -138,7 +138,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
         else:
             is_whole = asyncio.run(run(every, job))
     except KeyboardInterrupt:
-        click.echo("interrupted: the next capture goes on where this one was", err=True)
+        click.echo("interrupted: the next capture continues from here", err=True)
         raise SystemExit(INTERRUPTED) from None
     if not is_whole:
         raise SystemExit(REFUSED)

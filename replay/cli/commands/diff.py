@@ -91,7 +91,7 @@ class _SideNames(NamedTuple):
         """Raise `UsageError` unless the options name two sides."""
         if self == (None,) * len(self):
             raise click.UsageError(
-                "say what to compare: --from MOMENT, --to-release or --to-cluster"
+                "name a second side: --from MOMENT, --to-release or --to-cluster"
             )
         if self.end is not None and self.moment is not None:
             raise click.UsageError("--as-of and --to mean the same here: leave one out")
@@ -142,7 +142,7 @@ class _SideNames(NamedTuple):
 @engine_options
 @explain_option
 @file_option()
-@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+@output_option("parquet", about="Print tables or JSON, or write Parquet.")
 def command(  # noqa: PLR0913 - click passes every option by name
     asked: ArchiveInput,
     *,
@@ -165,7 +165,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     input.
     """
     if EVERY in (release, to_release):
-        raise click.UsageError("two releases are compared, not all: --release A --to-release B")
+        raise click.UsageError("only two releases can be compared: --release A --to-release B")
     named = _SideNames(begin, end, moment, to_release, to_cluster)
     named.check(asked)
     since, until = named.moments

@@ -61,7 +61,7 @@ class _HistoryStep(NamedTuple):
 @moment_option("End of the history. [default: the end]")
 @profiles_option
 @to_option
-@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+@output_option("parquet", about="Print tables or JSON, or write Parquet.")
 @executing_options
 @explain_option
 def history(  # noqa: PLR0913 - click passes every option by name

@@ -71,7 +71,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(asked)), requests_by_cluster(asked, trails)
     look = _ReportTask(ReportTask(profile, towards, limits, requests))
-    done = for_each(asked, ClusterJob("looking", look, ClusterFacts), way)
+    done = for_each(asked, ClusterJob("collecting", look, ClusterFacts), way)
     if done.results:
         _write(file, done)
         say(f"{file}: {count(len(done.results), 'cluster')}")

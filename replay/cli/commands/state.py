@@ -111,7 +111,9 @@ def state(  # noqa: PLR0913 - click passes every option by name
 def _check_found(wanted: tuple[str, ...], found: list[ConnectorRow]) -> None:
     missing = [name for name in wanted if name not in {row.connector for row in found}]
     if missing:
-        raise UnknownConnector(f"no cluster had a connector {missing[0]!r} then: look without it")
+        raise UnknownConnector(
+            f"no cluster had a connector {missing[0]!r} at that moment: check the name"
+        )
 
 
 # --- printing -------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def _print_unreadable(cluster: str, state: ClusterState) -> None:
     if not found.number:
         return
     records = count(found.number, "record")
-    say(f"{cluster}: {records} of no use to a worker of {state.profile.release}:")
+    say(f"{cluster}: {records} that a worker of {state.profile.release} cannot use:")
     for at, why in found.records[:UNREADABLE_SHOWN]:
         say(f"  {place(at, state.topics)}  {why}")
     if found.number > UNREADABLE_SHOWN:

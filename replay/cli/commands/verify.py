@@ -130,7 +130,7 @@ def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
         elif of_one and name not in hashes and name not in looked.failed:
             there = ", ".join(hashes) or "none"
-            yield f"no manifest of {name} is there (verified: {there}): restore it, or ask for it"
+            yield f"cluster {name} was not verified (verified: {there}): restore it, or name it"
 
 
 _RESTORE = "the end of the archive was cut off, restore it"
@@ -163,8 +163,8 @@ def _print(results: Iterable[Verification]) -> None:
         if one.leftovers:
             files = count(len(one.leftovers), "file")
             say(
-                f"{one.cluster}: {files} that no manifest names, of an append that died – or whose "
-                f"manifest was removed, which --head tells: {one.leftovers[0]} …"
+                f"{one.cluster}: {files} that no manifest names: an append died, or a manifest was "
+                f"removed (--head detects that): {one.leftovers[0]} …"
             )
 
 
@@ -177,4 +177,4 @@ def _print_some(cluster: str, what: str, sentences: tuple[str, ...]) -> None:
     for sentence in sentences[:SHOWN]:
         say(f"{cluster}: {what}: {sentence}")
     if len(sentences) > SHOWN:
-        say(f"{cluster}: … and {len(sentences) - SHOWN} more; -o json names them all")
+        say(f"{cluster}: … and {len(sentences) - SHOWN} more; -o json lists all")

@@ -171,16 +171,16 @@ def _found_anywhere(
 ) -> tuple[list[LogInput], Path | None]:
     """Inputs and result folder with absolute paths, for Spark's tasks."""
     if not all(one.archived for one in asked):
-        raise click.UsageError("Spark's tasks read archives only: make one with `replay capture`")
+        raise click.UsageError("Spark's tasks read archives only: create one with `replay capture`")
     resume = way.resume and way.resume.absolute()
     return [one._replace(where=anywhere(one.where)) for one in asked], resume
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
     kept = (
-        f"--resume {resume} goes on from there"
+        f"--resume {resume} continues from there"
         if resume
-        else "with --resume FOLDER they would have been kept"
+        else "--resume FOLDER would have stored their results"
     )
     click.echo(f"interrupted: {done} of {of} clusters were done; {kept}", err=True)
     return SystemExit(INTERRUPTED)

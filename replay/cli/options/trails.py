@@ -49,7 +49,7 @@ def requests_by_cluster(
         one_cluster = bool(equals) and name in requests
         if equals and not one_cluster and not Path(text).exists():
             there = ", ".join(requests)
-            raise BadTrailFile(f"--trail {text}: no cluster {name} is asked about (found: {there})")
+            raise BadTrailFile(f"--trail {text}: no cluster {name} is named (found: {there})")
         for found in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
                 requests[cluster].append(found)

@@ -78,7 +78,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
         except (PySparkException, Py4JError) as error:
             raise NoSpark(
                 f"Spark does not start at {where.master} ({_complaint(said) or told(error)}): "
-                "look at --master and --conf"
+                "check --master and --conf"
             ) from None
         try:
             if heard:
@@ -137,9 +137,9 @@ def check_java() -> None:
     """Raise `NoSpark` unless Spark can use an installed Java."""
     java = java_number()
     if java is None or java < OLDEST_JAVA:
-        there = "there is none" if java is None else f"this is {java}"
+        found = "none is installed" if java is None else f"this is {java}"
         raise NoSpark(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME"
+            f"Spark needs Java {OLDEST_JAVA} or newer, but {found}: install it, or set JAVA_HOME"
         )
 
 

@@ -114,7 +114,7 @@ def _behind(number: int, one: ReportConnector, index: RecordIndex) -> HtmlConten
 
 def _row(noun: str, number: int, few: tuple[str, ...], index: RecordIndex, anchor: str) -> Html:
     left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
-    words = f"and {left_out:,} more: ", el("code", "replay history"), " tells all"
+    words = f"and {left_out:,} more: ", el("code", "replay history"), " lists all"
     return el(
         "li",
         el("b", f"{number:,}"),

@@ -57,9 +57,9 @@ def more(number: int, what: str, command: str) -> Html | None:
         return None
     return el(
         "p",
-        f"… and {count(number, what)} more: ",
+        f"… and {count(number, f'more {what}')}: ",
         el("code", command),
-        " tells all.",
+        " lists all.",
         class_="more",
     )
 

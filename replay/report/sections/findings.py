@@ -47,9 +47,8 @@ def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
     rows = _named("lint", looked.linted.told, index)
     return el(
         "section",
-        el("h3", "Compacted now, and a worker restarted"),
-        _list(part, rows, indexes)
-        or el("p", "Every connector would be what it is.", class_="none"),
+        el("h3", "After a compaction and a restart"),
+        _list(part, rows, indexes) or el("p", "No connector would change.", class_="none"),
         more(looked.linted.more, "finding", "replay lint"),
         id=part,
     )

@@ -148,7 +148,7 @@ def test_a_threshold_that_is_told_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("storms", "3", "storms is no threshold: take episode-ms,"),
+        ("storms", "3", "storms is no threshold: choose from episode-ms,"),
         ("stall-ms", "an hour", "stall-ms cannot be 'an hour': give a whole number from 1 on"),
         ("flap-failures", "1", "give a whole number from 2 on"),
         ("stall-ms", "9" * 40, "give a whole number"),

@@ -97,7 +97,7 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
     result = run(log, "--trail", str(trail), "--kind", "config-changed")
     assert "a was reconfigured by bob (audit stream)" in result.stdout
     assert result.stderr.startswith(
-        f"{trail}: line 2 is no JSON object, no log line of `serve`, no line of an access log\n"
+        f"{trail}: line 2 is neither JSON nor a log line of `serve` nor a line of an access log\n"
         f"{trail}: 3 lines read, 1 request that may have written something, "
         "1 line not of an audit stream\n"
     )
@@ -167,9 +167,9 @@ def test_list_shows_kinds_and_thresholds() -> None:
         ([LIFE, "--threshold", "storms=1"], "storms is no threshold"),
         ([LIFE, "--threshold", "stall-ms"], "stall-ms cannot be ''"),
         ([LIFE, "--release", "banana"], "banana"),
-        ([LIFE, "--trail", LIFE], "is no audit stream: line 1 does not tell who"),
+        ([LIFE, "--trail", LIFE], "is no audit stream: line 1 names no principal"),
         ([LIFE, "--trail", "absent"], "absent cannot be read (No such file or directory)"),
-        ([LIFE, "--trail", f"nope={LIFE}"], "no cluster nope is asked about (found: "),
+        ([LIFE, "--trail", f"nope={LIFE}"], "no cluster nope is named (found: "),
         ([LIFE, LIFE], "two logs have the same name: name them with --cluster"),
         ([LIFE, "--cluster", "a", "--cluster", "b"], "more often than there are logs"),
         ([LIFE, "--config-topic", "connect-status"], "give each a name of its own"),

@@ -88,7 +88,7 @@ def test_other_log_lines_of_serve_are_not_of_the_trail() -> None:
     read = read_trail([line("defect", target="/x"), 'a=b "c', "hello world"])
     assert read.requests == []
     assert [problem.partition(" ")[2].partition(" ")[2] for problem in read.problems] == [
-        "does not tell who: name them in 'principal'",
+        "names no principal: give it in 'principal'",
         "is no line of key=value pairs",
-        "is no JSON object, no log line of `serve`, no line of an access log",
+        "is neither JSON nor a log line of `serve` nor a line of an access log",
     ]

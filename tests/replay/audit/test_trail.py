@@ -73,7 +73,7 @@ READ = {
     ),
     "combined log format, nobody logged in": (
         '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
-        TrailRequest(AT_MS, "somebody at 10.1.2.3", None, TrailVerb.CREATE),
+        TrailRequest(AT_MS, "an unknown user at 10.1.2.3", None, TrailVerb.CREATE),
     ),
     "an error after all was written": (
         COMMON.format("POST /connectors/a/restart HTTP/1.1", 500),
@@ -110,11 +110,11 @@ def test_what_changed_nothing(line: str) -> None:
 
 UNREADABLE = {
     "{": "line 1 is no JSON object",
-    event(time=AT, connector="a"): "does not tell who",
-    event(principal="ada", connector="a"): "does not tell when",
+    event(time=AT, connector="a"): "names no principal",
+    event(principal="ada", connector="a"): "has no time: give it",
     event(principal="ada", time="yesterday", connector="a"): "has no time: 'yesterday'",
-    event(principal="ada", time=True, connector="a"): "does not tell when",
-    "hello": "is no JSON object, no log line of `serve`, no line of an access log",
+    event(principal="ada", time=True, connector="a"): "has no time: give it",
+    "hello": "is neither JSON nor a log line of `serve` nor a line of an access log",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("Nov", "Brumaire"): "has no time",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("21/Nov", "31/Nov"): "has no time",
 }

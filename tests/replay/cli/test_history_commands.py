@@ -278,9 +278,9 @@ def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--profile", "all", "--to-profile", "3.4"), "two releases are compared, not all: "),
-        (("--profile", "3.4", "--to-profile", "all"), "two releases are compared, not all: "),
-        (("--from", "config@3", "--profile", "all"), "two releases are compared, not all: "),
+        (("--profile", "all", "--to-profile", "3.4"), "only two releases can be compared: "),
+        (("--profile", "3.4", "--to-profile", "all"), "only two releases can be compared: "),
+        (("--from", "config@3", "--profile", "all"), "only two releases can be compared: "),
         (("--to", "config@3", "--as-of", "config@3"), "--as-of and --to mean the same here"),
     ],
 )

@@ -20,7 +20,7 @@ CLUSTERS = ("a", "b", "c")
 UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS * len(CLUSTERS)}"
 """Pattern of a progress bar that has begun to grow."""
 
-NOT_KEPT = "with --resume FOLDER they would have been kept"
+NOT_KEPT = "--resume FOLDER would have stored their results"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
     with running("capture", f"long={dump}", *how) as capture:
         capture.wait_for("connect-configs")
         seen = capture.interrupted()
-    assert_ended(seen, "interrupted: the next capture goes on where this one was")
+    assert_ended(seen, "interrupted: the next capture continues from here")
     assert archived(tmp_path / "archive") == RECORDS // 2
     assert call("capture", f"long={dump}", *how).code == 0
     assert archived(tmp_path / "archive") == RECORDS

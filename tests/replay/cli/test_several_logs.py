@@ -287,7 +287,7 @@ def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
             call("verify", archive, *words)
         )
     shutil.rmtree(archive / "cluster=a")
-    assert "no manifest of a is there (verified: b, c)" in refusal(
+    assert "cluster a was not verified (verified: b, c)" in refusal(
         call("verify", archive, *given(f"a={heads['a']}"))
     )
 

@@ -72,7 +72,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
         ("<summary><a href='#a'>6 for information</a></summary>", True),
         ("<summary><a href='#a'>4</a> of 4 connectors are compatible</summary>", False),
         ("<p class=more>… and 1 more</p>", False),
-        ("<p class=more>… and 1 more: <code>replay audit</code> tells all.</p>", True),
+        ("<p class=more>… and 1 more: <code>replay audit</code> lists all.</p>", True),
         ("<li><span class=chips><a href='#a'>config@1</a>and 4 more</span></li>", False),
     ],
 )
@@ -272,15 +272,15 @@ def test_what_is_left_out_is_counted() -> None:
     shown = read(page([looked(of(log), limits=limits)]))
     assert len(list(shown.all("article"))) == 2
     assert len(rows(next(shown.by_id("c0-connectors").all("table")))) == 5
-    assert "… and 7 connectors more: replay state tells all." in shown.text
+    assert "… and 7 more connectors: replay state lists all." in shown.text
     assert "3 connectors more are not drawn." in shown.text
     assert len(list(shown.by_id("c0-findings").all("li"))) == 3
-    assert "findings more: replay audit tells all." in shown.text
+    assert "more findings: replay audit lists all." in shown.text
     (table,) = shown.by_id("c0-evidence").all("table", "evidence")
     assert len(rows(table)) == 4
-    assert "records more: replay history tells all." in shown.text
+    assert "more records: replay history lists all." in shown.text
     (footer,) = shown.all("footer")
-    assert "lists 5 connectors at most, and draws 2" in footer.text
+    assert "lists up to 5 connectors and draws up to 2." in footer.text
     assert PageLimits.shared_by(1).drawn > PageLimits.shared_by(50).drawn
 
 
@@ -306,12 +306,12 @@ def test_every_sentence_that_counts_leads_on() -> None:
 COUNTING = (
     r"\d+ for information",
     r"2 of 3 connectors are compatible with all",
-    r"… and 1 connector more: replay state tells all\.",
+    r"… and 1 more connector: replay state lists all\.",
     r"1 connector more is not drawn\.",
-    r"… and 6 partitions more: replay timeline --offsets tells all\.",
-    r"and 4 more: replay history tells all",
-    r"… and \d+ findings? more: replay audit tells all\.",
-    r"… and 2 reasons more: replay compat --from 3\.4\.1 --to 4\.3\.0 tells all\.",
+    r"… and 6 more partitions: replay timeline --offsets lists all\.",
+    r"and 4 more: replay history lists all",
+    r"… and \d+ more findings?: replay audit lists all\.",
+    r"… and 2 more reasons: replay compat --from 3\.4\.1 --to 4\.3\.0 lists all\.",
 )
 """Sentences of a page that count something."""
 

@@ -221,7 +221,7 @@ def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert refusal(call("state", folder, "--engine", "spark")) == (
-        "Spark needs Java 17 or newer, and there is none: install it, or set JAVA_HOME"
+        "Spark needs Java 17 or newer, but none is installed: install it, or set JAVA_HOME"
     )
 
 

@@ -69,5 +69,8 @@ def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> 
     said = call("scenario", "run", "--spark", told)
     assert (said.code, said.err) == (
         2,
-        "Error: Spark needs Java 17 or newer, and there is none: install it, or set JAVA_HOME\n",
+        (
+            "Error: Spark needs Java 17 or newer, but none is installed: "
+            "install it, or set JAVA_HOME\n"
+        ),
     )

@@ -103,7 +103,7 @@ def test_logs_are_read_by_this_process() -> None:
     """`--engine spark` reads no logs, and takes no `--jobs`."""
     log = HISTORIES / "life-3.9.log.jsonl"
     said = call("audit", log, "--engine", "spark")
-    assert (said.code, "make one with `replay capture`" in said.err) == (2, True)
+    assert (said.code, "create one with `replay capture`" in said.err) == (2, True)
     said = call("audit", log, "--engine", "spark", "--jobs", "2")
     assert (said.code, "with Spark use --master" in said.err) == (2, True)
 

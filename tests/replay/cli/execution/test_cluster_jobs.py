@@ -129,7 +129,7 @@ def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
         assert sentence in said.err
     assert call(*AUDIT, f"file://{fleet}", "-o", "json") == call(*AUDIT, fleet, "-o", "json")
     (tmp_path / "empty").mkdir()
-    assert "is no archive: make one with `replay capture`" in refusal(
+    assert "is no archive: create one with `replay capture`" in refusal(
         call(*AUDIT, tmp_path / "empty")
     )
 
@@ -364,7 +364,7 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
         _, told = process.communicate()
     assert process.returncode == INTERRUPTED
     done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
-    (number,) = re.findall(r"interrupted: (\d) of 8 clusters were done; --resume .* goes on", told)
+    (number,) = re.findall(r"interrupted: (\d) of 8 clusters were done; --resume .* continues", told)
     assert int(number) <= len(done)
     assert jobs > 1 or len(done) <= int(number) + 1  # other processes finish what they have
     assert not page.exists()
@@ -387,4 +387,4 @@ def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
         sentences.append(done.stderr)
     assert codes == [0, 2, 2]
     assert "pip install 'numpy" in sentences[1]
-    assert sentences[2] == f"Error: {empty} is no archive: make one with `replay capture`\n"
+    assert sentences[2] == f"Error: {empty} is no archive: create one with `replay capture`\n"

@@ -111,7 +111,7 @@ def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None
         following.send_signal(signal.SIGINT)
         _, told = following.communicate()
     assert following.returncode == 130
-    assert told.endswith("interrupted: the next capture goes on where this one was\n")
+    assert told.endswith("interrupted: the next capture continues from here\n")
     assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
 
 
@@ -207,7 +207,7 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
         (["--profile", "0.8"], "unknown release '0.8'"),
         (["--exactly-once", "--profile", "2.8"], "no exactly-once support"),
         (["--cluster", "none"], "has no archive of a cluster none (found: life, roll)"),
-        (["--connector", "none"], "no cluster had a connector 'none' then"),
+        (["--connector", "none"], "no cluster had a connector 'none' at that moment"),
     ],
 )
 def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
@@ -245,7 +245,7 @@ def test_the_past_of_two_connectors(archive: Path) -> None:
 @pytest.mark.parametrize("command", ["verify", "state"])
 def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
     """The error tells how to make an archive; no folder is made."""
-    assert "make one with `replay capture`" in refusal(call(command, tmp_path / "none"))
+    assert "create one with `replay capture`" in refusal(call(command, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 
