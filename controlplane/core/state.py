@@ -88,10 +88,11 @@ def check_topics(topics: Topics) -> None:
         if not is_legal(name):
             raise ValueError(f"{name!r} cannot be the name of a topic: use {ALLOWED}")
     if topics.shared is not None:
-        one, other = topics.shared
-        name = getattr(topics, one)
+        first, second = topics.shared
+        name = getattr(topics, first)
         raise SharedTopic(
-            f"{name} cannot be the {one} topic and the {other} topic: give each a name of its own"
+            f"{name} cannot be the {first} topic and the {second} topic: "
+            "give each a name of its own"
         )
 
 

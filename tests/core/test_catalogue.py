@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.configdef.config_check import check, embedded
-from controlplane.core.configdef.definition import Definition
+from controlplane.core.configdef.definition import Definition, check, embedded
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.configdef.value_parser import JavaClass
 from controlplane.core.plugins import (

@@ -20,12 +20,12 @@ KeyChecks = dict[str, KeyCheck]
 """Results by key. Most are shared: for an absent key the definition computes the result once."""
 
 
-def blame(findings: KeyChecks, name: str, *errors: str) -> None:
+def add_errors(findings: KeyChecks, name: str, *errors: str) -> None:
     """Add errors to a key."""
     result = findings.get(name) or KeyCheck(name)
     findings[name] = result._replace(errors=result.errors + errors)
 
 
-def tell(findings: KeyChecks, name: str, **facts: Any) -> None:
+def set_facts(findings: KeyChecks, name: str, **facts: Any) -> None:
     """Replace fields in the result of a key that is present."""
     findings[name] = findings[name]._replace(**facts)

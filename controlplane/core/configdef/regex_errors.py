@@ -14,10 +14,10 @@ from controlplane.core.java import java_library
 def pattern_error(pattern: str) -> str | None:
     """The text of the `PatternSyntaxException`; None if no error is found."""
     scan = _Scan(pattern)
-    found = scan.error()
-    if found is None:
+    error = scan.error()
+    if error is None:
         return None
-    what, at = found
+    what, at = error
     lines = [what if at is None else f"{what} near index {at}", pattern]
     # Java counts the index in code points and the length of the pattern in UTF-16 units.
     if at is not None and at < java_library.length(pattern):

@@ -50,7 +50,7 @@ def validator(words: str) -> _Validator:
     raise UnknownWords(words)
 
 
-def _saying(why: _FindFault) -> _Validator:
+def _reporting(why: _FindFault) -> _Validator:
     """Validator whose message has the value and the error, as most of Kafka's."""
 
     def check(name: str, value: Any) -> None:
@@ -74,7 +74,7 @@ def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
             return f"Value must be no more than {most}"
         return None
 
-    return _saying(why)
+    return _reporting(why)
 
 
 def _one_of(options: str) -> _Validator:
@@ -91,15 +91,15 @@ def _one_of(options: str) -> _Validator:
 def _one_of_any_case(options: str) -> _Validator:
     allowed = options.split(", ")
     wrong = f"String must be one of (case insensitive): {options}"
-    return _saying(lambda text: None if text and text.upper() in allowed else wrong)
+    return _reporting(lambda text: None if text and text.upper() in allowed else wrong)
 
 
 def _non_null() -> _Validator:
-    return _saying(lambda value: "entry must be non null" if value is None else None)
+    return _reporting(lambda value: "entry must be non null" if value is None else None)
 
 
 def _non_empty() -> _Validator:
-    return _saying(lambda text: "String must be non-empty" if text == "" else None)
+    return _reporting(lambda text: "String must be non-empty" if text == "" else None)
 
 
 def _without_controls() -> _Validator:
@@ -112,7 +112,7 @@ def _without_controls() -> _Validator:
         error = "String may not contain control sequences but had the following ASCII chars: "
         return error + ", ".join(codes) if codes else None
 
-    return _saying(why)
+    return _reporting(why)
 
 
 _CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
@@ -124,7 +124,7 @@ def _regex() -> _Validator:
         wrong = _NO_PATTERN if pattern is None else pattern_error(pattern)
         return None if wrong is None else f"Invalid regex: {wrong}"
 
-    return _saying(why)
+    return _reporting(why)
 
 
 _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
@@ -138,11 +138,11 @@ def _unique(_what: str) -> _Validator:
     def why(values: list[str]) -> str | None:
         return "Duplicate alias provided." if len(values) > len(set(values)) else None
 
-    return _saying(why)
+    return _reporting(why)
 
 
 def _non_empty_list() -> _Validator:
-    return _saying(lambda values: None if values else "Empty list")
+    return _reporting(lambda values: None if values else "Empty list")
 
 
 def _distinct(options: str | None, at_least_one: str | None, or_null: str | None) -> _Validator:

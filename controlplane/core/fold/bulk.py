@@ -72,8 +72,10 @@ class BulkLoader:
         topic, partition = batches[0].topic, batches[0].partition
         columns = _columns(batches)
         if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
-            seen = [index not in batch.aborted for batch in batches for index in range(len(batch))]
-            columns = [list(compress(column, seen)) for column in columns]
+            committed = [
+                index not in batch.aborted for batch in batches for index in range(len(batch))
+            ]
+            columns = [list(compress(column, committed)) for column in columns]
         offsets, times, keys, values = columns
         for index in live_records(keys, values, self._fold.profile):
             time_ms, offset = times[index], offsets[index]

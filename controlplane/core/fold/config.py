@@ -145,7 +145,7 @@ class ConfigFold:
             self._applied.items.get(name),
         )
 
-    def _changes(self, aspect: Aspect, name: str) -> None:
+    def _note_change(self, aspect: Aspect, name: str) -> None:
         self._changed.writable()[name, aspect, ""] = self._entry.position
 
     def _announce(self, call: ListenerCall) -> RecordFate:
@@ -160,7 +160,7 @@ class ConfigFold:
 
     def _connector(self, record: ConnectorConfig) -> RecordFate:
         name = record.connector
-        self._changes(Aspect.CONFIG, name)
+        self._note_change(Aspect.CONFIG, name)
         if record.properties is None:
             self._connectors.drop(name)
             self._forget_tasks(name)
@@ -168,14 +168,14 @@ class ConfigFold:
         self._connectors.writable()[name] = record.properties
         if self.profile.target_states and name not in self._targets.items:
             self._targets.writable()[name] = Target.STARTED
-            self._changes(Aspect.TARGET_STATE, name)
+            self._note_change(Aspect.TARGET_STATE, name)
         return self._announce(ListenerCall("connector config", name))
 
     def _forget_tasks(self, name: str) -> None:
         """Remove the rows that go with a connector. Target state, fencing and generation stay."""
         if self.profile.removal_drops_tasks:
             if name in self._task_counts.items or name in self._tasks.items:
-                self._changes(Aspect.TASKS, name)
+                self._note_change(Aspect.TASKS, name)
             self._task_counts.drop(name)
             self._tasks.drop(name)
         if self.profile.removal_drops_deferred:
@@ -185,7 +185,7 @@ class ConfigFold:
 
     def _target(self, record: TargetState) -> RecordFate:
         name, configured = record.connector, record.connector in self._connectors.items
-        self._changes(Aspect.TARGET_STATE, name)
+        self._note_change(Aspect.TARGET_STATE, name)
         if record.state is None:
             # No listener call: a running worker continues, whatever the state is now.
             self._targets.drop(name)
@@ -196,9 +196,11 @@ class ConfigFold:
         self._targets.writable()[name] = record.state
         if not self.live:
             return ACCEPTED
-        news = changed or self.profile.announces_unchanged_target
-        known = configured or self.profile.announces_target_of_unknown
-        return self._announce(ListenerCall("target state", name)) if news and known else ACCEPTED
+        is_news = changed or self.profile.announces_unchanged_target
+        is_known = configured or self.profile.announces_target_of_unknown
+        if not (is_news and is_known):
+            return ACCEPTED
+        return self._announce(ListenerCall("target state", name))
 
     def _task(self, record: TaskConfig) -> RecordFate:
         self._deferred.put(record.connector, record.task, record.properties)
@@ -225,7 +227,7 @@ class ConfigFold:
     def _discard(self, name: str) -> RecordFate:
         """Discard a commit for a removed connector, and its leftover tasks (KAFKA-16838)."""
         self._forget_tasks(name)
-        self._changes(Aspect.TASKS, name)
+        self._note_change(Aspect.TASKS, name)
         return ACCEPTED
 
     def _commit(self, record: TaskCommit) -> RecordFate:
@@ -233,7 +235,7 @@ class ConfigFold:
         if self._orphan(name):
             return self._discard(name)
         deferred = self._deferred.items.get(name)
-        self._changes(Aspect.TASKS, name)
+        self._note_change(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:
             return RecordFate(FateKind.POISON, "commit with nothing deferred", NULL_POINTER)
         # A set longer than the count is complete, too, and is applied as a whole.

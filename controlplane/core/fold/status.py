@@ -80,27 +80,27 @@ class StatusFold:
                 self._activity(name, topic, activity)
         return ACCEPTED
 
-    def _changes(self, name: str, aspect: Aspect, item: object = "") -> None:
+    def _note_change(self, name: str, aspect: Aspect, item: object = "") -> None:
         self._changed.writable()[name, aspect, str(item)] = self._entry.position
 
     def _connector(self, name: str, status: Status | None) -> None:
         if status is not None:
-            self._changes(name, Aspect.STATUS)
+            self._note_change(name, Aspect.STATUS)
             self._connectors.writable()[name] = status
             return
         if self._connectors.drop(name) is not None:
-            self._changes(name, Aspect.STATUS)
+            self._note_change(name, Aspect.STATUS)
         # Removes all tasks read so far. Their records are in other partitions, so the order between
         # partitions decides which tasks those are.
         for task in self._tasks.drop(name) or {}:
-            self._changes(name, Aspect.TASK_STATUS, task)
+            self._note_change(name, Aspect.TASK_STATUS, task)
 
     def _task(self, name: str, task: int, status: Status | None) -> None:
         if status is None:
             if self._tasks.discard(name, task):
-                self._changes(name, Aspect.TASK_STATUS, task)
+                self._note_change(name, Aspect.TASK_STATUS, task)
         elif not self._stale(self._tasks.items.get(name, {}).get(task), status):
-            self._changes(name, Aspect.TASK_STATUS, task)
+            self._note_change(name, Aspect.TASK_STATUS, task)
             self._tasks.put(name, task, status)
 
     def _stale(self, present: Status | None, status: Status) -> bool:
@@ -118,7 +118,7 @@ class StatusFold:
 
     def _activity(self, name: str, topic: str, activity: Activity | None) -> None:
         if activity is not None:
-            self._changes(name, Aspect.ACTIVE_TOPIC, topic)
+            self._note_change(name, Aspect.ACTIVE_TOPIC, topic)
             self._topics.put(name, topic, activity)
         elif self._topics.discard(name, topic):
-            self._changes(name, Aspect.ACTIVE_TOPIC, topic)
+            self._note_change(name, Aspect.ACTIVE_TOPIC, topic)

@@ -56,7 +56,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     removal_drops_tasks: bool
     """A connector tombstone also drops its task configs and task count."""
     removal_drops_deferred: bool
-    """... and its deferred task configs."""
+    """A connector tombstone also drops its deferred task configs."""
     commit_needs_config: bool
     """A task commit without a connector config removes the tasks; applied configs are stored."""
     commit_needs_deferred: bool
@@ -93,7 +93,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     log_thread_survives: bool
     """A poison record costs a running worker the rest of the batch, not its log thread."""
     tolerates_malformed: bool
-    """No record throws: a malformed one is ignored, and nothing else."""
+    """No record throws: only the malformed record itself is ignored."""
 
     # --- reading the status topic -----------------------------------------------------------
     statuses: bool
@@ -256,7 +256,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     refuses_nulls: bool
     """A config must not contain null."""
     plugins_take_nulls: bool
-    """... but null passes under a key that the plugin defines, and fails at start."""
+    """Null passes under a key that the plugin defines, and fails at start."""
     missing_class_is_askers: bool
     """A missing connector class is the client's fault; elsewhere a failure of the worker."""
     missing_type_told_twice: bool

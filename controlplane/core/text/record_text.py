@@ -116,10 +116,10 @@ def _digested(value: Any) -> Any:
     return {"characters": len(text), "sha256": digest}
 
 
-def shortened(found: Iterable[HistoryEvent]) -> Iterator[HistoryEvent]:
+def shortened(events: Iterable[HistoryEvent]) -> Iterator[HistoryEvent]:
     """The events, with all but the first few of a long run of source offsets left out."""
     run, left_out = 0, 0
-    for event in found:
+    for event in events:
         run = run + 1 if event.aspect is Aspect.SOURCE_OFFSET else 0
         if run > OFFSETS_IN_A_ROW:
             left_out, last = left_out + 1, event

@@ -8,9 +8,8 @@ own keys are validated. Without Kafka's own definitions, only a class name is re
 
 from typing import NamedTuple
 
-from controlplane.core.configdef.check_result import KeyChecks, blame
-from controlplane.core.configdef.config_check import groups
-from controlplane.core.configdef.definition import Definition
+from controlplane.core.configdef.check_result import KeyChecks, add_errors
+from controlplane.core.configdef.definition import Definition, groups
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.configdef.value_parser import InvalidValue
 from controlplane.core.context import Context
@@ -18,9 +17,13 @@ from controlplane.core.plan import Reason, Rejected
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugin
 from controlplane.core.records import Properties
 from controlplane.core.validation.capabilities import errors_of
-from controlplane.core.validation.client_overrides import check_overrides
+from controlplane.core.validation.config_parts import check_converters, check_overrides
 from controlplane.core.validation.connector_lookup import find_connector
-from controlplane.core.validation.converters import check_converters
+from controlplane.core.validation.connector_rules import (
+    check_sink,
+    check_source,
+    fail_at_first_error,
+)
 from controlplane.core.validation.plugin_aliases import aliased_keys, check_aliased
 from controlplane.core.validation.plugin_versions import connects_own, hide_unused, recommend
 from controlplane.core.validation.result import (
@@ -33,8 +36,6 @@ from controlplane.core.validation.result import (
     in_hash_order,
     merged,
 )
-from controlplane.core.validation.sink_rules import check_sink, fail_at_first_error
-from controlplane.core.validation.source_rules import check_source
 from controlplane.core.validation.subject import ValidationSubject
 
 __all__ = ["Validation", "ValidationFailure", "refusal", "validate"]
@@ -138,16 +139,16 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
 def _refuse_nulls(subject: ValidationSubject, checked: KeyChecks) -> None:
     for name, value in subject.config.items():
         if value is None:
-            blame(checked, name, _NULL)
+            add_errors(checked, name, _NULL)
 
 
 def _own(subject: ValidationSubject, plugin: Plugin, definition: Definition) -> KeyChecks:
     """Check the keys that the connector itself defines."""
     checked = subject.check(definition)
     for name, error in errors_of(plugin.checks, subject.config):
-        blame(checked, name, error)
+        add_errors(checked, name, error)
     if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:
         for name in checked.keys() & subject.config.keys():
             if subject.config[name] is None:
-                blame(checked, name, _NULL)
+                add_errors(checked, name, _NULL)
     return checked

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core.configdef.check_result import KeyChecks, blame, tell
-from controlplane.core.configdef.config_check import embedded
+from controlplane.core.configdef.check_result import KeyChecks, add_errors, set_facts
+from controlplane.core.configdef.definition import embedded
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.configdef.validators import abstract, check_class, is_abstract
 from controlplane.core.configdef.value_parser import (
@@ -58,16 +58,16 @@ def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
         for alias in _aliases(subject, listed):
             names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
             check = checked[f"{listed.key}.{alias}.type"]
-            tell(checked, check.name, recommended=names)
+            set_facts(checked, check.name, recommended=names)
             versioned = f"{listed.key}.{alias}{VERSION}"
             version = version_of(subject, listed.kind, check.value)
             if versioned in checked and version is not None:
-                tell(checked, versioned, recommended=[version])
+                set_facts(checked, versioned, recommended=[version])
             try:
                 _check_negation(subject, listed, alias)
                 _check_type(subject, listed, check.name, check.value)
             except InvalidValue as invalid:
-                blame(checked, check.name, str(invalid))
+                add_errors(checked, check.name, str(invalid))
 
 
 def _aliases(subject: ValidationSubject, listed: _AliasList) -> list[str]:

@@ -5,7 +5,7 @@ Each plugin has one version here; requested version ranges are not evaluated.
 
 from collections.abc import Iterator
 
-from controlplane.core.configdef.check_result import KeyChecks, tell
+from controlplane.core.configdef.check_result import KeyChecks, set_facts
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.value_parser import ConfigValue, JavaClass
 from controlplane.core.plugins import Plugin
@@ -39,19 +39,19 @@ def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) ->
     """Recommend the available converters, and the present versions of those in use."""
     if not subject.profile.versioned_plugins:
         return  # `checked` may still have such a key, with the error for a null value
-    tell(checked, _CONNECTOR, recommended=[plugin.version])
+    set_facts(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _KINDS.items():
         converters = [converter.class_name for converter in subject.path.of_kind(kind)]
-        tell(checked, name, recommended=converters)
+        set_facts(checked, name, recommended=converters)
         version = version_of(subject, kind, checked[name].value)
-        tell(checked, name + VERSION, recommended=[] if version is None else [version])
+        set_facts(checked, name + VERSION, recommended=[] if version is None else [version])
 
 
 def hide_unused(checked: KeyChecks) -> None:
     """Hide the key of a converter's version if there is no converter."""
     for name in _KINDS:
         if name + VERSION in checked:
-            tell(checked, name + VERSION, visible=checked[name].value is not None)
+            set_facts(checked, name + VERSION, visible=checked[name].value is not None)
 
 
 def version_of(subject: ValidationSubject, kind: str, value: ConfigValue) -> str | None:

@@ -5,8 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from controlplane.core.configdef.check_result import KeyCheck, KeyChecks
-from controlplane.core.configdef.config_check import check
-from controlplane.core.configdef.definition import Definition
+from controlplane.core.configdef.definition import Definition, check
 from controlplane.core.configdef.value_parser import JavaClass
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.java.java_library import hash_map_order, table_size, trim

@@ -1,17 +1,22 @@
-"""Rules for a sink's config beyond those of single keys.
+"""Rules for the config of a sink or a source beyond those of single keys.
 
-Kafka: `SinkConnectorConfig#validate`, `DistributedHerder#validateSinkConnectorGroupId`.
+Kafka: `SinkConnectorConfig#validate`, `DistributedHerder#validateSinkConnectorGroupId`; for sources
+(KIP-618) `DistributedHerder#validateSourceConnectorExactlyOnceSupport`, `…TransactionBoundary`.
 """
 
 from collections.abc import Iterator
 
-from controlplane.core.configdef.check_result import KeyCheck, KeyChecks, blame
+from controlplane.core.configdef.check_result import KeyCheck, KeyChecks, add_errors
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.configdef.regex_errors import matches, pattern_error
 from controlplane.core.configdef.value_parser import parse, text_of
 from controlplane.core.java.java_library import trim
+from controlplane.core.plugins import Plugin
+from controlplane.core.validation.capabilities import exactly_once
 from controlplane.core.validation.result import CONFIG, PATTERN_SYNTAX, ValidationAborted
 from controlplane.core.validation.subject import ValidationSubject
+
+# --- sinks --------------------------------------------------------------------------------------
 
 _TOPICS, _REGEX = "topics", "topics.regex"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -41,19 +46,19 @@ def check_sink(subject: ValidationSubject, checked: KeyChecks) -> None:
     """
     if subject.profile.sink_errors_listed:
         for key, text in _topic_errors(subject):
-            blame(checked, key, text)
+            add_errors(checked, key, text)
     group, override = subject.worker.group_id, subject.config.get(_GROUP)
     if _GROUP in subject.config and subject.profile.sink_errors_listed:
         checked.setdefault(_GROUP, KeyCheck(_GROUP, override))
         if override == group:
             error = f"Consumer group {group} conflicts with Connect worker group {group}"
-            blame(checked, _GROUP, error)
+            add_errors(checked, _GROUP, error)
     elif f"connect-{checked['name'].value}" == group:
         error = (
             f"Consumer group for sink connector named {checked['name'].value} conflicts with "
             f"Connect worker group {group}"
         )
-        blame(checked, "name", error)
+        add_errors(checked, "name", error)
 
 
 def _text(subject: ValidationSubject, key: str) -> str:
@@ -105,3 +110,44 @@ def _topics(subject: ValidationSubject) -> list[str]:
     key = ConfigKey(name=_TOPICS, type="LIST")
     names = parse(key, subject.config.get(_TOPICS), subject.find)
     return [name for name in dict.fromkeys(names) if name] if isinstance(names, list) else []
+
+
+# --- sources ------------------------------------------------------------------------------------
+
+_SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
+
+_DISABLED = "This worker does not have exactly-once source support enabled."
+
+_NO_SUPPORT = {
+    None: (
+        "The connector does not implement the API required for preflight validation of "
+        "exactly-once source support. Please consult the documentation for the connector to "
+        "determine whether it supports exactly-once semantics, and then consider reconfiguring "
+        'the connector to use the value "requested" for this property (which will disable this '
+        "preflight check and allow the connector to be created)."
+    ),
+    False: "The connector does not support exactly-once semantics with the provided configuration.",
+}
+
+_NO_BOUNDARIES = (
+    "The connector does not support connector-defined transaction boundaries with the given "
+    "configuration. Please reconfigure it to use a different transaction boundary definition."
+)
+
+
+def check_source(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
+    """Check requirements that need both the worker's settings and the connector's class."""
+    support, boundary = checked.get(_SUPPORT), checked.get(_BOUNDARY)
+    if support is not None and _says(support, "required"):
+        if not subject.worker.exactly_once_source:
+            add_errors(checked, _SUPPORT, _DISABLED)
+        supported = exactly_once(plugin.exactly_once, subject.config)
+        if not supported:
+            add_errors(checked, _SUPPORT, _NO_SUPPORT[supported])
+    own = plugin.transaction_boundaries == "supported"
+    if boundary is not None and _says(boundary, "connector") and not own:
+        add_errors(checked, _BOUNDARY, _NO_BOUNDARIES)
+
+
+def _says(check: KeyCheck, word: str) -> bool:
+    return not check.errors and str(check.value).lower() == word

@@ -1,16 +1,18 @@
-"""Validates client overrides in a connector config, and whether the policy allows them (KIP-458).
+"""Validates the parts of a connector config that have definitions of their own.
 
-Kafka: `AbstractHerder#validateClientOverrides`, `connector.policy`.
+- Client overrides, which the worker's policy must allow (KIP-458). Kafka:
+  `AbstractHerder#validateClientOverrides`, `connector.policy`.
+- The settings of converters (KAFKA-13329). Kafka: `AbstractHerder#validateConverterConfig`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from controlplane.core.configdef.check_result import KeyCheck
-from controlplane.core.configdef.value_parser import parse
+from controlplane.core.configdef.value_parser import JavaClass, parse
 from controlplane.core.java.java_library import trim
 from controlplane.core.records import Properties
+from controlplane.core.validation.connector_rules import has_dead_letters
 from controlplane.core.validation.result import Validation, in_hash_order, prefixed
-from controlplane.core.validation.sink_rules import has_dead_letters
 from controlplane.core.validation.subject import ValidationSubject
 
 _PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
@@ -75,3 +77,36 @@ def _refusals(subject: ValidationSubject, name: str) -> tuple[str, ...]:
         return ()
     refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
     return (f"{refused} in the connector configuration.",)
+
+
+# --- converters ---------------------------------------------------------------------------------
+
+_TYPE = "converter.type"
+"""Setting for what a converter converts, unless the config has it."""
+
+
+def check_converters(
+    subject: ValidationSubject, checked: Mapping[str, KeyCheck]
+) -> Iterator[Validation]:
+    """Validate each converter of the connector by its own definition."""
+    if not subject.profile.converters_validated:
+        return
+    for what in ("header", "key", "value"):
+        name = f"{what}.converter"
+        check = checked.get(name) if subject.config.get(name) is not None else None
+        if check is not None and isinstance(check.value, JavaClass) and not check.errors:
+            yield from _converter(subject, what, check.value)
+
+
+def _converter(
+    subject: ValidationSubject, what: str, java_class: JavaClass
+) -> Iterator[Validation]:
+    prefix = f"{what}.converter."
+    kind = "header_converter" if what == "header" else "converter"
+    for plugin in subject.path.named(java_class.name):
+        if plugin.type == kind and plugin.config is not None:
+            definition = subject.path.definition_of(plugin)
+            keys = {key.name: key for key in definition.keys}
+            config = {_TYPE: what} | dict(subject.part(prefix))
+            values = subject.with_config(config).check(definition)
+            yield prefixed(keys, in_hash_order(values), prefix)
