@@ -56,7 +56,7 @@ class FarAway(Cable):
     interruption: LogError | None = None
 
 
-class Told:
+class FollowerNotices:
     """Keeps what a follower tells of its log."""
 
     def __init__(self) -> None:

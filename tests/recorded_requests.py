@@ -29,7 +29,7 @@ EXACTLY_ONCE = frozenset({"exactly-once-3.9"})
 """Histories in which those who were asked ran with exactly-once support."""
 
 
-class Recorded(NamedTuple):
+class RecordedRequest(NamedTuple):
     """One request of a history."""
 
     history: str
@@ -64,14 +64,14 @@ def body_of(step: StoryStep) -> bytes | None:
     return msgspec.json.encode(step.body)
 
 
-def recorded() -> Iterator[Recorded]:
+def recorded() -> Iterator[RecordedRequest]:
     """Every request of every history, in order."""
     for path in sorted(HISTORIES.glob("*.story.jsonl")):
         history = path.name.removesuffix(".story.jsonl")
         yield from _requests(history, read_story(path))
 
 
-def _requests(history: str, steps: list[StoryStep]) -> Iterator[Recorded]:
+def _requests(history: str, steps: list[StoryStep]) -> Iterator[RecordedRequest]:
     entries = recorded_entries(history)
     releases = {step.worker: step.release for step in steps if step.release is not None}
     for step in steps:
@@ -80,7 +80,7 @@ def _requests(history: str, steps: list[StoryStep]) -> Iterator[Recorded]:
         elif step.kind == "request":
             leader = _leader(history, step) or step.worker
             asked, led = (Profile.of(releases[name]) for name in (step.worker, leader))
-            yield Recorded(history, step, entries, asked, led)
+            yield RecordedRequest(history, step, entries, asked, led)
 
 
 def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:

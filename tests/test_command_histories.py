@@ -36,7 +36,8 @@ from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.json_equality import alike
-from tests.recorded_requests import Recorded, plugins_of, recorded
+from tests.core.logs import KeyValue
+from tests.recorded_requests import RecordedRequest, plugins_of, recorded
 
 TOPICS = Topics()
 
@@ -66,11 +67,8 @@ REQUESTS = list(recorded())
 ASKED = [one for one in REQUESTS if one.step.method != "GET"]
 READ = [one for one in REQUESTS if one.step.method == "GET"]
 
-Written = tuple[bytes | None, bytes | None]
-"""Key and value of a record: what a request decides about it."""
-
 InPartition = tuple[int, bytes | None, bytes | None]
-"""The same with the record's partition."""
+"""Partition, key and value of a record."""
 
 
 def cases() -> Iterator[Any]:
@@ -81,7 +79,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(one, marks=marks, id=named(one))
 
 
-def named(one: Recorded) -> str:
+def named(one: RecordedRequest) -> str:
     """A request as test reports name it."""
     return f"{one.history}-{one.step.n}"
 
@@ -89,7 +87,7 @@ def named(one: Recorded) -> str:
 # --- what we would do ---------------------------------------------------------------------------
 
 
-def understood(one: Recorded) -> tuple[AnyCommand, Profile]:
+def understood(one: RecordedRequest) -> tuple[AnyCommand, Profile]:
     """The command that a request means, and the release of the worker that obeys it."""
     method, path = one.step.method, one.step.path
     command = command_of(method, path, one.body, one.asked)
@@ -98,7 +96,7 @@ def understood(one: Recorded) -> tuple[AnyCommand, Profile]:
     return command_of(method, path, one.body, one.leader), one.leader
 
 
-async def obeyed(one: Recorded) -> "Obeyed | RestError":
+async def obeyed(one: RecordedRequest) -> "Obeyed | RestError":
     """Plan of a request, or the error that answers it."""
     try:
         command, profile = understood(one)
@@ -115,7 +113,9 @@ class Obeyed(NamedTuple):
     plan: Plan
 
 
-async def planned(one: Recorded, command: AnyCommand, profile: Profile, *read: Entry) -> Plan:
+async def planned(
+    one: RecordedRequest, command: AnyCommand, profile: Profile, *read: Entry
+) -> Plan:
     """Plan of a worker that has read these records since the request."""
     state = one.state(profile, *read)
     worker = DecisionSettings(exactly_once_source=state.exactly_once)
@@ -150,7 +150,7 @@ def asked_next(records: Sequence[Entry], leader: Profile) -> AnyCommand:
     pytest.fail("a task set without its commit")
 
 
-def offsets_of(name: str, one: Recorded) -> dict[tuple[str, int], list[Written]]:
+def offsets_of(name: str, one: RecordedRequest) -> dict[tuple[str, int], list[KeyValue]]:
     """Records written about the offsets of one connector, by partition."""
     found = defaultdict(list)
     for entry in one.written():
@@ -164,9 +164,9 @@ def offsets_of(name: str, one: Recorded) -> dict[tuple[str, int], list[Written]]
 
 def by_partition(
     drafts: Iterable[Draft], ends: Mapping[str, Sequence[int]]
-) -> dict[tuple[str, int], list[Written]]:
+) -> dict[tuple[str, int], list[KeyValue]]:
     """Drafts of offsets by where they would go."""
-    found: dict[tuple[str, int], list[Written]] = defaultdict(list)
+    found: dict[tuple[str, int], list[KeyValue]] = defaultdict(list)
     for draft in drafts:
         if draft.topic not in (TOPICS.config, TOPICS.status):
             partition = placed(draft, len(ends[draft.topic]))
@@ -189,7 +189,7 @@ def of_config(records: Iterable[Entry | Draft]) -> list[InPartition]:
     ]
 
 
-def resets_written(one: Recorded) -> list[InPartition]:
+def resets_written(one: RecordedRequest) -> list[InPartition]:
     """Tombstones of topics that connectors used."""
     return sorted(
         (entry.partition, entry.key, entry.value)
@@ -207,7 +207,7 @@ def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition
     )
 
 
-def told(given: Answer, one: Recorded) -> bool:
+def told(given: Answer, one: RecordedRequest) -> bool:
     """True if an answer equals the recorded one; an empty body equals null."""
     return given.status == one.step.status and alike(given.body or None, one.step.answer)
 
@@ -216,7 +216,7 @@ def told(given: Answer, one: Recorded) -> bool:
 
 
 @pytest.mark.parametrize("one", list(cases()))
-async def test_requests_are_answered_and_written_as_they_were(one: Recorded) -> None:
+async def test_requests_are_answered_and_written_as_they_were(one: RecordedRequest) -> None:
     """Every record, in order, to the byte; or a refusal in the same words, and no record."""
     configs = [entry for entry in one.written() if entry.topic == TOPICS.config]
     done = await obeyed(one)
@@ -242,7 +242,7 @@ async def test_requests_are_answered_and_written_as_they_were(one: Recorded) -> 
     )
 
 
-async def followed(one: Recorded, configs: Sequence[Entry], done: int) -> list[Plan]:
+async def followed(one: RecordedRequest, configs: Sequence[Entry], done: int) -> list[Plan]:
     """The leader's plans for what workers asked, of which the rest of the config topic is made."""
     plans = []
     while done < len(configs):
@@ -257,7 +257,7 @@ async def followed(one: Recorded, configs: Sequence[Entry], done: int) -> list[P
 
 
 @pytest.mark.parametrize("one", READ, ids=named)
-def test_questions_are_answered_as_they_were(one: Recorded) -> None:
+def test_questions_are_answered_as_they_were(one: RecordedRequest) -> None:
     """And nothing is written because of them."""
     assert told(answer(Reading(one.state(one.asked), plugins_of(one.history)), one.step.path), one)
     assert of_config(one.written()) == []

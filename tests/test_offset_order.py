@@ -31,7 +31,7 @@ LISTED = {
 """By history, answers that list source offsets."""
 
 
-class Asked(NamedTuple):
+class OffsetsAnswer(NamedTuple):
     """A recorded answer to `/offsets`, and who gave it."""
 
     step: StoryStep
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     compacted: bool
 
 
-def answers(name: str) -> Iterator[Asked]:
+def answers(name: str) -> Iterator[OffsetsAnswer]:
     """Every recorded answer that lists source offsets."""
     compacted = False
     for step in read_story(HISTORIES / f"{name}.story.jsonl"):
@@ -50,7 +50,7 @@ def answers(name: str) -> Iterator[Asked]:
             known = given.answer if isinstance(given.answer, dict) else {}
             offsets = known.get("offsets") if path.endswith("/offsets") else None
             if offsets and not is_of_consumer_group(given):
-                yield Asked(step, step.worker or "", path, offsets, compacted)
+                yield OffsetsAnswer(step, step.worker or "", path, offsets, compacted)
 
 
 @pytest.mark.parametrize("name", LISTED)

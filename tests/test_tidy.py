@@ -9,49 +9,49 @@ from controlplane.core.releases.behaviours import BEHAVIOURS
 from tests.tidy.layers import layers, one_place, pure_core
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
-from tests.tidy.source import PACKAGES, Rule, Source, offenders, tracked
+from tests.tidy.source import PACKAGES, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.wording import class_names, module_names, openings, several_meanings
 
 
 @pytest.fixture(scope="module")
-def python() -> list[Source]:
+def python() -> list[SourceFile]:
     """Every Python file."""
     return tracked("*.py")
 
 
-def check(rule: Rule, sources: list[Source]) -> None:
+def check(rule: Rule, sources: list[SourceFile]) -> None:
     """Fail with one line per offender."""
     found = offenders(rule, sources)
     assert not found, "\n" + "\n".join(found)
 
 
-def test_layers(python: list[Source]) -> None:
+def test_layers(python: list[SourceFile]) -> None:
     """A part of the program imports only the parts below it."""
     check(layers, python)
 
 
-def test_the_core_is_pure(python: list[Source]) -> None:
+def test_the_core_is_pure(python: list[SourceFile]) -> None:
     """The core imports nothing that knows the world: no clock, chance, files, network."""
     check(pure_core, python)
 
 
-def test_clients_have_one_place(python: list[Source]) -> None:
+def test_clients_have_one_place(python: list[SourceFile]) -> None:
     """Only one folder imports aiokafka, only one package pyspark."""
     check(one_place, python)
 
 
-def test_status_codes_have_one_place(python: list[Source]) -> None:
+def test_status_codes_have_one_place(python: list[SourceFile]) -> None:
     """One module knows HTTP's status codes."""
     check(status_codes, python)
 
 
-def test_releases_are_compared_in_one_place(python: list[Source]) -> None:
+def test_releases_are_compared_in_one_place(python: list[SourceFile]) -> None:
     """One table knows what differs between releases."""
     check(release_comparisons, python)
 
 
-def test_every_behaviour_is_looked_at(python: list[Source]) -> None:
+def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
     """A row of that table that nothing asks about is a difference in name only."""
     tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
     asking = [one.text for one in python if one.in_package and not one.inside(*tables)]
@@ -59,44 +59,44 @@ def test_every_behaviour_is_looked_at(python: list[Source]) -> None:
     assert {row.field for row in BEHAVIOURS} <= asked
 
 
-def test_files_are_short(python: list[Source]) -> None:
+def test_files_are_short(python: list[SourceFile]) -> None:
     """No file of Python and no scenario is longer than its limit."""
     check(file_size, [*python, *tracked("*.scenario")])
 
 
-def test_files_are_mostly_shorter(python: list[Source]) -> None:
+def test_files_are_mostly_shorter(python: list[SourceFile]) -> None:
     """Half of the files of the packages are at most as long as is pleasant to read."""
     lengths = [source.text.count("\n") for source in python if source.in_package and source.text]
     assert median(lengths) <= MEDIAN_LINES
 
 
-def test_functions_are_short(python: list[Source]) -> None:
+def test_functions_are_short(python: list[SourceFile]) -> None:
     """No function is longer than a screen."""
     check(function_size, python)
 
 
-def test_names_say_something(python: list[Source]) -> None:
+def test_names_say_something(python: list[SourceFile]) -> None:
     """No name is made of words that fit everything."""
     check(names, python)
 
 
-def test_everything_public_is_documented(python: list[Source]) -> None:
+def test_everything_public_is_documented(python: list[SourceFile]) -> None:
     """Modules, public names and tests have docstrings."""
     check(docstrings, [source for source in python if source.text])
 
 
-def test_docstrings_open_with_their_subject(python: list[Source]) -> None:
+def test_docstrings_open_with_their_subject(python: list[SourceFile]) -> None:
     """A docstring opens with the thing or the verb, not with a question word."""
     check(openings, python)
 
 
-def test_modules_and_classes_are_nouns(python: list[Source]) -> None:
+def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     """A module or class is called by a noun that says of what it is."""
     check(module_names, python)
     check(class_names, ours(python))
 
 
-def test_a_class_name_means_one_thing(python: list[Source]) -> None:
+def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
     """No two files define a class or an alias of a type with the same name."""
     assert several_meanings(ours(python)) == []
 
@@ -104,9 +104,9 @@ def test_a_class_name_means_one_thing(python: list[Source]) -> None:
 def test_two_classes_of_one_name_are_found() -> None:
     """In several files, as a class or as an alias; imports are no definitions."""
     sources = [
-        Source("controlplane/a.py", "class Row: ...\nEnds = dict"),
-        Source("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),
-        Source("replay/c.py", "class Row: ..."),
+        SourceFile("controlplane/a.py", "class Row: ...\nEnds = dict"),
+        SourceFile("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),
+        SourceFile("replay/c.py", "class Row: ..."),
     ]
     assert several_meanings(sources) == [
         "Ends: controlplane/a.py:2 controlplane/b.py:3",
@@ -114,7 +114,7 @@ def test_two_classes_of_one_name_are_found() -> None:
     ]
 
 
-def ours(python: list[Source]) -> list[Source]:
+def ours(python: list[SourceFile]) -> list[SourceFile]:
     """The files outside of tests."""
     return [source for source in python if not source.path.startswith("tests/")]
 
@@ -124,7 +124,7 @@ def test_nothing_private_is_tracked() -> None:
     check(private, tracked())
 
 
-def test_both_packages_are_looked_at(python: list[Source]) -> None:
+def test_both_packages_are_looked_at(python: list[SourceFile]) -> None:
     """The rules see the files they are about: an empty list would break none."""
     parts = {source.path.split("/")[0] for source in python}
     assert parts >= {*PACKAGES, "tests"}
@@ -203,7 +203,7 @@ BROKEN: list[tuple[Rule, str, str]] = [
 @pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
 def test_a_rule_sees_when_it_is_broken(rule: Rule, path: str, text: str) -> None:
     """Each bad source has exactly one offender."""
-    assert len(offenders(rule, [Source(path, text)])) == 1
+    assert len(offenders(rule, [SourceFile(path, text)])) == 1
 
 
 KEPT: list[tuple[Rule, str, str]] = [
@@ -237,4 +237,4 @@ KEPT: list[tuple[Rule, str, str]] = [
 @pytest.mark.parametrize(("rule", "path", "text"), KEPT)
 def test_a_rule_lets_pass_what_is_right(rule: Rule, path: str, text: str) -> None:
     """A rule that cries at good code would be switched off."""
-    assert not offenders(rule, [Source(path, text)])
+    assert not offenders(rule, [SourceFile(path, text)])

@@ -22,7 +22,7 @@ NOBODY = 65_534
 """User id of nobody, on every Linux."""
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """Output and exit code of a command."""
 
     code: int
@@ -40,26 +40,26 @@ def call(
     columns: int = 120,
     typed: str | None = None,
     environment: Mapping[str, str | None] | None = None,
-) -> Said:
+) -> CommandResult:
     """Run a command in this process, with what somebody types. A traceback fails the test."""
     words = [str(one) for one in arguments]
     usual = {"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
     result = CliRunner().invoke(main, words, input=typed, env={**usual, **(environment or {})})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return CommandResult(result.exit_code, result.stdout, result.stderr)
 
 
-def shell(*arguments: object, **environment: str) -> Said:
+def shell(*arguments: object, **environment: str) -> CommandResult:
     """Run a command as a process of its own."""
     words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
     done = subprocess.run(
         words, capture_output=True, cwd=ROOT, env={**os.environ, **environment}, check=False
     )
-    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def refusal(said: Said) -> str:
+def refusal(said: CommandResult) -> str:
     """The one sentence of a command that refused: nothing on standard output, exit code 2."""
     lines = said.err.strip().splitlines()
     assert (said.code, said.out, len(lines)) == (2, "", 1), said

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_calls import Said, call, refusal, unprivileged
+from tests.cli.command_calls import CommandResult, call, refusal, unprivileged
 from tests.replay.cli.replay_calls import call as replay
 from tests.replay.cli.replay_calls import refusal as replay_refusal
 
-COMMANDS: dict[str, Callable[[Path, Path], Said]] = {
+COMMANDS: dict[str, Callable[[Path, Path], CommandResult]] = {
     "inspect": lambda log, _: call("inspect", log),
     "plan": lambda log, _: call("plan", log, "PUT", "/connectors/x/stop"),
     "import": lambda log, _: call("import", log, log.with_name("new.db")),

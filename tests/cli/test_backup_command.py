@@ -12,7 +12,7 @@ from controlplane.cli.backup_command import check
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, Record
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.command_calls import ROOT, Said, call, embedded, refusal
+from tests.cli.command_calls import ROOT, CommandResult, call, embedded, refusal
 from tests.logs.folder import names
 from tests.logs.reading_contract import everything
 
@@ -130,7 +130,7 @@ def test_a_full_disk(log: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env={**os.environ}, capture_output=True, check=False
     )
-    said = refusal(Said(done.returncode, done.stdout.decode(), done.stderr.decode()))
+    said = refusal(CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode()))
     assert said.startswith(f"The backup {tmp_path / 'copy.db'} cannot be made")
     assert names(tmp_path) == ["log.db"]
 

@@ -11,16 +11,16 @@ import pytest
 import controlplane.cli.inspect
 import controlplane.cli.log_import
 import controlplane.cli.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
-from tests.cli.command_calls import Said, call, refusal, unprivileged
+from tests.cli.command_calls import CommandResult, call, refusal, unprivileged
 
-Made = Callable[[Path, Path], Path]
+BadFile = Callable[[Path, Path], Path]
 """(folder of histories, empty folder) → the bad file."""
 
 LIFE = "life-3.9.log.jsonl"
 LINES = 5
 
 
-def written(content: bytes) -> Made:
+def written(content: bytes) -> BadFile:
     """A file with this content."""
 
     def make(_: Path, folder: Path) -> Path:
@@ -30,7 +30,7 @@ def written(content: bytes) -> Made:
     return make
 
 
-def changed(change: Callable[[list[bytes]], list[bytes]]) -> Made:
+def changed(change: Callable[[list[bytes]], list[bytes]]) -> BadFile:
     """A history with some of its lines changed."""
 
     def make(histories: Path, folder: Path) -> Path:
@@ -41,7 +41,7 @@ def changed(change: Callable[[list[bytes]], list[bytes]]) -> Made:
     return make
 
 
-def embedded(change: Callable[[Path], None]) -> Made:
+def embedded(change: Callable[[Path], None]) -> BadFile:
     """An embedded log that something was done to."""
 
     def make(histories: Path, folder: Path) -> Path:
@@ -84,7 +84,7 @@ def _missing(_: Path, folder: Path) -> Path:
     return folder / "nowhere.jsonl"
 
 
-BAD: dict[str, tuple[Made, str]] = {
+BAD: dict[str, tuple[BadFile, str]] = {
     "unknown format": (written(b"hello\nworld\n"), "has no format that we know"),
     "truncated between lines": (changed(lambda lines: lines[:90]), "89 of 354 records are there"),
     "truncated within a line": (
@@ -270,7 +270,7 @@ def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_p
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
     lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')
     (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
-    said: Said = call("inspect", tmp_path / "log.jsonl", "-o", "json")
+    said: CommandResult = call("inspect", tmp_path / "log.jsonl", "-o", "json")
     (record,) = said.json["unreadable"]["records"]
     assert (said.code, record["position"]["topic"]) == (0, "connect-configs")
     assert len(said.json["connectors"]) == 10

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command_calls import Said, call, refusal, shell
+from tests.cli.command_calls import CommandResult, call, refusal, shell
 
 SAMPLE = """\
 # A worker of the fleet
@@ -35,18 +35,18 @@ WIDE = 400
 """Columns: nothing is wrapped, not even the path of a temporary file."""
 
 
-def show(*arguments: object) -> Said:
+def show(*arguments: object) -> CommandResult:
     """The command, on a wide terminal."""
     return call("config", *arguments, columns=WIDE)
 
 
-def lines(said: Said) -> dict[str, list[str]]:
+def lines(said: CommandResult) -> dict[str, list[str]]:
     """The rows of the table by key."""
     assert said.code == 0, said
     return {line.split()[0]: line.split()[1:] for line in said.out.splitlines() if line}
 
 
-def rows(said: Said, part: str) -> dict[str, dict[str, Any]]:
+def rows(said: CommandResult, part: str) -> dict[str, dict[str, Any]]:
     """The rows of a part of the document by key."""
     return {row["key"]: row for row in said.json[part]}
 

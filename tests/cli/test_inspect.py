@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
-from tests.cli.command_calls import Said, call, embedded, shell
+from tests.cli.command_calls import CommandResult, call, embedded, shell
 
 ODD = """\
 CONNECTOR  TYPE     CLASS        TARGET STATE  TASKS  STATUS   TASK STATES  REMARKS
@@ -30,7 +30,7 @@ read up to {"connect-configs":[28],"connect-offsets":[11,9,2,3,2],"connect-statu
 """
 
 
-def inspect(histories: Path, history: str, *options: str, columns: int = 120) -> Said:
+def inspect(histories: Path, history: str, *options: str, columns: int = 120) -> CommandResult:
     """Inspect a history; it must work."""
     said = call("inspect", histories / f"{history}.log.jsonl", *options, columns=columns)
     assert said.code == 0, said.err

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import controlplane
 from controlplane.__main__ import COMMANDS, SECTIONS, CommandGroup
-from tests.cli.command_calls import ROOT, Said, call, refusal, shell
+from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
 
@@ -76,7 +76,7 @@ def test_a_process_of_its_own_exits_as_promised() -> None:
 COMMAND = f"{sys.executable} -m controlplane inspect {LIFE}"
 
 
-def bash(words: str) -> Said:
+def bash(words: str) -> CommandResult:
     """Run a line of shell; the exit code is the first command's."""
     done = subprocess.run(
         ["bash", "-c", f"{words}; exit ${{PIPESTATUS[0]}}"],
@@ -84,7 +84,7 @@ def bash(words: str) -> Said:
         capture_output=True,
         check=False,
     )
-    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
@@ -103,7 +103,7 @@ def test_output_that_cannot_be_written(view: str) -> None:
         assert why in refusal(said)
 
 
-class Broken(click.Command):
+class DefectiveCommand(click.Command):
     """A command that fails as it should not."""
 
     def invoke(self, ctx: click.Context) -> None:
@@ -112,7 +112,7 @@ class Broken(click.Command):
 
 
 BREAKING = CommandGroup(
-    commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+    commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
 )
 
 
@@ -126,7 +126,7 @@ BREAKING = CommandGroup(
 def test_other_ends(how: str, code: int, says: str) -> None:
     """A defect and Ctrl-C: a word or a sentence, and a code that means nothing else."""
     group = CommandGroup(
-        commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+        commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )
     result = CliRunner().invoke(group, ["break", how])
     assert (result.exit_code, result.stdout) == (code, "")
@@ -137,7 +137,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
 def test_a_defect_can_be_looked_into() -> None:
     """With its traceback, where that is asked for."""
     group = CommandGroup(
-        commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+        commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )
     result = CliRunner().invoke(group, ["break", "defect"], env={"CONTROLPLANE_DEBUG": "1"})
     assert isinstance(result.exception, ValueError)

@@ -8,13 +8,13 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import read_time_ms
-from tests.cli.command_calls import Said, call, embedded, refusal
+from tests.cli.command_calls import CommandResult, call, embedded, refusal
 
 FLOOD = "9" * 4_200
 """Python takes no more than 4300 digits for a number."""
 
 
-def as_of(histories: Path, moment: str, *options: str) -> Said:
+def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
     """Inspect the life of 3.9 at a moment."""
     return call("inspect", histories / "life-3.9.log.jsonl", "--as-of", moment, *options)
 

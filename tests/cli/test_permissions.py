@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_calls import Said, call, unprivileged
+from tests.cli.command_calls import CommandResult, call, unprivileged
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call as replay
 from tests.replay.cli.replay_calls import refusal
@@ -82,7 +82,9 @@ def test_controlplane_words_it_alike(
     assert said.err.strip().splitlines()[-1] == f"Error: {folder / named} cannot be {done} {ADVICE}"
 
 
-def refused(run: Callable[..., Said], folder: Path, words: tuple[str, ...]) -> Said:
+def refused(
+    run: Callable[..., CommandResult], folder: Path, words: tuple[str, ...]
+) -> CommandResult:
     """Run a command as a user without rights. `/log` is a path in the folder.
 
     It runs in `free` first: what Python imports late may lie where that user cannot read.

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from controlplane.__main__ import main
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
-from tests.cli.command_calls import Said, call, embedded, refusal
+from tests.cli.command_calls import CommandResult, call, embedded, refusal
 from tests.core.logs import config, connector, tasks
 from tests.installed_package import declare
 from tests.recorded_requests import HISTORIES, recorded
@@ -21,7 +21,7 @@ EXACTLY_ONCE = HISTORIES / "exactly-once-3.9.log.jsonl"
 PLUGINS = ("--plugins", HISTORIES / "catalogue.json")
 
 
-def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> Said:
+def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> CommandResult:
     """Plan something on a recorded log; the log's path is shown as LOG."""
     said = call("plan", log, *arguments, *PLUGINS, columns=columns)
     return said._replace(out=said.out.replace(str(log), "LOG"))

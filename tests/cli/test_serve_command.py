@@ -33,7 +33,7 @@ CURLS = 3
 """Lines to try, the last that are printed."""
 
 
-class Service(NamedTuple):
+class RunningService(NamedTuple):
     """A service that runs, and what it printed when it was ready."""
 
     process: asyncio.subprocess.Process
@@ -54,7 +54,7 @@ class Service(NamedTuple):
 @asynccontextmanager
 async def running(
     *arguments: str, port: tuple[str, ...] = ("--port", "0"), files: int | None = None
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[RunningService]:
     """`controlplane serve` on a free port unless told otherwise, ready to answer.
 
     `files`: the number of files that the system lets it open.
@@ -78,7 +78,7 @@ async def running(
             lines.append(line.decode().rstrip("\n"))
             if sum(one.startswith("  curl") for one in lines) == CURLS:
                 break
-        yield Service(process, lines)
+        yield RunningService(process, lines)
     finally:
         if process.returncode is None:
             process.kill()

@@ -9,14 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.test_serve_command import LIFE, Service, running
+from tests.cli.test_serve_command import LIFE, RunningService, running
 
 CLIENTS = 300
 OK = b"HTTP/1.1 200 OK\r\n"
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\n"
 
 
-async def first_line(service: Service, writers: list[asyncio.StreamWriter]) -> bytes:
+async def first_line(service: RunningService, writers: list[asyncio.StreamWriter]) -> bytes:
     """The first line of an answer on a connection that stays open; empty where none comes."""
     url = httpx.URL(service.url)
     assert url.port is not None
@@ -29,7 +29,7 @@ async def first_line(service: Service, writers: list[asyncio.StreamWriter]) -> b
     return b""
 
 
-async def healthy(service: Service) -> None:
+async def healthy(service: RunningService) -> None:
     """Return as soon as the service answers."""
     async with httpx.AsyncClient() as client, asyncio.timeout(60):
         while True:
@@ -92,7 +92,7 @@ async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path
     assert json.loads(answer) == {"error_code": 503, "message": "Worker is shutting down"}
 
 
-async def _asking(client: httpx.AsyncClient, service: Service) -> list[int]:
+async def _asking(client: httpx.AsyncClient, service: RunningService) -> list[int]:
     """The statuses of answers until there are no more."""
     statuses = []
     config = {"name": "c", "config": {"connector.class": "FileStreamSource", "topic": "t"}}

@@ -11,7 +11,7 @@ from controlplane.rest.security.credential_hashes import Credential, TokenHash
 from controlplane.rest.security.roles import Role
 from tests.cli.command_calls import call, refusal
 from tests.cli.test_serve_command import LIFE, running
-from tests.rest.security.certificate import Made
+from tests.rest.security.certificate import IssuedCertificate
 from tests.rest.security.test_server import pem, trusting
 
 
@@ -69,7 +69,7 @@ async def test_metrics_are_there() -> None:
 
 async def test_encrypted(tmp_path: Path) -> None:
     """By a listener of a worker's file; the address that is printed says so."""
-    made = Made.of("mine")
+    made = IssuedCertificate.of("mine")
     keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
     told = {"listeners": "https://127.0.0.1:0"} | keys
     worker = tmp_path / "worker.properties"
@@ -115,7 +115,7 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
     """By settings of their own, or those of all (KIP-495); never in the clear."""
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
-    made = Made.of("mine")
+    made = IssuedCertificate.of("mine")
     keys = {prefix + key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
     told = {"admin.listeners": f"https://127.0.0.1:{port}"} | keys
     worker = tmp_path / "worker.properties"

@@ -16,14 +16,14 @@ from controlplane.terminal.progress_bar import WORTH_A_BAR_RECORDS
 from tests.cli.command_calls import ROOT, call, shell
 
 
-class Seen(NamedTuple):
+class TerminalOutput(NamedTuple):
     """Output of a command on the terminal and elsewhere."""
 
     terminal: str
     elsewhere: str
 
 
-def at_a_terminal(stream: str, *arguments: object) -> Seen:
+def at_a_terminal(stream: str, *arguments: object) -> TerminalOutput:
     """Run a command whose standard output or error is a terminal."""
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
@@ -43,7 +43,7 @@ def at_a_terminal(stream: str, *arguments: object) -> Seen:
             shown += piece
         elsewhere = b"".join(pipe.read() for pipe in (process.stdout, process.stderr) if pipe)
     os.close(ours)
-    return Seen(shown.decode(), elsewhere.decode())
+    return TerminalOutput(shown.decode(), elsewhere.decode())
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_calls import Said, call, refusal, shell
+from tests.cli.command_calls import CommandResult, call, refusal, shell
 from tests.test_histories import ANSWERS, BEFORE_COMPACTION
 
 ABORTED = """\
@@ -23,7 +23,7 @@ step 10, 3.9.1: GET /connectors
 """
 
 
-def verify(histories: Path, log: Path, story: str, *options: object) -> Said:
+def verify(histories: Path, log: Path, story: str, *options: object) -> CommandResult:
     """Verify a story with the catalogue of the recorded clusters."""
     return call(
         *("verify", log, histories / f"{story}.story.jsonl"),

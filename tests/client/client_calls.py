@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from controlplane.client.http.api import Api
-from tests.cli.command_calls import Said, call
+from tests.cli.command_calls import CommandResult, call
 
 SOURCE = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -17,14 +17,16 @@ SOURCE = {
 PARTITION = {"filename": "/in.txt"}
 
 
-class Cluster:
+class ClusterCalls:
     """One cluster, and a folder for files that are given to it."""
 
     def __init__(self, where: str, folder: Path) -> None:
         self.where = where
         self.folder = folder
 
-    def ask(self, *words: object, typed: str | None = None, editor: str | None = None) -> Said:
+    def ask(
+        self, *words: object, typed: str | None = None, editor: str | None = None
+    ) -> CommandResult:
         """Run a command about it."""
         environment = {"VISUAL": None, "EDITOR": editor, "CONTROLPLANE_TOKEN": None}
         return call(*words, "-c", self.where, typed=typed, environment=environment, columns=200)
@@ -64,7 +66,7 @@ class Cluster:
         return str(script)
 
 
-class Worker:
+class FakeWorker:
     """Answers as a worker of Kafka's might, and notes what it is asked."""
 
     def __init__(self, *answers: httpx.Response, server: str = "Jetty(9.4.57)") -> None:

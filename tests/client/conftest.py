@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
+def cluster(tmp_path: Path) -> ClusterCalls:
     """A cluster with nothing in it yet."""
-    return Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    return ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)

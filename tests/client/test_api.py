@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
-from tests.client.client_calls import Worker
+from tests.client.client_calls import FakeWorker
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
 
@@ -61,7 +61,7 @@ def error(status: int, message: str | None) -> httpx.Response:
 )
 async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
     """The status decides the exception; the text is the server's."""
-    api = await Worker(answer).api()
+    api = await FakeWorker(answer).api()
     with pytest.raises(kind) as refused:
         await api.send("PUT", "/x")
     assert says in str(refused.value.message)  # type: ignore[attr-defined]  # click's exceptions
@@ -70,7 +70,7 @@ async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str
 async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
     """Connect repeats a config that it refuses."""
     message = "2 errors:\nConnector config {password=hunter2, name=x} contains no type\x1b[31m"
-    api = await Worker(error(400, message)).api()
+    api = await FakeWorker(error(400, message)).api()
     with pytest.raises(Declined) as refused:
         await api.send("POST", "/connectors", {})
     assert refused.value.message == (
@@ -80,9 +80,9 @@ async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
 
 async def test_what_is_not_there_is_no_failure() -> None:
     """`find` tells the absence of a connector from that of an endpoint."""
-    assert await (await Worker(error(404, "Connector x not found")).api()).find("/x") is None
+    assert await (await FakeWorker(error(404, "Connector x not found")).api()).find("/x") is None
     with pytest.raises(Unsupported):
-        await (await Worker(error(404, "HTTP 404 Not Found")).api()).find("/x")
+        await (await FakeWorker(error(404, "HTTP 404 Not Found")).api()).find("/x")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_what_is_not_there_is_no_failure() -> None:
 )
 async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     """A rebalance ends by itself, so the client asks again with the same key."""
-    worker = Worker(refused, httpx.Response(204))
+    worker = FakeWorker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
     assert [one.method for one in worker.asked] == ["PUT", "PUT"]
     keys = {one.headers["idempotency-key"] for one in worker.asked}
@@ -104,13 +104,13 @@ async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
 async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
     """After some patience the refusal is the user's."""
     with pytest.raises(Declined, match="stale configuration"):
-        await (await Worker(error(409, REBALANCE)).api(patience_s=0)).send("PUT", "/x")
+        await (await FakeWorker(error(409, REBALANCE)).api(patience_s=0)).send("PUT", "/x")
 
 
 @pytest.mark.parametrize("view", [{"as_of": "config@1"}, {"profile": "3.4"}])
 async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
     """A worker of Kafka's answers a question that it does not understand as if it were another."""
-    worker = Worker(httpx.Response(200, json=[]))
+    worker = FakeWorker(httpx.Response(200, json=[]))
     with pytest.raises(Unsupported, match=r"which has no --(as-of|profile); its log has"):
         await worker.api(view=view)
     assert not worker.asked
@@ -118,7 +118,7 @@ async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, st
 
 async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
     """Nothing is sent: a worker of Kafka would ignore the parameter and delete."""
-    worker = Worker(httpx.Response(204))
+    worker = FakeWorker(httpx.Response(204))
     with pytest.raises(Unsupported, match="which has no dry run"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
     assert not worker.asked
@@ -127,7 +127,7 @@ async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
 @pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
 async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
     """The Server header identifies our service, also behind another server's name."""
-    worker = Worker(httpx.Response(200, json={"steps": []}), server=server)
+    worker = FakeWorker(httpx.Response(200, json={"steps": []}), server=server)
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
     assert worker.asked[0].url.query == b"dry_run=true"
 
@@ -135,7 +135,7 @@ async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
 async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
     """However many questions a command has to ask."""
     noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
-    api = await Worker(noticed, server="controlplane").api()
+    api = await FakeWorker(noticed, server="controlplane").api()
     for _ in range(2):
         await api.get("/connectors")
     assert capsys.readouterr().err == "read as 4.3.0\n"
@@ -143,14 +143,14 @@ async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) ->
 
 async def test_a_method_that_only_we_would_lack() -> None:
     """Without /compat/ in the URL, the error does not advise to remove it."""
-    worker = Worker(error(404, "HTTP 404 Not Found"), server="controlplane")
+    worker = FakeWorker(error(404, "HTTP 404 Not Found"), server="controlplane")
     with pytest.raises(Unsupported, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):
         await (await worker.api()).send("PUT", "/x")
 
 
 async def test_a_dry_run_that_was_none_is_told_of() -> None:
     """A proxy may drop what it does not know; an answer without a plan shows it."""
-    worker = Worker(httpx.Response(204), server="controlplane")
+    worker = FakeWorker(httpx.Response(204), server="controlplane")
     with pytest.raises(Unavailable, match=r"gave no plan: .* then it is done"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
 
@@ -190,6 +190,6 @@ async def test_who_goes_silent(method: str, says: str) -> None:
 )
 async def test_names_reach_the_server_whole(name: str, path: str) -> None:
     """A name is one segment of the path, whatever its characters."""
-    worker = Worker(httpx.Response(204))
+    worker = FakeWorker(httpx.Response(204))
     await (await worker.api()).send("PUT", connector(name, "stop"))
     assert worker.asked[0].url.raw_path.decode() == path

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.client.client_calls import SOURCE, Cluster
+from tests.client.client_calls import SOURCE, ClusterCalls
 
 
-def test_created_updated_unchanged(cluster: Cluster) -> None:
+def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
     """Each connector is told of; what is so already is not written again, nor restarted."""
     one = cluster.file("one.json", {"name": "one", "config": SOURCE})
     two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
@@ -19,7 +19,7 @@ def test_created_updated_unchanged(cluster: Cluster) -> None:
     assert cluster.done("apply", *files) == "one: unchanged\ntwo: updated (topic: t → u)\n"
 
 
-def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
+def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
     """`apply -f - -n NAME` reads standard input, as kcctl does."""
     said = cluster.done("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
     assert said == "orders: created\n"
@@ -28,7 +28,7 @@ def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
 @pytest.mark.parametrize("words", [("get",), ("describe", "--all"), ("describe", "orders")])
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_what_is_printed_can_be_applied(
-    cluster: Cluster, words: tuple[str, ...], form: str
+    cluster: ClusterCalls, words: tuple[str, ...], form: str
 ) -> None:
     """Applying printed connectors changes nothing."""
     cluster.create(config={**SOURCE, "tasks.max": "1", "b": "true", "f": "1.50", "e": ""})
@@ -37,7 +37,7 @@ def test_what_is_printed_can_be_applied(
     assert cluster.done("apply", "-f", printed) == "orders: unchanged\n"
 
 
-def test_a_dry_run_tells_what_would_be_written(cluster: Cluster) -> None:
+def test_a_dry_run_tells_what_would_be_written(cluster: ClusterCalls) -> None:
     """The dry run shows the records of new and of changed connectors."""
     cluster.create()
     new = cluster.file("new.json", {"name": "new", "config": SOURCE})
@@ -52,7 +52,7 @@ def test_a_dry_run_tells_what_would_be_written(cluster: Cluster) -> None:
     assert list(cluster.json("get")) == ["orders"]
 
 
-def test_all_files_are_read_before_anything_is_sent(cluster: Cluster) -> None:
+def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> None:
     """A slip in the last of them leaves the cluster as it was."""
     good = cluster.file("a.json", {"name": "a", "config": SOURCE})
     bad = cluster.file("b.json", "{")
@@ -62,7 +62,7 @@ def test_all_files_are_read_before_anything_is_sent(cluster: Cluster) -> None:
     assert list(cluster.json("get")) == ["other"]
 
 
-def test_an_initial_state(cluster: Cluster) -> None:
+def test_an_initial_state(cluster: ClusterCalls) -> None:
     """A new connector gets its initial state."""
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]

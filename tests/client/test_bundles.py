@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.client_calls import PARTITION, SOURCE, Cluster
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Cluster:
+def other(tmp_path: Path) -> ClusterCalls:
     """Another cluster, with nothing in it."""
-    return Cluster(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    return ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
 
 
-def exported(cluster: Cluster, *words: str) -> Path:
+def exported(cluster: ClusterCalls, *words: str) -> Path:
     """A bundle in a file."""
     path = cluster.folder / "bundle.json"
     assert cluster.ask("bundle", "export", *(words or ("--all",)), "-f", path).code == 0
@@ -25,7 +25,7 @@ def exported(cluster: Cluster, *words: str) -> Path:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
-def test_carried(cluster: Cluster, other: Cluster, state: str) -> None:
+def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None:
     """Config, offsets and target state are the same on the other side."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -37,7 +37,7 @@ def test_carried(cluster: Cluster, other: Cluster, state: str) -> None:
     assert here[0]["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_imported_twice(cluster: Cluster, other: Cluster) -> None:
+def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """The second time there is nothing to do."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -45,7 +45,7 @@ def test_imported_twice(cluster: Cluster, other: Cluster) -> None:
     assert other.done("bundle", "import", bundle) == "orders: unchanged\n"
 
 
-def test_an_import_that_broke_off_is_finished(cluster: Cluster, other: Cluster) -> None:
+def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """Stopped and without offsets: so it is left where only the first step was made."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -55,7 +55,7 @@ def test_an_import_that_broke_off_is_finished(cluster: Cluster, other: Cluster) 
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
 
 
-def test_what_is_there_is_not_overwritten(cluster: Cluster, other: Cluster) -> None:
+def test_what_is_there_is_not_overwritten(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """Another config under the same name: somebody has to decide."""
     cluster.create()
     bundle = exported(cluster)
@@ -66,7 +66,7 @@ def test_what_is_there_is_not_overwritten(cluster: Cluster, other: Cluster) -> N
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 
 
-def test_a_dry_run(cluster: Cluster, other: Cluster) -> None:
+def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """One command, and all that it would write."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
@@ -77,13 +77,13 @@ def test_a_dry_run(cluster: Cluster, other: Cluster) -> None:
     assert list(other.json("get")) == ["something"]
 
 
-def test_a_file_is_private(cluster: Cluster) -> None:
+def test_a_file_is_private(cluster: ClusterCalls) -> None:
     """A bundle may have secrets: mode 600."""
     cluster.create()
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 
 
-def test_a_file_that_everybody_could_read_is_private(cluster: Cluster) -> None:
+def test_a_file_that_everybody_could_read_is_private(cluster: ClusterCalls) -> None:
     """An export over an existing file: the old mode does not count."""
     cluster.create()
     bundle = exported(cluster)
@@ -91,7 +91,7 @@ def test_a_file_that_everybody_could_read_is_private(cluster: Cluster) -> None:
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 
 
-def test_offsets_that_nobody_can_tell(cluster: Cluster) -> None:
+def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
     """A sink's lie in its consumer group: the bundle says that they are missing, not none."""
     sink = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -112,7 +112,7 @@ def test_offsets_that_nobody_can_tell(cluster: Cluster) -> None:
         ('{"bundle": 2, "connectors": []}', "is a bundle of format 2: here 1 is known"),
     ],
 )
-def test_what_is_no_bundle(cluster: Cluster, text: str, says: str) -> None:
+def test_what_is_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
     """One sentence, and nothing is asked."""
     cluster.create()
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)

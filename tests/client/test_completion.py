@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_calls import shell
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tests.client.client_calls import Cluster
         ("controlplane stop nix", []),
     ],
 )
-def test_completed(cluster: Cluster, line: str, found: list[str]) -> None:
+def test_completed(cluster: ClusterCalls, line: str, found: list[str]) -> None:
     """Commands, resources, options, and connectors that the cluster has."""
     cluster.create()
     said = shell(
@@ -36,7 +36,7 @@ def test_completed(cluster: Cluster, line: str, found: list[str]) -> None:
     assert [one.partition(",")[2] for one in said.out.split()] == found
 
 
-def test_no_cluster_no_names(cluster: Cluster) -> None:
+def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
     """A shell is not disturbed by what is wrong."""
     said = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",

@@ -12,7 +12,7 @@ from controlplane.plugins import installed
 from tests.cli.command_calls import call
 from tests.cli.test_serve_command import running
 from tests.cli.test_terminal import at_a_terminal
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 from tests.harvested_catalogues import class_path
 
 NOBODY = "http://127.0.0.1:1"
@@ -21,7 +21,7 @@ NOBODY = "http://127.0.0.1:1"
 async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
     """An existing file is replaced only where that is wanted."""
     file = tmp_path / "catalogue.json"
-    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(one.create)
     async with running(one.where, "--quiet") as served:
         words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9", "--file", file)
@@ -58,7 +58,7 @@ async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None
 
 async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
     """On a terminal."""
-    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(one.create)
     async with running(one.where, "--quiet") as served:
         words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9")
@@ -109,7 +109,7 @@ def test_nobody_listens() -> None:
 
 def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
     """Without a word behind it the command lists them."""
-    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     one.create()
     assert "FileStreamSourceConnector" in one.done("plugins")
     assert one.done("plugins", "list", "--type", "predicate") == one.done(

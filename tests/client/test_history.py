@@ -6,20 +6,20 @@ import pytest
 
 from tests.cli.command_calls import call
 from tests.cli.test_serve_command import LIFE
-from tests.client.client_calls import PARTITION, SOURCE, Cluster
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
 
 @pytest.fixture
-def changed(cluster: Cluster) -> Cluster:
+def changed(cluster: ClusterCalls) -> ClusterCalls:
     """A connector whose topic has been changed; what it was created by is at config@0."""
     cluster.create()
     cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
     return cluster
 
 
-def test_history(changed: Cluster) -> None:
+def test_history(changed: ClusterCalls) -> None:
     """Every change with its record; the first column is what `--as-of` takes."""
     events = changed.json("history", "orders", "--last", "2")["events"]
     assert [(one["what"], one["before"], one["after"]) for one in events] == [
@@ -33,7 +33,7 @@ def test_history(changed: Cluster) -> None:
     assert then["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_difference_between_two_moments(changed: Cluster) -> None:
+def test_difference_between_two_moments(changed: ClusterCalls) -> None:
     """Exit code 1, and each fact on a line, without secrets."""
     said = changed.ask("diff", "orders", "--from", "config@0")
     assert said.code == 1
@@ -43,7 +43,7 @@ def test_difference_between_two_moments(changed: Cluster) -> None:
     assert changed.done("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
-def test_a_connector_that_was_not_there(changed: Cluster) -> None:
+def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
     """All of it differs; one that never was is refused."""
     changed.done("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
@@ -58,7 +58,7 @@ def test_a_connector_that_was_not_there(changed: Cluster) -> None:
     ("done", "words"), [("pause", "STARTED → PAUSED"), ("stop", "STARTED → STOPPED")]
 )
 def test_difference_of_a_connector_that_was_paused_or_stopped(
-    cluster: Cluster, done: str, words: str
+    cluster: ClusterCalls, done: str, words: str
 ) -> None:
     """Exit code 1: a target state is a fact like any other."""
     cluster.create()
@@ -79,7 +79,9 @@ def test_difference_words_active_topics_as_the_history_does() -> None:
     assert all(any(line.split()[2:] == words for line in by_history) for words in worded)
 
 
-def test_difference_of_a_secret_is_told_to_machines_without_the_secret(cluster: Cluster) -> None:
+def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
+    cluster: ClusterCalls,
+) -> None:
     """Both values are hidden, and the words say that they differ."""
     cluster.create(config=SOURCE | {"database.password": "pearl"})
     cluster.done("patch", "orders", "-s", "database.password=ruby")
@@ -91,7 +93,7 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(cluster: 
     assert "ruby" not in said.out + said.err
 
 
-def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cluster) -> None:
+def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: ClusterCalls) -> None:
     """They still lie in the log, and a new connector of its name inherits them."""
     cluster.create(initial_state="STOPPED")
     offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
@@ -105,7 +107,7 @@ def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cl
     assert "source offset" not in aspects
 
 
-def test_undo(changed: Cluster) -> None:
+def test_undo(changed: ClusterCalls) -> None:
     """Undo shows the plan and asks before writing."""
     said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
     assert said.code == 1
@@ -117,7 +119,7 @@ def test_undo(changed: Cluster) -> None:
     assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None:
+def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) -> None:
     """An empty undo says so and writes nothing, also for machines and with --yes."""
     changed.done("undo", "orders", "--to", "config@0", "--yes")
     before = changed.json("history", "orders")
@@ -132,14 +134,14 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None
     assert [one["command"] for one in changed.json("commands")["commands"]].count("restore") == 1
 
 
-def test_no_offsets_are_taken_away_without_asking(cluster: Cluster) -> None:
+def test_no_offsets_are_taken_away_without_asking(cluster: ClusterCalls) -> None:
     """A reset without offsets does not ask."""
     cluster.create(initial_state="STOPPED")
     said = cluster.ask("offsets", "reset", "orders", typed="")
     assert (said.code, "take away" in said.out + said.err) == (0, False)
 
 
-def test_an_undo_to_the_future_is_refused(changed: Cluster) -> None:
+def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
     """A future moment is refused, as a record behind the end is."""
     for moment in ("2999-01-01", "4102444800000"):
         refused = changed.refused("undo", "orders", "--to", moment, "--yes")
@@ -147,7 +149,7 @@ def test_an_undo_to_the_future_is_refused(changed: Cluster) -> None:
         assert "is in the future" in changed.refused("describe", "orders", "--as-of", moment)
 
 
-def test_an_undo_that_lets_a_paused_connector_run_warns(changed: Cluster) -> None:
+def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -> None:
     """Releases before 3.7 cannot create it paused: it may run before it is paused."""
     changed.done("pause", "orders")
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
@@ -158,7 +160,7 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: Cluster) -> Non
     assert "may run before" not in call(*undo, "3.9").out
 
 
-def test_an_undo_with_yes_warns_of_what_it_assumes(changed: Cluster) -> None:
+def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> None:
     """The plan is not shown then, but what is assumed of the world is."""
     offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
     changed.done("stop", "orders")
@@ -169,7 +171,7 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: Cluster) -> None:
     assert "Warning, assumed: no task of orders commits offsets once it is stopped" in said.err
 
 
-def test_a_long_run_of_offsets_is_shortened_for_people(cluster: Cluster) -> None:
+def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:
     """Machines get every one of them."""
     offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]
     cluster.create(initial_state="STOPPED")
@@ -179,7 +181,7 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: Cluster) -> None
     assert sum(one["what"].startswith("source offset") for one in events) == 25
 
 
-def test_watch_goes_on_from_where_it_was(changed: Cluster) -> None:
+def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
     """From the beginning of the log, and then from the last change that was told."""
     said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
@@ -191,7 +193,7 @@ def test_watch_goes_on_from_where_it_was(changed: Cluster) -> None:
     assert json.loads(later) == second
 
 
-def test_watch_goes_on_behind_a_record(changed: Cluster) -> None:
+def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
     """`--after` takes a position like every other option, and answers name no HTTP header."""
     later = json.loads(changed.done("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
     assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
@@ -200,7 +202,7 @@ def test_watch_goes_on_behind_a_record(changed: Cluster) -> None:
     assert "the log has no record at confg@0: unknown topic 'confg'" in said.err
 
 
-def test_watch_for_people(changed: Cluster) -> None:
+def test_watch_for_people(changed: ClusterCalls) -> None:
     """A line for each change, secrets hidden."""
     said = changed.done("watch", "--since", "{}", "--count", str(CHANGES))
     assert "orders: config topic: lines → other" in said

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.command_calls import refusal
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 
 CONFIG = "config: {connector.class: FileStreamSource, topic: t}"
 
@@ -37,7 +37,7 @@ HOSTILE = {
 @pytest.mark.parametrize("words", [("apply", "-f"), ("diff", "-f"), ("bundle", "import")])
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_yaml_is_refused_in_a_sentence(
-    case: str, words: tuple[str, ...], cluster: Cluster
+    case: str, words: tuple[str, ...], cluster: ClusterCalls
 ) -> None:
     """Aliases that refer to themselves or multiply, and names that are no text."""
     cluster.create()
@@ -46,7 +46,7 @@ def test_hostile_yaml_is_refused_in_a_sentence(
     assert words[0] == "bundle" or why in told
 
 
-def test_aliases_that_repeat_a_little_are_taken(cluster: Cluster) -> None:
+def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:
     """Common settings may be written once, as YAML users do."""
     text = """
     - name: one
@@ -60,7 +60,7 @@ def test_aliases_that_repeat_a_little_are_taken(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\ud800", "\udcff"])
-def test_half_a_surrogate_pair_in_json(text: str, cluster: Cluster) -> None:
+def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None:
     """No URL can hold such a name, so no worker can be asked for it; a value may have one."""
     named = {"name": text, "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     for words in ("apply", "diff"):
@@ -83,6 +83,6 @@ def test_half_a_surrogate_pair_in_json(text: str, cluster: Cluster) -> None:
         ("watch", "\udcff"),
     ],
 )
-def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: Cluster) -> None:
+def test_an_argument_that_is_no_text(words: tuple[str, ...], cluster: ClusterCalls) -> None:
     """A shell passes on any bytes."""
     cluster.refused(*words, code=2)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.client.client_calls import PARTITION, SOURCE, Cluster
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 
 
-def test_from_beginning_to_end(cluster: Cluster) -> None:
+def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
     """Created, paused, run, stopped, moved, deleted; each told in a line."""
     cluster.create()
     for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):
@@ -22,7 +22,7 @@ def test_from_beginning_to_end(cluster: Cluster) -> None:
     assert cluster.json("get") == {}
 
 
-def test_resources_may_be_spelled_out(cluster: Cluster) -> None:
+def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
     """Resources may be named as in kcctl; a connector may have the name of a resource."""
     cluster.create("connector")
     assert cluster.done("stop", "connector", "connector") == "connector: stopped\n"
@@ -39,7 +39,7 @@ def test_resources_may_be_spelled_out(cluster: Cluster) -> None:
         (("a1", "a1"), ["a1"]),
     ],
 )
-def test_several_at_once(cluster: Cluster, words: tuple[str, ...], names: list[str]) -> None:
+def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: list[str]) -> None:
     """By name, by regular expression, by state, all."""
     for name in ("a1", "a2", "b"):
         cluster.create(name)
@@ -47,7 +47,7 @@ def test_several_at_once(cluster: Cluster, words: tuple[str, ...], names: list[s
     assert results == [{"connector": name, "result": "paused"} for name in names]
 
 
-def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: Cluster) -> None:
+def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: ClusterCalls) -> None:
     """One refusal does not stop the others; the exit code reports it."""
     cluster.create()
     said = cluster.ask("pause", "nix", "orders")
@@ -73,7 +73,7 @@ def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: Cluster) -> N
         (("get", "--as-of", "config@77"), "config@77"),
     ],
 )
-def test_refusals(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
+def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> None:
     """The cluster's own words, exit code 3, nothing on standard output."""
     cluster.create()
     assert says in cluster.refused(*words)
@@ -94,14 +94,14 @@ def test_refusals(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
         ("diff", "-f", "x", "--from", "y"),
     ],
 )
-def test_slips(cluster: Cluster, words: tuple[str, ...]) -> None:
+def test_slips(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
     """Usage errors send nothing, exit code 2."""
     cluster.create()
     said = cluster.ask(*words)
     assert (said.code, said.out) == (2, "")
 
 
-def test_deleting_what_is_not_named_is_asked_about(cluster: Cluster) -> None:
+def test_deleting_what_is_not_named_is_asked_about(cluster: ClusterCalls) -> None:
     """`--all` with a no leaves all there; with a yes, or --yes, none."""
     cluster.create()
     said = cluster.ask("delete", "--all", typed="n\n")
@@ -111,7 +111,7 @@ def test_deleting_what_is_not_named_is_asked_about(cluster: Cluster) -> None:
     assert cluster.ask("delete", "--all", typed="y\n").out == "orders: deleted\n"
 
 
-def test_settings_are_patched(cluster: Cluster) -> None:
+def test_settings_are_patched(cluster: ClusterCalls) -> None:
     """Set and removed; what is so already is not written again."""
     cluster.create()
     patch = ("patch", "orders", "-s", "tasks.max=2", "-s", "password=hunter2", "-r", "file")
@@ -121,7 +121,7 @@ def test_settings_are_patched(cluster: Cluster) -> None:
     assert cluster.done(*patch) == "orders: unchanged\n"
 
 
-def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
+def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
     """The dry run shows the records and writes nothing."""
     cluster.create()
     before = cluster.json("history", "orders")
@@ -132,7 +132,7 @@ def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
     assert cluster.json("history", "orders") == before
 
 
-def test_secrets_are_hidden_from_people_only(cluster: Cluster) -> None:
+def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
     """Machines get what the cluster says: it may have to be applied again."""
     cluster.create(config={**SOURCE, "password": "hunter2"})
     assert "password: " in (shown := cluster.done("describe", "orders"))
@@ -142,17 +142,17 @@ def test_secrets_are_hidden_from_people_only(cluster: Cluster) -> None:
     assert "password: hunter2" in cluster.done("describe", "orders", "-o", "yaml")
 
 
-def test_a_key_without_a_value(cluster: Cluster) -> None:
+def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
     """Older releases take null, and it is shown as everywhere else."""
     config = {"properties": {**SOURCE, "name": "orders", "transforms": None}}
     record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
     words = {"key": "connector-orders", "payload": json.dumps(config)}
     dump = cluster.file("kcat.jsonl", json.dumps({**record, **words}) + "\n")
-    described = Cluster(str(dump), cluster.folder).done("describe", "orders")
+    described = ClusterCalls(str(dump), cluster.folder).done("describe", "orders")
     assert "  transforms:      ∅\n" in described
 
 
-def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:
+def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
     """The command is done; exit code 5 says that no worker has reported the state."""
     cluster.create()
     said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
@@ -163,7 +163,7 @@ def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:
 
 
 def test_whoever_changes_something_is_named(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ClusterCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit has the user who typed it."""
     monkeypatch.setenv("LOGNAME", "ada")
@@ -179,7 +179,9 @@ def test_whoever_changes_something_is_named(
 @pytest.mark.parametrize(
     ("verb", "wanted"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
 )
-def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, wanted: str) -> None:
+def test_what_is_wanted_where_nothing_is_reported(
+    cluster: ClusterCalls, verb: str, wanted: str
+) -> None:
     """An unreported state is marked as wanted; JSON does not report it."""
     cluster.create()
     cluster.create("more")
@@ -190,7 +192,7 @@ def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, w
     assert cluster.json("describe", "orders")["status"] is None
 
 
-def test_a_log_has_a_name(cluster: Cluster) -> None:
+def test_a_log_has_a_name(cluster: ClusterCalls) -> None:
     """A log keeps its cluster id."""
     cluster.create()
     about = cluster.json("get", "info")
@@ -200,7 +202,7 @@ def test_a_log_has_a_name(cluster: Cluster) -> None:
     assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
 
 
-def test_a_state_that_does_not_exist_is_refused(cluster: Cluster) -> None:
+def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
     """A misspelt state must not look like a cluster in which nothing has failed."""
     said = cluster.ask("restart", "--state", "FAILD")
     assert said.code == 2
@@ -208,7 +210,7 @@ def test_a_state_that_does_not_exist_is_refused(cluster: Cluster) -> None:
     assert "'failed'" in said.err
 
 
-def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
+def test_no_connector_in_a_state_is_an_empty_table(cluster: ClusterCalls) -> None:
     """An empty result is no error; names must still exist."""
     cluster.create()
     heads, _ = cluster.done("get", "connectors", "--state", "FAILED").splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_serve_command import running
-from tests.client.client_calls import SOURCE, Cluster
+from tests.client.client_calls import SOURCE, ClusterCalls
 
 NAMES = [
     "a/b",
@@ -23,7 +23,7 @@ NAMES = [
 ]
 
 
-def lived(cluster: Cluster) -> None:
+def lived(cluster: ClusterCalls) -> None:
     """Each is made, described, paused, asked where it is, and deleted."""
     documents = [{"name": name, "config": SOURCE} for name in NAMES]
     cluster.done("apply", "-f", cluster.file("odd.json", documents))
@@ -38,7 +38,7 @@ def lived(cluster: Cluster) -> None:
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
 
 
-def test_in_a_log(cluster: Cluster) -> None:
+def test_in_a_log(cluster: ClusterCalls) -> None:
     """Opened by each command for itself."""
     lived(cluster)
 
@@ -46,19 +46,19 @@ def test_in_a_log(cluster: Cluster) -> None:
 async def test_over_the_network(tmp_path: Path) -> None:
     """Odd names pass through a socket, encoded."""
     async with running(f"sqlite:///{tmp_path}/state.db", "--quiet") as service:
-        await asyncio.to_thread(lived, Cluster(service.url, tmp_path))
+        await asyncio.to_thread(lived, ClusterCalls(service.url, tmp_path))
 
 
 @pytest.mark.parametrize("words", [("describe", "a/b"), ("pause", "a/b")])
 async def test_what_a_release_cannot_be_asked_about(tmp_path: Path, words: tuple[str, str]) -> None:
     """4.x refuses some paths. That is told, and nobody else is kept from being seen."""
-    local = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    local = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("a/b", "orders"):
         await asyncio.to_thread(
             local.done, "apply", "-f", local.file("one.json", {"name": name, "config": SOURCE})
         )
     async with running(local.where, "--quiet") as service:
-        beneath = Cluster(f"{service.url}/compat/4.3", tmp_path)
+        beneath = ClusterCalls(f"{service.url}/compat/4.3", tmp_path)
         assert list(await asyncio.to_thread(beneath.json, "get")) == ["a/b", "orders"]
         said = await asyncio.to_thread(beneath.refused, *words)
     assert "/connectors/a%2Fb" in said

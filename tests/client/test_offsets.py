@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.client.client_calls import PARTITION, Cluster
+from tests.client.client_calls import PARTITION, ClusterCalls
 
 ALTER = ("offsets", "alter", "orders")
 
 
 @pytest.fixture
-def stopped(cluster: Cluster) -> Cluster:
+def stopped(cluster: ClusterCalls) -> ClusterCalls:
     """A stopped connector, at 5."""
     cluster.create(initial_state="STOPPED")
     at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
@@ -16,13 +16,13 @@ def stopped(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def position(cluster: Cluster) -> int | None:
+def position(cluster: ClusterCalls) -> int | None:
     """Offset of the connector; None without one."""
     offsets = cluster.json("offsets", "orders")["offsets"]
     return offsets[0]["offset"]["position"] if offsets else None
 
 
-def test_edited(stopped: Cluster) -> None:
+def test_edited(stopped: ClusterCalls) -> None:
     """Each change is shown, and done after a yes."""
     editor = stopped.editor('"position": 5', '"position": 2')
     said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
@@ -33,14 +33,14 @@ def test_edited(stopped: Cluster) -> None:
     assert position(stopped) == 2
 
 
-def test_not_edited_without_a_yes(stopped: Cluster) -> None:
+def test_not_edited_without_a_yes(stopped: ClusterCalls) -> None:
     """A no leaves all as it is."""
     editor = stopped.editor('"position": 5', '"position": 2')
     assert stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n").code == 1
     assert position(stopped) == 5
 
 
-def test_taken_away_in_the_editor(stopped: Cluster) -> None:
+def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
     """A partition that is deleted from the text has no offset any more."""
     editor = stopped.editor('"partition".*', "")
     script = stopped.file("editor.sh", '#!/bin/sh\necho \'{"offsets": []}\' > "$1"\n')
@@ -49,12 +49,12 @@ def test_taken_away_in_the_editor(stopped: Cluster) -> None:
     assert position(stopped) is None
 
 
-def test_nothing_edited(stopped: Cluster) -> None:
+def test_nothing_edited(stopped: ClusterCalls) -> None:
     """An unchanged file sends nothing."""
     assert stopped.done("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
-def test_what_cannot_be_understood_is_asked_again(stopped: Cluster) -> None:
+def test_what_cannot_be_understood_is_asked_again(stopped: ClusterCalls) -> None:
     """A slip in the editor costs no edits: it opens once more with what was written."""
     editor = stopped.editor("{", "")
     said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
@@ -63,7 +63,7 @@ def test_what_cannot_be_understood_is_asked_again(stopped: Cluster) -> None:
     assert "edit them again? [y/N]" in said.err
 
 
-def test_an_editor_is_not_opened_in_vain(stopped: Cluster) -> None:
+def test_an_editor_is_not_opened_in_vain(stopped: ClusterCalls) -> None:
     """A connector that is not stopped is refused before the editor opens."""
     stopped.done("resume", "orders")
     said = stopped.ask("offsets", "edit", "orders", editor="false")
@@ -78,14 +78,14 @@ SAY_STOP = (
 
 
 @pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
-def test_what_is_not_stopped(stopped: Cluster, more: tuple[str, ...]) -> None:
+def test_what_is_not_stopped(stopped: ClusterCalls, more: tuple[str, ...]) -> None:
     """The error names the command to stop the connector."""
     stopped.done("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", *more)
     assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
 
 
-def test_a_dry_run_stops_nothing(stopped: Cluster) -> None:
+def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
     """Not even with `--stop`, and so it cannot show what would be written then."""
     stopped.done("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
@@ -93,7 +93,7 @@ def test_a_dry_run_stops_nothing(stopped: Cluster) -> None:
     assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
 
 
-def test_a_dry_run_of_an_edit(stopped: Cluster) -> None:
+def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
     """The records are shown, and none is written."""
     editor = stopped.editor('"position": 5', '"position": 2')
     said = stopped.done("offsets", "edit", "orders", "--dry-run", editor=editor)
@@ -102,7 +102,7 @@ def test_a_dry_run_of_an_edit(stopped: Cluster) -> None:
 
 
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
-def test_reset(stopped: Cluster, words: tuple[str, ...]) -> None:
+def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """Under both names, after a yes."""
     said = stopped.ask(*words, "orders", typed="y\n")
     assert said.code == 0
@@ -110,7 +110,7 @@ def test_reset(stopped: Cluster, words: tuple[str, ...]) -> None:
     assert position(stopped) is None
 
 
-def test_stopped_for_it(stopped: Cluster) -> None:
+def test_stopped_for_it(stopped: ClusterCalls) -> None:
     """With --stop one that runs is stopped, altered, and runs again."""
     stopped.done("resume", "orders")
     stopped.done("offsets", "reset", "orders", "--stop", "--yes")
@@ -123,7 +123,7 @@ def test_stopped_for_it(stopped: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
-def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> None:
+def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str) -> None:
     """The connector returns to its target state, even if no worker has reported it."""
     stopped.done(verb, "orders")
     stopped.done("offsets", "reset", "orders", "--stop", "--yes")
@@ -136,7 +136,7 @@ def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> 
     assert position(stopped) is None
 
 
-def test_one_offset_in_the_words_of_kcctl(stopped: Cluster) -> None:
+def test_one_offset_in_the_words_of_kcctl(stopped: ClusterCalls) -> None:
     """Single offsets of a source are given as JSON, as in kcctl."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')
     stopped.done("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')

@@ -9,44 +9,46 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_calls import ROOT, call
-from tests.cli.test_serve_command import Service, running
-from tests.client.client_calls import Cluster
+from tests.cli.test_serve_command import RunningService, running
+from tests.client.client_calls import ClusterCalls
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
+async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
     """A service that lets an operator in, and everybody look."""
     issued = call("credential", "token", "ci", "--role", "operate")
     (tmp_path / "tokens").write_text(issued.out, "ascii")
     (tmp_path / "token").write_text(issued.err.rpartition("Bearer ")[2], "ascii")
     told = {"auth.token.file": tmp_path / "tokens", "auth.anonymous.role": "view"}
     overrides = [word for key, value in told.items() for word in ("--override", f"{key}={value}")]
-    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(one.create)
     async with running(one.where, "--quiet", *overrides) as served:
         yield served
 
 
-async def asked(service: Service, folder: Path, *words: str, compat: str = "") -> tuple[int, str]:
+async def asked(
+    service: RunningService, folder: Path, *words: str, compat: str = ""
+) -> tuple[int, str]:
     """The exit code of a command as the operator, and what it prints."""
-    cluster = Cluster(f"{service.url}{compat}", folder)
+    cluster = ClusterCalls(f"{service.url}{compat}", folder)
     said = await asyncio.to_thread(lambda: cluster.ask(*words, "--token", f"@{folder}/token"))
     return said.code, said.out or said.err
 
 
-async def test_who_asks_counts(service: Service, tmp_path: Path) -> None:
+async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
     """An operator may stop and not delete; a stranger may look; each is told so in a sentence."""
     assert await asked(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
     code, said = await asked(service, tmp_path, "delete", "orders")
     assert (code, said.startswith("Error: ")) == (3, True)
-    stranger = Cluster(service.url, tmp_path)
+    stranger = ClusterCalls(service.url, tmp_path)
     assert "orders" in await asyncio.to_thread(lambda: stranger.done("get"))
     assert await asyncio.to_thread(lambda: stranger.refused("stop", "orders"))
     trail = await asyncio.to_thread(lambda: stranger.json("commands", "--connector", "orders"))
     assert [one["principal"] for one in trail["commands"]][1:] == ["ci"]
 
 
-async def test_beneath_compat(service: Service, tmp_path: Path) -> None:
+async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
     code, said = await asked(service, tmp_path, "history", "orders", **beneath)
@@ -55,7 +57,7 @@ async def test_beneath_compat(service: Service, tmp_path: Path) -> None:
     assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
 
 
-async def test_changes_are_told_as_they_happen(service: Service, tmp_path: Path) -> None:
+async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path: Path) -> None:
     """`watch` prints a change while another client makes it."""
     watching = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "watch", "--since", "{}", "-o", "json"),

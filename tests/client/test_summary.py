@@ -11,7 +11,7 @@ from controlplane.client.connectors.connector_summary import (
     target_state,
     with_wanted,
 )
-from tests.client.client_calls import Worker
+from tests.client.client_calls import FakeWorker
 
 REPORTED = {"connector": {"state": "PAUSED", "worker_id": "w"}, "tasks": []}
 INFO: dict[str, Any] = {"name": "x", "config": {}, "tasks": []}
@@ -21,21 +21,21 @@ WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
 
 async def test_a_worker_of_kafkas_tells_nobody() -> None:
     """A worker of Kafka is not asked for target states."""
-    worker = Worker(WANTED)
+    worker = FakeWorker(WANTED)
     (one,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
     assert (one.state_in_words, worker.asked) == ("-", [])
 
 
 async def test_beneath_compat_nobody_tells_either() -> None:
     """/compat/ has no target states."""
-    api = await Worker(NO_ENDPOINT, server="controlplane").api()
+    api = await FakeWorker(NO_ENDPOINT, server="controlplane").api()
     (one,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
     assert one.state_in_words == "-"
 
 
 async def test_what_is_reported_is_shown_as_it_is() -> None:
     """A reported state needs no target state; only the others are asked for."""
-    worker = Worker(WANTED, server="controlplane")
+    worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
     (one,) = await with_wanted(await worker.api(), [reported])
     assert (one.state_in_words, worker.asked) == ("PAUSED", [])
@@ -54,13 +54,13 @@ async def test_what_is_reported_is_shown_as_it_is() -> None:
 )
 async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> None:
     """Known by us; of a worker of Kafka's seen by what is reported."""
-    api = await Worker(WANTED, server=server).api()
+    api = await FakeWorker(WANTED, server=server).api()
     assert await target_state(api, ConnectorSummary("x", INFO, status)) == state
 
 
 async def test_wanted_states_are_read_page_by_page() -> None:
     """The service answers so many at once."""
-    worker = Worker(
+    worker = FakeWorker(
         httpx.Response(200, json={"targets": {"x": "STOPPED"}, "next": "x"}),
         httpx.Response(200, json={"targets": {"y": "PAUSED"}, "next": None}),
         server="controlplane",
@@ -74,7 +74,7 @@ async def test_wanted_states_are_read_page_by_page() -> None:
 async def test_those_without_a_status_are_asked_for_together() -> None:
     """Connect leaves them out where statuses are to be told; some cannot be asked for alone."""
     infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
-    worker = Worker(
+    worker = FakeWorker(
         httpx.Response(200, json=["y", "x", "a/b"]),
         httpx.Response(200, json={"x": infos["x"] | {"status": REPORTED}}),
         httpx.Response(200, json=infos),

@@ -15,7 +15,7 @@ from controlplane.client.connectors.wait import (
     wait_for,
 )
 from controlplane.client.http.request_errors import WaitTimedOut
-from tests.client.client_calls import Worker
+from tests.client.client_calls import FakeWorker
 
 
 def reported(state: str, *tasks: str, configured: int | None = None) -> list[httpx.Response]:
@@ -42,7 +42,7 @@ MISSING = [httpx.Response(404, json={"error_code": 404, "message": "not found"})
 )
 async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     """Two equal looks in a row end the wait."""
-    worker = Worker(*looks, *looks, httpx.Response(500))
+    worker = FakeWorker(*looks, *looks, httpx.Response(500))
     await wait_for(await worker.api(), "x", goal, 60)
     assert len(worker.asked) == 4
 
@@ -61,7 +61,7 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
 async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     """Told with how it is, when the time is over."""
     with pytest.raises(WaitTimedOut, match="x was told so, and after 0 s it is not so yet"):
-        await wait_for(await Worker(*looks).api(), "x", goal, 0)
+        await wait_for(await FakeWorker(*looks).api(), "x", goal, 0)
 
 
 async def test_what_looks_reached_for_a_moment_is_not() -> None:
@@ -69,7 +69,7 @@ async def test_what_looks_reached_for_a_moment_is_not() -> None:
     looks = [
         reported("RUNNING", state) for state in ("RUNNING", "RESTARTING", "RUNNING", "RUNNING")
     ]
-    worker = Worker(*(answer for look in looks for answer in look), httpx.Response(500))
+    worker = FakeWorker(*(answer for look in looks for answer in look), httpx.Response(500))
     await wait_for(await worker.api(), "x", RUNS, 60)
     assert len(worker.asked) == 8
 
@@ -79,20 +79,20 @@ async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
     failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
     with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):
-        await wait_for(await Worker(*failing).api(), "x", RUNS, 60)
+        await wait_for(await FakeWorker(*failing).api(), "x", RUNS, 60)
 
 
 async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last status stays for a while."""
     monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
     failing = [MISSING[0], reported("FAILED")[1]] * 20
-    worker = Worker(*failing, *MISSING * 2, httpx.Response(500))
+    worker = FakeWorker(*failing, *MISSING * 2, httpx.Response(500))
     await wait_for(await worker.api(), "x", GONE, 60)
     assert len(worker.asked) == 44
 
 
 async def test_nobody_waits_unasked() -> None:
     """Without `--wait` nothing is looked at."""
-    worker = Worker(httpx.Response(500))
+    worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", RUNS, None)
     assert not worker.asked

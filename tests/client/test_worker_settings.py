@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def tracking_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tracking_disabled")
 def test_topics_are_refused_while_topic_tracking_is_disabled(
-    cluster: Cluster,
+    cluster: ClusterCalls,
 ) -> None:
     """The command prints the 403 that `serve` answers, not a list of topics."""
     cluster.create()
@@ -24,7 +24,7 @@ def test_topics_are_refused_while_topic_tracking_is_disabled(
 
 @pytest.mark.usefixtures("tracking_disabled")
 def test_describe_leaves_topics_out_while_topic_tracking_is_disabled(
-    cluster: Cluster,
+    cluster: ClusterCalls,
 ) -> None:
     """The topics of a connector are unknown, not empty."""
     cluster.create()

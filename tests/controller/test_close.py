@@ -39,7 +39,7 @@ class Shelf(SqliteSnapshotStore):
         return await super().begin(topic, kind)
 
 
-class Counting(SqliteLog):
+class ReadCountingLog(SqliteLog):
     """A log that notes which records are read from it."""
 
     read_so_far: set[tuple[str, int, int]]
@@ -57,7 +57,7 @@ class Counting(SqliteLog):
         self._shelf.first = first
 
 
-class Heard:
+class PlaneNotices:
     """Logger that records the events of a plane."""
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class Heard:
 
 
 @pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[Counting]:
+async def log(tmp_path: Path) -> AsyncIterator[ReadCountingLog]:
     """A new log."""
-    opened = await Counting.open(tmp_path / "state.db")
-    assert isinstance(opened, Counting)
+    opened = await ReadCountingLog.open(tmp_path / "state.db")
+    assert isinstance(opened, ReadCountingLog)
     opened.read_so_far = set()
     yield opened
     await opened.close()
@@ -85,14 +85,14 @@ def settings(**upkeep: Any) -> Settings:
     return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
 
 
-async def lived(log: Counting, settings: Settings, **given: Any) -> None:
+async def lived(log: ReadCountingLog, settings: Settings, **given: Any) -> None:
     """A plane that makes some connectors, and is closed."""
     async with plane_on(log, settings, **given) as plane:
         for number in range(CONNECTORS):
             await plane.execute(connector(f"c-{number}"))
 
 
-async def read_at_start(log: Counting) -> int:
+async def read_at_start(log: ReadCountingLog) -> int:
     """Number of records that the next plane reads; its state must be complete."""
     log.read_so_far.clear()
     ids = count(CONNECTORS)
@@ -102,13 +102,13 @@ async def read_at_start(log: Counting) -> int:
         return len(log.read_so_far)
 
 
-async def test_nothing_is_left_to_be_read(log: Counting) -> None:
+async def test_nothing_is_left_to_be_read(log: ReadCountingLog) -> None:
     """All is in the snapshots, the last record, too."""
     await lived(log, settings())
     assert await read_at_start(log) == 0
 
 
-async def test_also_when_it_is_cancelled(log: Counting) -> None:
+async def test_also_when_it_is_cancelled(log: ReadCountingLog) -> None:
     """A cancelled plane makes its snapshots on the way out, as on a signal."""
     ready = asyncio.Event()
 
@@ -127,7 +127,7 @@ async def test_also_when_it_is_cancelled(log: Counting) -> None:
     assert await read_at_start(log) == 0
 
 
-async def test_only_where_it_pays(log: Counting) -> None:
+async def test_only_where_it_pays(log: ReadCountingLog) -> None:
     """A command or two are read anew: a snapshot of all connectors costs more."""
     await lived(log, settings())
     ids = count()
@@ -138,32 +138,32 @@ async def test_only_where_it_pays(log: Counting) -> None:
         assert len(log.read_so_far) == 3
 
 
-async def test_turned_off(log: Counting) -> None:
+async def test_turned_off(log: ReadCountingLog) -> None:
     """Then all is read."""
     await lived(log, settings(closing_ms=0))
     assert await read_at_start(log) == RECORDS
 
 
-async def test_they_cannot_be_written(log: Counting) -> None:
+async def test_they_cannot_be_written(log: ReadCountingLog) -> None:
     """A failed snapshot is reported, and closing succeeds."""
 
     async def full() -> None:
         raise LogUnavailable("the disk is full")
 
-    heard = Heard()
+    heard = PlaneNotices()
     log.before_snapshots(full)
     await lived(log, settings(), notices=heard)
     assert heard.reasons == [("log_not_looked_after", "the disk is full")]
     assert await read_at_start(log) == RECORDS
 
 
-async def test_they_take_too_long(log: Counting) -> None:
+async def test_they_take_too_long(log: ReadCountingLog) -> None:
     """Snapshots that are not done in time are left out."""
 
     async def never() -> None:
         await asyncio.Event().wait()
 
-    heard = Heard()
+    heard = PlaneNotices()
     log.before_snapshots(never)
     await lived(log, settings(closing_ms=1), notices=heard)
     reason = "its snapshots take more than upkeep.closing.ms=1"
@@ -176,7 +176,7 @@ async def full_speed() -> None:
     """Do nothing."""
 
 
-async def test_who_cannot_wait(log: Counting) -> None:
+async def test_who_cannot_wait(log: ReadCountingLog) -> None:
     """He cancels once more: the plane is closed all the same, and the log is as it was."""
     begun = asyncio.Event()
 

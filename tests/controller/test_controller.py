@@ -122,7 +122,7 @@ async def test_refused(log: MemoryLog) -> None:
         assert refused.reason == "Unknown connector nobody"
 
 
-class Lines:
+class NoticeFacts:
     """A logger that keeps what it is told."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Lines:
 
 async def test_one_line_per_command(log: MemoryLog) -> None:
     """One log line has user, command, connector, outcome, records and duration, refused or not."""
-    lines = Lines()
+    lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(STOP, principal="ada")
         with pytest.raises(Refusal):
@@ -151,7 +151,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
 
 async def test_the_line_of_a_logger(log: MemoryLog) -> None:
     """The line has the logger's namespace and level, beside the line's own level."""
-    lines = Lines()
+    lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))
     (line,) = lines.told

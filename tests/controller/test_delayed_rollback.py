@@ -26,7 +26,7 @@ LATER = Settings(limits=CommandLimits(retry_last_ms=60_000))
 """Settings that delay the next attempt for a minute."""
 
 
-class Away(Kafka):
+class UnreachableKafka(Kafka):
     """Sets offsets and does not say so; from then on it cannot be reached until it is `back`."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Away(Kafka):
             raise ExternalActionFailed("Kafka is away")
 
 
-def around(kafka: Away) -> dict[str, Any]:
+def around(kafka: UnreachableKafka) -> dict[str, Any]:
     """A worker that knows a sink."""
     known = [Plugin(class_name="lab.Sink", type="sink")]
     return {"plugins": catalogued(more=known), "outside": kafka}
@@ -58,7 +58,7 @@ async def fails(plane: ControlPlane) -> None:
 
 async def test_as_soon_as_it_is_there_again() -> None:
     """The retry runs by itself; the same key gets the first error."""
-    kafka = Away()
+    kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), SOON, **around(kafka)) as plane:
         await fails(plane)
         assert await kafka.group_offsets(GROUP) == SET
@@ -72,7 +72,7 @@ async def test_as_soon_as_it_is_there_again() -> None:
 
 async def test_before_anything_else() -> None:
     """The next command of that connector has to wait for it; those of others need not."""
-    kafka = Away()
+    kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), LATER, **around(kafka)) as plane:
         await fails(plane)
         await plane.execute(CreateConnector("users", SINK))
@@ -87,7 +87,7 @@ async def test_before_anything_else() -> None:
 
 async def test_by_the_next_process() -> None:
     """The next process opens without the group and completes the undo later."""
-    kafka, log = Away(), MemoryLog()
+    kafka, log = UnreachableKafka(), MemoryLog()
     async with plane_on(log, LATER, **around(kafka)) as plane:
         await fails(plane)
     async with plane_on(log, SOON, **around(kafka)) as plane:

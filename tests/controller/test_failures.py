@@ -45,7 +45,7 @@ async def log() -> MemoryLog:
     return made
 
 
-class Broken(Alone):
+class UnreachableGroups(Alone):
     """A world in which consumer groups cannot be reached."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Broken(Alone):
 
 async def test_the_world_fails_in_its_own_way() -> None:
     """Any exception of an action fails the command for good."""
-    log, world = MemoryLog(), Broken()
+    log, world = MemoryLog(), UnreachableGroups()
     alter = AlterOffsets(
         "sink", (OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
     )
@@ -181,7 +181,7 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
         held.set()
 
 
-class Away(MemoryLog):
+class UnreadableLog(MemoryLog):
     """A log that answers no question for a while."""
 
     refusals = 0
@@ -206,7 +206,7 @@ class Away(MemoryLog):
 @pytest.mark.parametrize("patched", [False, True], ids=["writes", "reads-first"])
 async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -> None:
     """A command waits for reads as for writes."""
-    log = Away()
+    log = UnreadableLog()
     command = PatchConfig("orders", {"topic": "t"}) if patched else STOP
     for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
         await log.create_topic(topic, partitions)

@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_S
 STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector, ResumeConnector))
 
 
-class Lines:
+class NoticeEvents:
     """Keeps the names of events and their facts."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ async def log() -> Fragile:
 
 async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
     """The fenced plane reports that once, follows the log, plans and answers."""
-    lines = Lines()
+    lines = NoticeEvents()
     async with plane_on(log, notices=lines) as first, plane_on(log) as second:
         with pytest.raises(Fenced, match="another writer"):
             await first.execute(STOP)
@@ -130,7 +130,7 @@ async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
 
 async def test_claims_again(log: Fragile) -> None:
     """The writer changes hands and back; each has its turn, and both know the same in the end."""
-    lines = Lines()
+    lines = NoticeEvents()
     ids = count()
     one = plane_on(log, notices=lines, new_id=lambda: f"{next(ids)}")
     async with one as first, plane_on(log, new_id=lambda: f"{next(ids)}") as second:

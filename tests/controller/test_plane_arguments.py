@@ -78,7 +78,7 @@ async def test_the_least() -> None:
         assert (await plane.log.topics())["connect-offsets"] == 1
 
 
-Ask = Callable[[ControlPlane], Awaitable[object]]
+PlaneCall = Callable[[ControlPlane], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ Ask = Callable[[ControlPlane], Awaitable[object]]
         (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
     ],
 )
-async def test_questions(ask: Ask, told: str) -> None:
+async def test_questions(ask: PlaneCall, told: str) -> None:
     """A slip of the asker's is no defect of ours."""
     async with plane_on(MemoryLog()) as plane:
         with pytest.raises(TypeError, match=told):

@@ -11,6 +11,10 @@ from controlplane.core.state import ClusterState
 
 Bytes = str | bytes | None
 Pair = tuple[Bytes, Bytes]
+"""Key and value of a record; text stands for its UTF-8."""
+
+KeyValue = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
 
 START_MS = 1_795_000_000_000
 

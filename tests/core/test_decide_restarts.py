@@ -7,8 +7,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
 from tests.core.decisions import planned, refused, steps
 from tests.core.logs import Pair, connector, report, status, tasks
-
-Log = list[Pair | Entry]
+from tests.core.offset_cases import Log
 
 A = connector("a")
 STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')

@@ -41,7 +41,7 @@ SERVE, RUN = "controlplane serve ", "make run"
 MARK = "--- ended with"
 
 
-class Step(NamedTuple):
+class ConsoleStep(NamedTuple):
     """A command, and what it prints according to the document."""
 
     command: str
@@ -64,12 +64,12 @@ _BLOCK = re.compile(
 )
 
 
-def steps(text: str) -> list[Step]:
+def steps(text: str) -> list[ConsoleStep]:
     """The commands of a document, in order."""
-    found: list[Step] = []
+    found: list[ConsoleStep] = []
     for block in _BLOCK.finditer(text):
         if block["language"] == "python":
-            found.append(Step(_program(block["code"]), (block["printed"] or "").rstrip()))
+            found.append(ConsoleStep(_program(block["code"]), (block["printed"] or "").rstrip()))
         else:
             found += _commands(block["code"])
     return found
@@ -79,12 +79,12 @@ def _program(code: str) -> str:
     return f"python {quote(str(SNIPPET))} <<'PYTHON'\n{code}PYTHON"
 
 
-def _commands(block: str) -> Iterator[Step]:
+def _commands(block: str) -> Iterator[ConsoleStep]:
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         lines = part.splitlines()
         ends = range(1, len(lines) + 1)
         end = next(end for end in ends if not is_open("\n".join(lines[:end])))
-        yield Step("\n".join(lines[:end]), "\n".join(lines[end:]).rstrip())
+        yield ConsoleStep("\n".join(lines[:end]), "\n".join(lines[end:]).rstrip())
 
 
 def is_open(command: str) -> bool:
@@ -119,7 +119,7 @@ class Shell:
         self._bash: subprocess.Popen[str]
         self._service: subprocess.Popen[str] | None = None
 
-    def run(self, step: Step) -> tuple[int, str]:
+    def run(self, step: ConsoleStep) -> tuple[int, str]:
         """The exit code of a command and all that it printed, as the document would show it."""
         command = step.command.replace(PORT_SHOWN, str(self._port))
         if command.startswith((SERVE, RUN)):
@@ -144,7 +144,7 @@ class Shell:
         text = "".join(lines).removesuffix("\n")
         return int(line.split()[-1]), text if text.endswith("\n") or not text else text + "\n"
 
-    def _serve(self, command: str, step: Step) -> str:
+    def _serve(self, command: str, step: ConsoleStep) -> str:
         """Start a service; answers what it prints until that is what the document shows."""
         self._end_service()
         _, path = self._ask('printf "%s" "$PATH"')

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.consoles import ROOT, Shell, Step, steps
+from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
 DOCUMENTS = ("cli", "embed", "inspect", "operate", "replay", "rest", "testing", "tour", "upgrade")
 
@@ -39,4 +39,4 @@ def test_what_is_shown_is_compared() -> None:
     assert first.prints("x y z\n1\n2\nlast\n")
     assert not first.prints("x y\nlast\n")
     assert not first.prints("x y z\n")
-    assert second == Step("c", "")
+    assert second == ConsoleStep("c", "")

@@ -32,7 +32,7 @@ BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
 CATALOGUE = "/connector-plugins?connectorsOnly=false"
 
 
-class Service:
+class FollowingService:
     """`controlplane serve`, in a process of its own, following a broker as a worker's release."""
 
     def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
@@ -47,7 +47,7 @@ class Service:
 
 
 @asynccontextmanager
-async def serving(broker: Broker, worker: Worker) -> AsyncIterator[Service]:
+async def serving(broker: Broker, worker: Worker) -> AsyncIterator[FollowingService]:
     """A service that has read the topics, told of the worker only through files."""
     catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
@@ -62,7 +62,7 @@ async def serving(broker: Broker, worker: Worker) -> AsyncIterator[Service]:
     assert process.stdout is not None
     url = re.search(rb"http://\S+", await process.stdout.readline())
     assert url is not None, said.read_text()
-    service = Service(process, url.group().decode())
+    service = FollowingService(process, url.group().decode())
     try:
         yield service
     finally:
@@ -73,7 +73,7 @@ async def serving(broker: Broker, worker: Worker) -> AsyncIterator[Service]:
 class Beside:
     """A worker and a service that must give the same answers whenever nothing happens."""
 
-    def __init__(self, worker: Worker, service: Service, reader: KafkaReader) -> None:
+    def __init__(self, worker: Worker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker
         self.compared = 0
         self._service = service

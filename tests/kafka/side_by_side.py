@@ -11,7 +11,7 @@ import msgspec
 from tests.kafka.real_kafka import Worker
 from tests.rest.probes.comparison import differences
 from tests.rest.probes.raw_requests import Address, Response, ask, request_of
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import AtWork
 
@@ -34,10 +34,10 @@ TRIES = 1_200
 """A worker that has not come to where it is to be by then will not."""
 
 
-class Exchange(NamedTuple):
+class ComparedExchange(NamedTuple):
     """A request, and in what our answer differs from the worker's."""
 
-    row: Row
+    row: ProbeRow
     differences: list[str]
 
     @property
@@ -46,15 +46,15 @@ class Exchange(NamedTuple):
         return name_of(self.row)
 
 
-def name_of(row: Row) -> str:
+def name_of(row: ProbeRow) -> str:
     """Method and path of a request; for a creation, the name of the connector, too."""
     named = _NAME.match(row.body or "") if row.method == "POST" else None
     return " ".join([row.method, row.path, *(named.groups() if named else ())])
 
 
 async def side_by_side(
-    worker: Worker, ours: AtWork, rows: Iterable[Row], excepted: Collection[str]
-) -> list[Exchange]:
+    worker: Worker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
+) -> list[ComparedExchange]:
     """Ask both; the worker waits until it is where it is to be, ours goes there at once.
 
     A worker says nothing when it has finished what a request began. A read whose answers differ is
@@ -74,7 +74,7 @@ async def side_by_side(
             said = await _asked(row, theirs)
             given = await ask(mine, request_of(row, prefix, _text(mine), KEY))
             given = given._replace(body=given.body.replace(f"{_text(mine)}{prefix}".encode(), HOST))
-            exchange = Exchange(row, differences(_as_recorded(row, said, theirs), given))
+            exchange = ComparedExchange(row, differences(_as_recorded(row, said, theirs), given))
             if not exchange.differences:
                 break
             await asyncio.sleep(PAUSE_S)
@@ -83,7 +83,7 @@ async def side_by_side(
     return exchanges
 
 
-async def _asked(row: Row, worker: Address) -> Response:
+async def _asked(row: ProbeRow, worker: Address) -> Response:
     """The worker's answer, as soon as it is not busy with itself."""
     for _ in range(TRIES):
         answer = await ask(worker, request_of(row, "", _text(worker), KEY))
@@ -93,7 +93,7 @@ async def _asked(row: Row, worker: Address) -> Response:
     return answer
 
 
-async def _holds(wait: Row, worker: Address) -> bool:
+async def _holds(wait: ProbeRow, worker: Address) -> bool:
     """True once the awaited text is in the answer."""
     assert wait.contains is not None
     looking = msgspec.structs.replace(wait, method="GET")
@@ -104,7 +104,7 @@ async def _holds(wait: Row, worker: Address) -> bool:
     return False
 
 
-def _as_recorded(row: Row, said: Response, worker: Address) -> Row:
+def _as_recorded(row: ProbeRow, said: Response, worker: Address) -> ProbeRow:
     """The worker's answer as a recording would hold it."""
     return msgspec.structs.replace(
         row,

@@ -1,6 +1,6 @@
 """Requests for a worker and for us, in this order, with waits in between.
 
-A `Row` is a request as in the probes, or a wait until the answer to its path contains a text.
+A `ProbeRow` is a request as in the probes, or a wait until the answer to its path contains a text.
 """
 
 import json
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.running_plane import SINK, SOURCE
 
 JSON = "application/json"
@@ -61,7 +61,7 @@ PATHS = (
 """Endpoints for reading a connector."""
 
 
-def script(lines: str, release: str) -> list[Row]:
+def script(lines: str, release: str) -> list[ProbeRow]:
     """Every request and wait, for a worker that can read a file of `lines`."""
     source = {"connector.class": SOURCE, "tasks.max": "1", "file": lines, "topic": "lines"}
     sink = {"connector.class": SINK, "tasks.max": "1", "file": f"{lines}.out", "topics": "lines"}
@@ -78,21 +78,21 @@ def script(lines: str, release: str) -> list[Row]:
     return [msgspec.structs.replace(row, n=number) for number, row in enumerate(rows, 1)]
 
 
-def ask(method: str, path: str, body: object = None, **headers: str) -> Row:
+def ask(method: str, path: str, body: object = None, **headers: str) -> ProbeRow:
     """A request; what is no text is sent as JSON, and says so unless it is told otherwise."""
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         told = {"Content-Type": JSON, **told}
     text = body if body is None or isinstance(body, str) else json.dumps(body)
-    return Row(n=0, method=method, path=path, headers=[*told.items()], body=text)
+    return ProbeRow(n=0, method=method, path=path, headers=[*told.items()], body=text)
 
 
-def wait(path: str, contains: str) -> Row:
+def wait(path: str, contains: str) -> ProbeRow:
     """A wait, until an answer holds a text."""
-    return Row(n=0, kind="wait", path=path, contains=contains)
+    return ProbeRow(n=0, kind="wait", path=path, contains=contains)
 
 
-def _server() -> Iterator[Row]:
+def _server() -> Iterator[ProbeRow]:
     for path in (
         "/",
         "/connectors",
@@ -129,7 +129,7 @@ def _server() -> Iterator[Row]:
         yield ask("POST", "/connectors", "{}", Content_Type=kind)
 
 
-def _plugins(source: dict[str, str], sink: dict[str, str]) -> Iterator[Row]:
+def _plugins(source: dict[str, str], sink: dict[str, str]) -> Iterator[ProbeRow]:
     yield ask("GET", "/connector-plugins")
     for only in ("false", "true", "", "banana"):
         yield ask("GET", f"/connector-plugins?connectorsOnly={only}")
@@ -153,7 +153,7 @@ def _plugins(source: dict[str, str], sink: dict[str, str]) -> Iterator[Row]:
     yield ask("PUT", validate.format("Nix"), source)
 
 
-def _nothing_there() -> Iterator[Row]:
+def _nothing_there() -> Iterator[ProbeRow]:
     for path in (*PATHS, "/nix", "/tasks/x/status", "/tasks/"):
         yield ask("GET", f"/connectors/nobody{path}")
     for verb in ("pause", "resume", "stop", "topics/reset"):
@@ -173,7 +173,7 @@ def _nothing_there() -> Iterator[Row]:
     yield ask("GET", "/admin/loggers/root")
 
 
-def _bad_bodies(source: dict[str, str]) -> Iterator[Row]:
+def _bad_bodies(source: dict[str, str]) -> Iterator[ProbeRow]:
     for body in BAD_BODIES:
         yield ask("POST", "/connectors", body)
     for body in ("", "null", "[]", "{", '{"config":{}}', '{"name":"y"}', "{}"):
@@ -186,7 +186,7 @@ def _bad_bodies(source: dict[str, str]) -> Iterator[Row]:
     yield ask("GET", "/connectors")
 
 
-def _names(source: dict[str, str], release: str) -> Iterator[Row]:
+def _names(source: dict[str, str], release: str) -> Iterator[ProbeRow]:
     """Connectors that are stopped from the start, so that no worker has to run them."""
     for name in (*NEWEST_SLASHLESS, *SLASHES):
         yield ask(
@@ -207,7 +207,7 @@ def _names(source: dict[str, str], release: str) -> Iterator[Row]:
         yield ask("GET", f"/connectors/{raw}")
 
 
-def _source(source: dict[str, str]) -> Iterator[Row]:
+def _source(source: dict[str, str]) -> Iterator[ProbeRow]:
     path, status = "/connectors/source", "/connectors/source/status"
     yield ask("POST", "/connectors", {"name": "source", "config": source})
     yield from _running(status)
@@ -240,13 +240,13 @@ def _source(source: dict[str, str]) -> Iterator[Row]:
     yield from _stopped(path, status, source)
 
 
-def _running(status: str) -> Iterator[Row]:
+def _running(status: str) -> Iterator[ProbeRow]:
     """Wait until a connector runs, and its task."""
     yield wait(status, '"connector":{"state":"RUNNING"')
     yield wait(status, '"tasks":[{"id":0,"state":"RUNNING"')
 
 
-def _expanded() -> Iterator[Row]:
+def _expanded() -> Iterator[ProbeRow]:
     for query in (
         "expand=status",
         "expand=info",
@@ -257,7 +257,7 @@ def _expanded() -> Iterator[Row]:
         yield ask("GET", f"/connectors?{query}")
 
 
-def _stopped(path: str, status: str, source: dict[str, str]) -> Iterator[Row]:
+def _stopped(path: str, status: str, source: dict[str, str]) -> Iterator[ProbeRow]:
     yield ask("PUT", f"{path}/stop")
     yield wait(status, '"state":"STOPPED"')
     yield wait(status, '"tasks":[]')
@@ -283,7 +283,7 @@ def _stopped(path: str, status: str, source: dict[str, str]) -> Iterator[Row]:
     yield ask("GET", status)
 
 
-def _sink(sink: dict[str, str]) -> Iterator[Row]:
+def _sink(sink: dict[str, str]) -> Iterator[ProbeRow]:
     path, status = "/connectors/sink", "/connectors/sink/status"
     yield ask("PUT", f"{path}/config", sink)
     yield from _running(status)
@@ -304,7 +304,7 @@ def _sink(sink: dict[str, str]) -> Iterator[Row]:
     yield ask("GET", f"{path}/offsets")
 
 
-def _end() -> Iterator[Row]:
+def _end() -> Iterator[ProbeRow]:
     for name in ("source", "sink"):
         yield ask("DELETE", f"/connectors/{name}")
         yield ask("GET", f"/connectors/{name}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.client_calls import Cluster
+from tests.client.client_calls import ClusterCalls
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import Broker, Worker
 
@@ -19,10 +19,10 @@ SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES = "one\ntwo\nthree\n"
 
 
-class Asking:
+class AsyncCommands:
     """The command line while a loop goes on."""
 
-    def __init__(self, cluster: Cluster, broker: Broker) -> None:
+    def __init__(self, cluster: ClusterCalls, broker: Broker) -> None:
         self.cluster = cluster
         self.broker = broker
 
@@ -46,11 +46,11 @@ class Asking:
 
 
 @asynccontextmanager
-async def worker(release: str, broker: Broker) -> AsyncIterator[Asking]:
+async def worker(release: str, broker: Broker) -> AsyncIterator[AsyncCommands]:
     """A worker of a release, and files of a source and a sink."""
     async with Worker(release, broker) as one:
         folder = one.directory
-        cluster = Cluster(one.url, folder)
+        cluster = ClusterCalls(one.url, folder)
         cluster.file("lines.txt", LINES)
         config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
         cluster.file("orders.json", {"name": "orders", "config": config})
@@ -58,7 +58,7 @@ async def worker(release: str, broker: Broker) -> AsyncIterator[Asking]:
             "copy.properties",
             f"name=copy\nconnector.class={SINK}\ntopics=orders\nfile={folder}/copy.txt\n",
         )
-        yield Asking(cluster, broker)
+        yield AsyncCommands(cluster, broker)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -81,7 +81,7 @@ async def test_a_life(release: str, tmp_path: Path) -> None:
         await _carried(ask)
 
 
-async def _offsets(ask: Asking) -> None:
+async def _offsets(ask: AsyncCommands) -> None:
     """Edit the source's offset in an editor: it continues from there."""
     assert "orders is RUNNING, and only a stopped" in await ask.refused("offsets", "edit", "orders")
     editor = ask.cluster.editor(f'"position": {len(LINES)}', '"position": 4')
@@ -95,7 +95,7 @@ async def _offsets(ask: Asking) -> None:
     await ask.reads_to(len(LINES))
 
 
-async def _carried(ask: Asking) -> None:
+async def _carried(ask: AsyncCommands) -> None:
     """Both connectors as a bundle: deleted, and made again with all that they had."""
     await ask.done("stop", "--all", "--wait")
     bundle = ask.cluster.folder / "bundle.json"
@@ -127,7 +127,7 @@ async def test_what_only_ours_has(tmp_path: Path) -> None:
             (("commands",), "no account of who asked for what"),
         ):
             assert lacks in await ask.refused(*words)
-        log = Asking(Cluster(f"kafka://{broker.bootstrap}", tmp_path), broker)
+        log = AsyncCommands(ClusterCalls(f"kafka://{broker.bootstrap}", tmp_path), broker)
         told = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
         assert [step["name"] for step in told[0]["plan"]["steps"]] == ["tasks", "state"]
         assert "created" in await log.done("history", "orders")

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
-from tests.cli.command_calls import Said, refusal, shell
+from tests.cli.command_calls import CommandResult, refusal, shell
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import CLUSTER_ID, USERS, Broker
 
@@ -21,7 +21,7 @@ OPTIONS = {
 }
 
 
-async def run(*arguments: object) -> Said:
+async def run(*arguments: object) -> CommandResult:
     """A command as a process of its own, while the loop goes on."""
     return await asyncio.to_thread(shell, *arguments)
 

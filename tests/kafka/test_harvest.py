@@ -11,7 +11,7 @@ import pytest
 from controlplane import ControlPlane
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
-from tests.cli.command_calls import Said, shell
+from tests.cli.command_calls import CommandResult, shell
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.live_cluster import CATALOGUE
 from tests.kafka.real_kafka import Worker
@@ -53,7 +53,7 @@ CONFIGS: tuple[Config, ...] = (
 )
 
 
-async def harvested(worker: Worker, file: Path, *options: str) -> Said:
+async def harvested(worker: Worker, file: Path, *options: str) -> CommandResult:
     """The command, as a process of its own."""
     command = ("plugins", "harvest", "--worker", worker.url, "--file", file, *options)
     return await asyncio.to_thread(shell, *command)

@@ -18,13 +18,13 @@ from controlplane.rest.service import Service
 from tests.kafka.conftest import up
 from tests.kafka.producer import create_topic_on, reading, writer
 from tests.kafka.real_kafka import Broker
-from tests.outages import Told
+from tests.outages import FollowerNotices
 from tests.patience import PATIENCE_S
 from tests.rest.served_history import client_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-Act = Callable[[], Awaitable[None]]
+BrokerAction = Callable[[], Awaitable[None]]
 
 RELEASE = "3.9.1"
 CONFIGS = "connect-configs"
@@ -68,9 +68,9 @@ async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, B
         yield first, second
 
 
-async def _outage(asked: Broker, go: Act, come_back: Act) -> None:
+async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
     """Let the leader of the config topic go: that is told, once, till it is back."""
-    told = Told()
+    told = FollowerNotices()
     await _put(asked, "before")
     async with (
         reading(asked.bootstrap, limits=SOON) as reader,

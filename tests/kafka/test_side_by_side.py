@@ -13,7 +13,7 @@ import pytest
 from controlplane.plugins import catalogued
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import Worker
-from tests.kafka.side_by_side import Exchange, side_by_side
+from tests.kafka.side_by_side import ComparedExchange, side_by_side
 from tests.kafka.side_by_side_requests import script
 from tests.kafka.worker_harvest import catalogue_of
 from tests.rest.running_plane import at_work
@@ -59,11 +59,11 @@ async def test_answers_are_equal(
     assert len(exchanges) >= REQUESTS
 
 
-def _summary(differing: Sequence[Exchange], excepted: Mapping[str, str]) -> str:
+def _summary(differing: Sequence[ComparedExchange], excepted: Mapping[str, str]) -> str:
     """Number of differing answers by reason."""
     reasons = Counter(excepted.get(one.name, "for no reason") for one in differing)
     return "; ".join(f"{number} differ: {reason}" for reason, number in reasons.most_common())
 
 
-def _told(one: Exchange) -> str:
+def _told(one: ComparedExchange) -> str:
     return "\n  ".join([f"{one.row.n} {one.name} {one.row.body or ''}"[:300], *one.differences])

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 IMPATIENT = ReadLimits(refusal_patience_ms=500, retry_backoff_ms=20)
 
 
-class Following:
+class TailTask:
     """A tail in a task of its own, and the entries it has brought so far."""
 
     def __init__(self, reader: KafkaReader, topics: list[str], start: Ends) -> None:
@@ -62,11 +62,9 @@ class Following:
 
 
 @asynccontextmanager
-async def following(
-    reader: KafkaReader, topics: list[str], start: Ends
-) -> AsyncIterator[Following]:
+async def following(reader: KafkaReader, topics: list[str], start: Ends) -> AsyncIterator[TailTask]:
     """A tail, stopped behind."""
-    tail = Following(reader, topics, start)
+    tail = TailTask(reader, topics, start)
     try:
         yield tail
     finally:

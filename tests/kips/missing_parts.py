@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Need(Enum):
+class MissingPart(Enum):
     """Missing part of the control plane."""
 
     TASKS = "connectors and tasks that run here"
@@ -21,19 +21,19 @@ class Later(NamedTuple):
     """A sentence, and what it waits for."""
 
     says: str
-    needs: Need
+    needs: MissingPart
 
 
 def _tasks(*sentences: str) -> tuple[Later, ...]:
-    return tuple(Later(says, Need.TASKS) for says in sentences)
+    return tuple(Later(says, MissingPart.TASKS) for says in sentences)
 
 
 def _group(*sentences: str) -> tuple[Later, ...]:
-    return tuple(Later(says, Need.GROUP) for says in sentences)
+    return tuple(Later(says, MissingPart.GROUP) for says in sentences)
 
 
 def _admin(*sentences: str) -> tuple[Later, ...]:
-    return tuple(Later(says, Need.ADMIN) for says in sentences)
+    return tuple(Later(says, MissingPart.ADMIN) for says in sentences)
 
 
 Sections = Mapping[str, tuple[Later, ...]]

@@ -63,7 +63,7 @@ class Beyond(ConsumerGroups):
         self.done.append(action)
 
 
-class Breaking(MemoryLog):
+class RefusingLog(MemoryLog):
     """A log that takes no record in which there is something that it `refuses`."""
 
     def __init__(self) -> None:

@@ -132,7 +132,7 @@ class TestResumeConnector:
         assert await connect.told("PUT", "/connectors/nobody/resume") == told
 
 
-class Slow(Beyond):
+class SlowRestarts(Beyond):
     """Workers that restart when they are let."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Slow(Beyond):
 
 async def answered_behind(target: str) -> None:
     """Check that a restart is answered when it is done, and not before."""
-    slow = Slow()
+    slow = SlowRestarts()
     async with serving(await running(), beyond=slow) as service:
         asker = asyncio.create_task(service.told("POST", target))
         await slow.asked.wait()

@@ -22,7 +22,7 @@ from tests.kips.service import (
     OWN,
     SOURCE_CONFIG,
     Beyond,
-    Breaking,
+    RefusingLog,
     Service,
     came_to,
     configured,
@@ -259,7 +259,7 @@ class TestDelete:
     @pytest.mark.parametrize("away", [OFFSETS, "own"])
     async def test_or_it_is_no_success(self, away: str) -> None:
         """If one of them cannot be written, nobody is told that the offsets are gone."""
-        log = Breaking()
+        log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
         async with serving(log, limits=IMPATIENT) as service:
             log.refuses = lambda record: record.topic == away

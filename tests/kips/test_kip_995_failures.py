@@ -25,7 +25,7 @@ from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
     Beyond,
-    Breaking,
+    RefusingLog,
     Service,
     came_to,
     log_of,
@@ -101,7 +101,7 @@ class TestFailures:
     )
     async def test_also_where_it_cannot_be_written(self, refuses: Any, step: str) -> None:
         """Each of the three steps that write can fail by that."""
-        log = Breaking()
+        log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
         async with serving(log, limits=IMPATIENT) as service:
             log.refuses = refuses
@@ -126,7 +126,7 @@ class TestFailures:
 
         The same creation then starts without offsets.
         """
-        log = Breaking()
+        log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
         async with serving(log, limits=IMPATIENT) as service:
             log.refuses = refuses

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.kips.missing_parts import LATER, Need
+from tests.kips.missing_parts import LATER, MissingPart
 from tests.kips.service import SINK_CONFIG, configured, log_of, serving
 
 FOLDER = Path(__file__).parent
@@ -17,7 +17,7 @@ WORDS_ALIKE = 8
 """So many words in a row are no accident any more."""
 
 
-def waiting(need: Need) -> list[str]:
+def waiting(need: MissingPart) -> list[str]:
     """The sentences that wait for something."""
     return [
         f"{kip}, {section}: {row.says}"
@@ -28,22 +28,22 @@ def waiting(need: Need) -> list[str]:
     ]
 
 
-def listed(need: Need) -> str:
+def listed(need: MissingPart) -> str:
     """Failure message: write tests for these sentences."""
     return f"{need.value}: they are here now. Make tests of these:\n" + "\n".join(waiting(need))
 
 
-@pytest.mark.parametrize("need", Need)
-def test_each_is_waited_for(need: Need) -> None:
+@pytest.mark.parametrize("need", MissingPart)
+def test_each_is_waited_for(need: MissingPart) -> None:
     """Every kind of missing part has a sentence."""
     assert waiting(need)
 
 
 @pytest.mark.parametrize(
     ("need", "module"),
-    [(Need.TASKS, "controlplane.worker"), (Need.GROUP, "controlplane.core.assign")],
+    [(MissingPart.TASKS, "controlplane.worker"), (MissingPart.GROUP, "controlplane.core.assign")],
 )
-def test_it_is_still_later(need: Need, module: str) -> None:
+def test_it_is_still_later(need: MissingPart, module: str) -> None:
     """The design says in which module it will be."""
     assert find_spec(module) is None, listed(need)
 
@@ -53,7 +53,7 @@ async def test_groups_cannot_be_asked_yet() -> None:
     log = await log_of(configured("sales", SINK_CONFIG))
     async with serving(log) as service:
         status, message = await service.told("GET", "/connectors/sales/offsets")
-    assert (status, "not in the log" in message) == (500, True), listed(Need.ADMIN)
+    assert (status, "not in the log" in message) == (500, True), listed(MissingPart.ADMIN)
 
 
 class Section(NamedTuple):
@@ -120,4 +120,4 @@ def test_words_are_our_own(shared: Path) -> None:
 def test_every_kip_has_tests() -> None:
     """All but KIP-910, which is about running tasks alone."""
     assert {section.kip for section in sections_tested()} == LATER.keys() - {"KIP-910"}
-    assert {row.needs for rows in LATER["KIP-910"].values() for row in rows} == {Need.TASKS}
+    assert {row.needs for rows in LATER["KIP-910"].values() for row in rows} == {MissingPart.TASKS}

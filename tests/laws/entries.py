@@ -14,6 +14,7 @@ from controlplane.core.records import (
     CommandRefused,
 )
 from controlplane.core.releases.profiles import PROFILES
+from tests.core.logs import KeyValue
 
 NAMES = ("a", "b", "a-1", "", "\ufffd")
 TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-commands", "own")
@@ -113,8 +114,6 @@ _OFFSET_KEYS = [
 _OFFSET_VALUES: list[bytes | None] = [None, None, b"", b"null", b'{"o":1}', b'{"o":2}', b"{"]
 _OFFSET_VALUES += [b'{"o":"\\ud800"}', b'{"o":%b}' % deep(LEVELS)]
 
-Pair = tuple[bytes | None, bytes | None]
-
 _STOP = {"command": "stop", "connector": "\ud800"}
 
 
@@ -126,7 +125,9 @@ def _commands(command_id: str) -> list[CommandRecord]:
     ]
 
 
-_COMMANDS: list[Pair] = [encode_command(one) for name in ("k", "l", "") for one in _commands(name)]
+_COMMANDS: list[KeyValue] = [
+    encode_command(one) for name in ("k", "l", "") for one in _commands(name)
+]
 _COMMANDS += [(key, None) for key, _ in _COMMANDS[::3]]
 _HUGE = b'{"type":"finished","command_id":"k","at_ms":1,"outcome":{"n":%d}}' % 10**30
 _COMMANDS.append((b"k", _HUGE))
@@ -134,7 +135,7 @@ _COMMANDS.append((b"k", _HUGE))
 _bytes = st.one_of(st.none(), st.binary(max_size=20))
 
 
-def _pairs(keys: list[bytes], values: list[bytes | None]) -> st.SearchStrategy[Pair]:
+def _pairs(keys: list[bytes], values: list[bytes | None]) -> st.SearchStrategy[KeyValue]:
     good = st.tuples(st.sampled_from(keys), st.sampled_from(values))
     return st.one_of(good, good, good, good, st.tuples(_bytes, _bytes))
 

@@ -17,7 +17,13 @@ from controlplane.core.releases.profiles import Profile
 from tests.conftest import PROVE, SEED, seeded
 from tests.jars import ROOT
 from tests.laws.commands.commander import PAUSE_MS
-from tests.laws.commands.execution import AnsweredCommand, Cluster, Died, Journal, entries_in
+from tests.laws.commands.execution import (
+    AnsweredCommand,
+    Died,
+    Journal,
+    SimulatedCluster,
+    entries_in,
+)
 from tests.laws.commands.life import life_of
 from tests.laws.commands.storage import in_file
 from tests.laws.commands.table import judge
@@ -56,10 +62,10 @@ async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None
         journal.told.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
         async with place() as log:
             died_ms = max(entry.timestamp for entry in await entries_in(log))
-            survivor = Cluster(Profile.of(release), now_ms=died_ms + PAUSE_MS)
+            survivor = SimulatedCluster(Profile.of(release), now_ms=died_ms + PAUSE_MS)
             async with survivor.plane(log) as plane:
                 journal.died.append(Died(died_ms, plane.state))
     async with place() as log:
-        life = life_of(await entries_in(log), journal, Cluster(Profile.of(release)))
+        life = life_of(await entries_in(log), journal, SimulatedCluster(Profile.of(release)))
     assert len(journal.told) > KILLS
     judge(life)

@@ -34,7 +34,7 @@ def compacted(log: Iterable[Entry], topics: Iterable[str]) -> list[Entry]:
     ]
 
 
-class Life(Enum):
+class LifeStep(Enum):
     """Records that a cluster writes about one connector."""
 
     CREATE = "create"
@@ -46,30 +46,30 @@ class Life(Enum):
     DELETE = "delete"
 
 
-def lived(steps: Iterable[tuple[str, Life, int]]) -> list[Pair]:
+def lived(steps: Iterable[tuple[str, LifeStep, int]]) -> list[Pair]:
     """The records that workers write for these steps; steps that make no sense are left out."""
     pairs: list[Pair] = []
     alive: set[str] = set()
     for number, (name, step, count) in enumerate(steps):
-        if (step is Life.CREATE) == (name in alive):
+        if (step is LifeStep.CREATE) == (name in alive):
             continue
         changed = connector(name, version=str(number))
         match step:
-            case Life.CREATE:
+            case LifeStep.CREATE:
                 alive.add(name)
                 pairs.append(changed)
-            case Life.START_TASKS:
+            case LifeStep.START_TASKS:
                 pairs += tasks(name, count)
-            case Life.PAUSE:
+            case LifeStep.PAUSE:
                 pairs.append((f"target-state-{name}", '{"state":"PAUSED","state.v2":"PAUSED"}'))
-            case Life.STOP:
+            case LifeStep.STOP:
                 stopped = '{"state":"PAUSED","state.v2":"STOPPED"}'
                 pairs += [*tasks(name, 0), (f"target-state-{name}", stopped)]
-            case Life.RECONFIGURE:
+            case LifeStep.RECONFIGURE:
                 pairs.append(changed)
-            case Life.RECONFIGURE_AND_START:
+            case LifeStep.RECONFIGURE_AND_START:
                 pairs += [changed, *tasks(name, count)]
-            case Life.DELETE:
+            case LifeStep.DELETE:
                 alive.discard(name)
                 pairs += [(f"connector-{name}", None), (f"target-state-{name}", None)]
     return pairs
@@ -88,9 +88,9 @@ def shown(state: ClusterState) -> Any:
     }
 
 
-def lives(*without: Life) -> st.SearchStrategy[list[tuple[str, Life, int]]]:
+def lives(*without: LifeStep) -> st.SearchStrategy[list[tuple[str, LifeStep, int]]]:
     """Random lives of two connectors."""
-    steps = st.sampled_from([step for step in Life if step not in without])
+    steps = st.sampled_from([step for step in LifeStep if step not in without])
     return st.lists(st.tuples(st.sampled_from("ab"), steps, st.integers(0, 3)), max_size=25)
 
 
@@ -105,9 +105,9 @@ REVIVES_DELETED = [
 LAWFUL = [one for one in PROFILES if one not in LOSES_RECONFIGURED and one not in REVIVES_DELETED]
 
 
-def legal(profile: Profile) -> Life:
+def legal(profile: Profile) -> LifeStep:
     """The step without which compaction is legal for a release that has one of the defects."""
-    return Life.RECONFIGURE if profile.commit_needs_config else Life.DELETE
+    return LifeStep.RECONFIGURE if profile.commit_needs_config else LifeStep.DELETE
 
 
 @given(st.data(), profiles)
@@ -132,16 +132,20 @@ def test_compacting_offsets_shows_nothing(log: list[Entry], profile: Profile) ->
     assert {t: dict(part.values) for t, part in fold(after, profile).offsets.items()} == values
 
 
-RECONFIGURED = [("a", Life.CREATE, 0), ("a", Life.START_TASKS, 2), ("a", Life.RECONFIGURE, 0)]
+RECONFIGURED = [
+    ("a", LifeStep.CREATE, 0),
+    ("a", LifeStep.START_TASKS, 2),
+    ("a", LifeStep.RECONFIGURE, 0),
+]
 DELETED = [
-    ("a", Life.CREATE, 0),
-    ("a", Life.START_TASKS, 2),
-    ("a", Life.DELETE, 0),
-    ("a", Life.CREATE, 0),
+    ("a", LifeStep.CREATE, 0),
+    ("a", LifeStep.START_TASKS, 2),
+    ("a", LifeStep.DELETE, 0),
+    ("a", LifeStep.CREATE, 0),
 ]
 
 
-def breaks(life: list[tuple[str, Life, int]], profile: Profile) -> bool:
+def breaks(life: list[tuple[str, LifeStep, int]], profile: Profile) -> bool:
     """True if compaction changes what this release shows of such a life."""
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
@@ -175,7 +179,7 @@ def test_where_compaction_revives_tasks() -> None:
 @pytest.mark.parametrize("release", ["3.7.1", "3.9", "4.3", "kip"])
 def test_a_new_commit_heals(release: str) -> None:
     """Committing the tasks again after each change, as `kip` writes, makes compaction legal."""
-    life = [*RECONFIGURED, ("a", Life.START_TASKS, 2)]
+    life = [*RECONFIGURED, ("a", LifeStep.START_TASKS, 2)]
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
     assert shown(read(after, release)) == shown(read(log, release))

@@ -16,7 +16,7 @@ from controlplane.core.views.history import concerning, history
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
-Facts = dict[tuple[Aspect, str], Any]
+AspectValues = dict[tuple[Aspect, str], Any]
 
 STATUS = b'{"state":"RUNNING","worker_id":"w","generation":1}'
 ACTIVE = b'{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
@@ -31,16 +31,16 @@ ODD_KEYS = [
 """Keys that mean more than they say: edges 7 and 23, and bytes that are no UTF-8."""
 
 
-def told(log: list[Entry], name: str, profile: Profile) -> Facts:
+def told(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     """Remains of a connector after every event of its history."""
-    facts: Facts = {}
+    facts: AspectValues = {}
     for event in history(log, name, profile).events:
         if event.aspect not in (None, Aspect.SOURCE_OFFSET):
             facts[event.aspect, event.item] = event.after
     return {place: value for place, value in facts.items() if value not in (None, 0)}
 
 
-def known(log: list[Entry], name: str, profile: Profile) -> Facts:
+def known(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     """State of the connector in a worker that has read the whole log."""
     return {
         (one.aspect, one.item): one.after

@@ -21,7 +21,7 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from tests.logs.reading_contract import entries_of, everything
 
 OwnLog = MemoryLog | SqliteLog
-Step = Callable[[OwnLog], Awaitable[Any]]
+LogOperation = Callable[[OwnLog], Awaitable[Any]]
 
 TOPICS = ("config", "offsets", "no-such")
 """Two topics that are made first, of one and of three partitions, and one that is missing."""
@@ -49,35 +49,35 @@ easy_entries = st.lists(
 ends = st.none() | st.dictionaries(topics, st.lists(offsets, max_size=3), max_size=2)
 
 
-def _append(batch: list[Record], epoch: int | None) -> Step:
+def _append(batch: list[Record], epoch: int | None) -> LogOperation:
     return lambda log: log.append(batch, epoch)
 
 
-def _put(batch: list[Entry]) -> Step:
+def _put(batch: list[Entry]) -> LogOperation:
     return lambda log: log.put(batch)
 
 
-def _compact(topic: str, below: list[int], tombstones: bool) -> Step:
+def _compact(topic: str, below: list[int], tombstones: bool) -> LogOperation:
     return lambda log: log.compact(topic, below, tombstones=tombstones)
 
 
-def _create(topic: str, partitions: int) -> Step:
+def _create(topic: str, partitions: int) -> LogOperation:
     return lambda log: log.create_topic(topic, partitions)
 
 
-def _add(topic: str, partitions: int) -> Step:
+def _add(topic: str, partitions: int) -> LogOperation:
     return lambda log: log.add_partitions(topic, partitions)
 
 
-def _starts(names: list[str]) -> Step:
+def _starts(names: list[str]) -> LogOperation:
     return lambda log: log.starts(names)
 
 
-def _claim() -> Step:
+def _claim() -> LogOperation:
     return lambda log: log.claim()
 
 
-def _read(names: list[str], start: Any, stop: Any) -> Step:
+def _read(names: list[str], start: Any, stop: Any) -> LogOperation:
     return lambda log: entries_of(log.read(names, start, stop))
 
 
@@ -99,7 +99,7 @@ SMALL = SqliteSettings(chunk_records=3, synchronous="NORMAL")
 """Chunks end in the middle of partitions."""
 
 
-async def _answer(log: OwnLog, step: Step) -> Any:
+async def _answer(log: OwnLog, step: LogOperation) -> Any:
     """Result of a step, or its refusal."""
     try:
         return await step(log)
@@ -107,7 +107,7 @@ async def _answer(log: OwnLog, step: Step) -> Any:
         return type(error), str(error)
 
 
-async def _live(path: Path, life: list[Step]) -> None:
+async def _live(path: Path, life: list[LogOperation]) -> None:
     """One life of two logs."""
     memory, sqlite = MemoryLog(), await SqliteLog.open(path, settings=SMALL)
     for step in (_create("config", 1), _create("offsets", 3), *life):
@@ -124,7 +124,7 @@ async def _live(path: Path, life: list[Step]) -> None:
 
 
 @given(st.lists(steps, max_size=12))
-def test_memory_log_equals_sqlite_log(life: list[Step]) -> None:
+def test_memory_log_equals_sqlite_log(life: list[LogOperation]) -> None:
     """Every sequence of operations gives the same answers, refusals and entries on both."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_live(Path(folder, "control.log"), life))

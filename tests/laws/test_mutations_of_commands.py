@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.commands.mutations import MUTATIONS, Mutation
+from tests.laws.commands.mutations import MUTATIONS, LawMutation
 from tests.laws.commands.table import LAWS, RECOVERY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ def copy_of_the_project(target: Path) -> None:
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, there)
 
 
-def search(mutation: Mutation, target: Path) -> "subprocess.CompletedProcess[str]":
+def search(mutation: LawMutation, target: Path) -> "subprocess.CompletedProcess[str]":
     """Break a copy, and look for lives in which the laws do not hold.
 
     A mutation whose text is gone must be mended, not dropped.
@@ -77,7 +77,7 @@ def test_every_law_is_broken() -> None:
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
-def test_the_laws_notice(mutation: Mutation, searches: Searches) -> None:
+def test_the_laws_notice(mutation: LawMutation, searches: Searches) -> None:
     """Each of those whose business it is finds a life in which it is broken."""
     done = searches[mutation.name].result()
     assert done.returncode == 0, f"not noticed by {done.stdout}\n{done.stderr[-2000:]}"

@@ -39,11 +39,11 @@ from tests.core.logs import START_MS
 
 PARTITIONS = 3
 CONFIG, OFFSETS, OWN = "connect-configs", "connect-offsets", "own"
-Effective = Mapping[tuple[Any, ...], Any]
+EffectiveOffsets = Mapping[tuple[Any, ...], Any]
 """Source partition, as Java compares it → its offset, as a worker sees it."""
 
 
-class Cluster:
+class PlannedLog:
     """A log that grows by plans, and a worker of a release that reads it."""
 
     def __init__(self, release: str, *, own: bool, exactly_once: bool) -> None:
@@ -64,7 +64,7 @@ class Cluster:
         at_ms = START_MS + 1000 * len(self.entries)
         self.entries.append(Entry(topic, place, known, at_ms, key, value))
 
-    def stop(self) -> "Cluster":
+    def stop(self) -> "PlannedLog":
         """A connector a with two tasks is stopped."""
         config = json.dumps({"properties": self.properties})
         self.append(CONFIG, b"connector-a", config.encode())
@@ -73,9 +73,9 @@ class Cluster:
         self.append(CONFIG, b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}')
         return self
 
-    def apply(self, steps: Sequence[Step]) -> "Cluster":
+    def apply(self, steps: Sequence[Step]) -> "PlannedLog":
         """A copy of this with the records of some steps, each step at one instant."""
-        grown = Cluster.__new__(Cluster)
+        grown = PlannedLog.__new__(PlannedLog)
         grown.__dict__.update(self.__dict__, entries=list(self.entries))
         for step in steps:
             first = len(grown.entries)
@@ -101,7 +101,7 @@ class Cluster:
         return plan
 
     @property
-    def effective(self) -> Effective:
+    def effective(self) -> EffectiveOffsets:
         """Offsets of the connector."""
         found = views.source_offsets(self.state, "a")
         return {frozen(one.partition): one.offset for one in found if one.offset is not None}
@@ -155,22 +155,24 @@ def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, byt
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, stopped: bool = True) -> Cluster:
+def clusters(draw: st.DrawFn, *, stopped: bool = True) -> PlannedLog:
     """A worker of some release, and offsets that it can find again: ours finds all."""
     release = draw(releases)
     knows = Profile.of(release).exactly_once_support
-    cluster = Cluster(release, own=draw(st.booleans()), exactly_once=knows and draw(st.booleans()))
+    cluster = PlannedLog(
+        release, own=draw(st.booleans()), exactly_once=knows and draw(st.booleans())
+    )
     for topic, key, value in draw(records(by_a_worker=not cluster.profile.offsets_by_log_key)):
         cluster.append(topic, key, value)
     return cluster.stop() if stopped else cluster
 
 
-def prefixes(cluster: Cluster, plan: Plan) -> Iterator[Cluster]:
+def prefixes(cluster: PlannedLog, plan: Plan) -> Iterator[PlannedLog]:
     """The cluster at every crash point, before the first and behind the last step included."""
     return (cluster.apply(plan.steps[:done]) for done in range(len(plan.steps) + 1))
 
 
-def wanted(cluster: Cluster, command: AlterOffsets | ResetOffsets) -> Effective:
+def wanted(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) -> EffectiveOffsets:
     """Offsets that the connector must have in the end."""
     if isinstance(command, ResetOffsets):
         return {}
@@ -184,7 +186,7 @@ def wanted(cluster: Cluster, command: AlterOffsets | ResetOffsets) -> Effective:
 
 @given(cluster=clusters(), command=commands)
 def test_o1_success_means_what_was_asked(
-    cluster: Cluster, command: AlterOffsets | ResetOffsets
+    cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """Each partition has its offset or none, the others theirs; a reset leaves none anywhere."""
     after = cluster.apply(cluster.plan(command).steps)
@@ -195,7 +197,7 @@ def test_o1_success_means_what_was_asked(
 
 @given(cluster=clusters(), command=commands)
 def test_o3_no_crash_brings_an_older_offset_back(
-    cluster: Cluster, command: AlterOffsets | ResetOffsets
+    cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """At each crash point each partition has the old offset or the new one."""
     old, new = cluster.effective, wanted(cluster, command)
@@ -208,7 +210,7 @@ def test_o3_no_crash_brings_an_older_offset_back(
 @pytest.mark.parametrize(("release", "back"), [("3.7", {"row": 1}), ("3.8", {"row": 2})])
 def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
     """Our own reading falls back to the copy, as KIP-618 has it, and meets an offset long gone."""
-    cluster = Cluster("kip", own=True, exactly_once=False).stop()
+    cluster = PlannedLog("kip", own=True, exactly_once=False).stop()
     key = encode_partition("a", {"p": 1})
     cluster.append(OFFSETS, key, b'{"row":1}')
     cluster.append(OWN, key, b'{"row":2}')
@@ -221,7 +223,7 @@ def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
 
 @given(cluster=clusters(), command=commands, data=st.data())
 def test_o4_repeating_is_safe(
-    cluster: Cluster, command: AlterOffsets | ResetOffsets, data: st.DataObject
+    cluster: PlannedLog, command: AlterOffsets | ResetOffsets, data: st.DataObject
 ) -> None:
     """From any crash point, repeating the plan or the request leads to the same end."""
     plan = cluster.plan(command)
@@ -233,7 +235,7 @@ def test_o4_repeating_is_safe(
 
 @given(cluster=clusters(), command=commands)
 def test_o7_the_config_topic_stays_as_it_is(
-    cluster: Cluster, command: AlterOffsets | ResetOffsets
+    cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """The end without the count of fenced tasks, with exactly-once support."""
     plan = cluster.plan(command)
@@ -243,7 +245,7 @@ def test_o7_the_config_topic_stays_as_it_is(
 
 @given(cluster=clusters(), command=commands)
 def test_o9_a_partition_gets_no_second_key(
-    cluster: Cluster, command: AlterOffsets | ResetOffsets
+    cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """Under `kip`: a key is new only where the connector had none for that partition."""
     before = cluster.keys()
@@ -271,9 +273,9 @@ def _partition(key: bytes, profile: Profile) -> tuple[Any, ...]:
 
 
 @st.composite
-def creations(draw: st.DrawFn) -> tuple[Cluster, CreateConnector]:
+def creations(draw: st.DrawFn) -> tuple[PlannedLog, CreateConnector]:
     """A connector that is to be created where an earlier one may have left things."""
-    cluster = Cluster("kip", own=draw(st.booleans()), exactly_once=draw(st.booleans()))
+    cluster = PlannedLog("kip", own=draw(st.booleans()), exactly_once=draw(st.booleans()))
     for topic, key, value in draw(records(by_a_worker=False)):
         cluster.append(topic, key, value)
     if draw(st.booleans()):
@@ -282,7 +284,7 @@ def creations(draw: st.DrawFn) -> tuple[Cluster, CreateConnector]:
     return cluster, command
 
 
-def first_offsets(command: CreateConnector) -> Effective:
+def first_offsets(command: CreateConnector) -> EffectiveOffsets:
     """Offsets that the connector must start from."""
     asked = {frozen(one.partition): one.offset for one in command.initial_offsets or ()}
     return {partition: offset for partition, offset in asked.items() if offset is not None}
@@ -290,7 +292,7 @@ def first_offsets(command: CreateConnector) -> Effective:
 
 @given(creation=creations())
 def test_n1_whoever_sees_the_connector_sees_its_offsets(
-    creation: tuple[Cluster, CreateConnector],
+    creation: tuple[PlannedLog, CreateConnector],
 ) -> None:
     """All that were asked for and no others (N5: so tasks can start from nothing else)."""
     cluster, command = creation
@@ -302,7 +304,7 @@ def test_n1_whoever_sees_the_connector_sees_its_offsets(
 
 @given(creation=creations())
 def test_n3_a_creation_that_fails_leaves_no_offsets(
-    creation: tuple[Cluster, CreateConnector],
+    creation: tuple[PlannedLog, CreateConnector],
 ) -> None:
     """If the config cannot be written, the offsets set are taken back, the last step first."""
     cluster, command = creation
@@ -317,7 +319,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
 
 @given(creation=creations(), data=st.data())
 def test_n4_the_same_request_again_ends_the_same(
-    creation: tuple[Cluster, CreateConnector], data: st.DataObject
+    creation: tuple[PlannedLog, CreateConnector], data: st.DataObject
 ) -> None:
     """After any crash before the commit point, by the old plan or by a new one."""
     cluster, command = creation

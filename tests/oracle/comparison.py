@@ -9,7 +9,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import differences
-from tests.oracle.kafka import Answer, Oracle
+from tests.oracle.kafka import KafkaOracle, StoreAnswer
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.logs import cases
 from tests.oracle.our_answer import of_fold, of_loader
@@ -33,7 +33,7 @@ class Disagreement(NamedTuple):
 
 
 def disagreements(
-    oracle: Oracle, seed: str, count: int, profile: Profile | None = None
+    oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None
 ) -> Iterator[Disagreement]:
     """Every case on which the two disagree, of the first so many that are drawn from a seed.
 
@@ -47,7 +47,7 @@ def disagreements(
             yield Disagreement(oracle.release, f"{seed}/{number}", case, found)
 
 
-def compared(answer: Answer, case: Case, profile: Profile) -> Differences:
+def compared(answer: StoreAnswer, case: Case, profile: Profile) -> Differences:
     """Differences between Kafka's answer to a case and ours, in order or in bulk."""
     kafka = of_kafka(answer)
     found = differences(kafka, of_fold(case, profile))
@@ -62,7 +62,7 @@ def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
     """The smallest case that differs in what the given one differs in first."""
     profile = profile or Profile.of(found.release)
     sort = _sort(found.differences)
-    with Oracle(found.release) as oracle:
+    with KafkaOracle(found.release) as oracle:
 
         def judged(case: Case) -> Differences:
             return compared(oracle.answer(case), case, profile)

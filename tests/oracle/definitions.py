@@ -31,10 +31,10 @@ ASKED = (
 """The first release of every line, those that changed a definition within a line, and some
 for which MirrorMaker can be had. Older ones are taken as the oldest of these."""
 
-Key = dict[str, Any]
-Row = dict[str, Any]
+DefinedKey = dict[str, Any]
+DefinitionRow = dict[str, Any]
 _Answers = Mapping[str, Mapping[str, Any]]
-_Definition = tuple[str, Sequence[Key]]
+_Definition = tuple[str, Sequence[DefinedKey]]
 """A release, and the keys that it defines, in their order."""
 
 CONNECT = "org.apache.kafka.connect."
@@ -57,7 +57,7 @@ TOLD_SINCE = ("header_converter", "3.2.0")
 
 WORKERS = "that of the worker"
 
-TOLD: Mapping[str, Row] = {
+TOLD: Mapping[str, DefinitionRow] = {
     f"{CONNECT}file.FileStreamSourceConnector": {
         "exactly_once": "if it reads a file",
         "alter_offsets": "as FileStreamSourceConnector",
@@ -125,12 +125,12 @@ SILENT = {
 SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
-def valid(key: Key) -> list[str]:
+def valid(key: DefinedKey) -> list[str]:
     """Descriptions of a key's validators, made distinct where Kafka's are ambiguous."""
     return [_words(key, *text.split(" | ", 1)) for text in key["valid"]]
 
 
-def _words(key: Key, kind: str, printed: str) -> str:
+def _words(key: DefinedKey, kind: str, printed: str) -> str:
     if "@" in printed:
         return SILENT[kind]
     if kind == "ValidList" and " empty " in printed:
@@ -147,7 +147,7 @@ def _words(key: Key, kind: str, printed: str) -> str:
 # --- from answers to rows -----------------------------------------------------------------------
 
 
-def rows(history: Sequence[_Definition]) -> list[Row]:
+def rows(history: Sequence[_Definition]) -> list[DefinitionRow]:
     """One row per key, from the definitions of some releases, oldest first."""
     return [_row(name, history) for name in _order(history)]
 
@@ -168,7 +168,7 @@ def _order(history: Sequence[_Definition]) -> list[str]:
     return names
 
 
-def _row(name: str, history: Sequence[_Definition]) -> Row:
+def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
     found = [(release, _found(name, keys)) for release, keys in history]
     present = [(release, key) for release, key in found if key is not None]
     now = present[-1][1]
@@ -180,13 +180,15 @@ def _row(name: str, history: Sequence[_Definition]) -> Row:
     return row | ({"before": before} if before else {})
 
 
-def _until(present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]) -> Row:
+def _until(
+    present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]
+) -> DefinitionRow:
     """The first release behind all that have it, if there is one."""
     place = all_told.index(present[-1]) + 1
     return {"until": all_told[place][0]} if place < len(all_told) else {}
 
 
-def _before(present: Sequence[tuple[str, Key]]) -> Iterator[Row]:
+def _before(present: Sequence[tuple[str, DefinedKey]]) -> Iterator[DefinitionRow]:
     """Earlier forms of a key, backwards: each change on top of the later ones."""
     for (_, older), (release, newer) in reversed(list(pairwise(present))):
         changed = {
@@ -198,11 +200,11 @@ def _before(present: Sequence[tuple[str, Key]]) -> Iterator[Row]:
             yield {"until": release} | changed
 
 
-def _found(name: str, keys: Sequence[Key]) -> Key | None:
+def _found(name: str, keys: Sequence[DefinedKey]) -> DefinedKey | None:
     return next((plain(key) for key in keys if key["name"] == name), None)
 
 
-DEFAULTS: Key = {
+DEFAULTS: DefinedKey = {
     "type": None,
     "required": False,
     "default": None,
@@ -216,7 +218,7 @@ DEFAULTS: Key = {
 """Default value per field; such a field is not written."""
 
 
-def plain(key: Key) -> Key:
+def plain(key: DefinedKey) -> DefinedKey:
     """A key as a catalogue has it, without what needs not be said."""
     told = dict(key, valid=valid(key), required=bool(key.get("required")))
     if told["display_name"] == told["name"]:
@@ -230,7 +232,7 @@ def plain(key: Key) -> Key:
 # --- files --------------------------------------------------------------------------------------
 
 
-def definitions(answers: _Answers) -> dict[str, list[Row]]:
+def definitions(answers: _Answers) -> dict[str, list[DefinitionRow]]:
     """Kafka's definitions of all connectors of a kind, and of the clients of connectors."""
     found = {"connector": rows(_of(answers, "connector"))}
     for kind in ("source", "sink"):
@@ -247,13 +249,13 @@ def _of(answers: _Answers, name: str) -> list[_Definition]:
     return [(release, told[name]) for release, told in answers.items()]
 
 
-def _own(told: Mapping[str, Any], kind: str) -> list[Key]:
+def _own(told: Mapping[str, Any], kind: str) -> list[DefinedKey]:
     """Keys of a kind of connector that are not in the definition of all connectors."""
     shared = {key["name"] for key in told["connector"]}
     return [key for key in told[kind] if key["name"] not in shared]
 
 
-def _without_words(row: Row) -> Row:
+def _without_words(row: DefinitionRow) -> DefinitionRow:
     """Overrides of clients are parsed, but no validator is asked."""
     changes = [{k: v for k, v in one.items() if k != "valid"} for one in row.get("before", ())]
     kept = [one for one in changes if len(one) > 1]
@@ -290,11 +292,11 @@ def _in_one_order(history: Sequence[_Definition]) -> list[_Definition]:
     return placed[::-1]
 
 
-def _place(names: Sequence[str], key: Key) -> int:
+def _place(names: Sequence[str], key: DefinedKey) -> int:
     return names.index(key["name"])
 
 
-def _mirrors(plugin: Row) -> bool:
+def _mirrors(plugin: DefinitionRow) -> bool:
     return str(plugin["class"]).startswith(MIRRORS)
 
 
@@ -313,7 +315,7 @@ def _owners(answers: _Answers) -> dict[str, set[str]]:
     return owners
 
 
-def plugins(answers: _Answers) -> list[Row]:
+def plugins(answers: _Answers) -> list[DefinitionRow]:
     """Every plugin of Kafka's own."""
     return [_plugin(answers, *found) for found in sorted(_names(answers))]
 
@@ -324,10 +326,13 @@ def _names(answers: _Answers) -> set[tuple[str, str]]:
     return {(one["class"], KINDS.get(one["among"], "connector")) for one in told}
 
 
-def _plugin(answers: _Answers, name: str, kind: str) -> Row:
+def _plugin(answers: _Answers, name: str, kind: str) -> DefinitionRow:
     told = [(release, _told(told, name, kind)) for release, told in answers.items()]
     present = [(release, one) for release, one in told if one is not None]
-    row: Row = {"class": name, "type": KINDS.get(present[-1][1]["among"], present[-1][1]["type"])}
+    row: DefinitionRow = {
+        "class": name,
+        "type": KINDS.get(present[-1][1]["among"], present[-1][1]["type"]),
+    }
     row["version"] = _version(*present[-1])
     mirror = name.startswith(MIRRORS)
     if not mirror and not name.startswith(f"{CONNECT}file."):
@@ -345,16 +350,18 @@ def _plugin(answers: _Answers, name: str, kind: str) -> Row:
     return row | ({"config": rows(configs)} if configs else {})
 
 
-def _told(answer: Mapping[str, Any], name: str, kind: str) -> Row | None:
+def _told(answer: Mapping[str, Any], name: str, kind: str) -> DefinitionRow | None:
     alike = (one for one in answer["plugins"] if one["class"] == name)
     return next((one for one in alike if KINDS.get(one["among"], "connector") == kind), None)
 
 
-def _version(release: str, told: Row) -> str:
+def _version(release: str, told: DefinitionRow) -> str:
     return WORKERS if told["version"] == release else str(told["version"])
 
 
-def _plugin_before(present: Sequence[tuple[str, Row]], kind: str) -> Iterator[Row]:
+def _plugin_before(
+    present: Sequence[tuple[str, DefinitionRow]], kind: str
+) -> Iterator[DefinitionRow]:
     for older, newer in reversed(list(pairwise(present))):
         changed = {}
         if _version(*older) != _version(*newer):
@@ -377,14 +384,14 @@ def documents() -> Mapping[str, str]:
     }
 
 
-def _plugin_text(row: Row) -> str:
+def _plugin_text(row: DefinitionRow) -> str:
     """One plugin, its keys on lines of their own."""
     config = row.pop("config", None)
     text = json.dumps(row, ensure_ascii=False)
     return text if config is None else f'{text[:-1]}, "config": {_listed(config, " ")}}}'
 
 
-def _listed(keys: Iterable[Row], indent: str) -> str:
+def _listed(keys: Iterable[DefinitionRow], indent: str) -> str:
     lines = ",\n".join(f"{indent} {json.dumps(key, ensure_ascii=False)}" for key in keys)
     return f"[\n{lines}]" if lines else "[]"
 

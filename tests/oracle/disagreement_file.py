@@ -27,7 +27,7 @@ from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import Common
 from tests.oracle.comparison import Disagreement
-from tests.oracle.kafka import Oracle
+from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.kafkas_state import outcome_of, state_of
 from tests.oracle.our_answer import told_of
@@ -56,7 +56,7 @@ def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None 
     `profile` is by what our fold has read, if not by that of the release.
     """
     entries = _renumbered(found.case.seen)
-    with Oracle(found.release) as oracle:
+    with KafkaOracle(found.release) as oracle:
         common = of_kafka(oracle.answer(Case(entries)))
     release = Profile.of(found.release)
     kafkas = views(found.release, entries, kafkas_reader(common, entries, release))

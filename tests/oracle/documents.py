@@ -112,7 +112,7 @@ def nested(draw: Draw) -> bytes:
     return b"[" * levels + b"]" * (levels if draw.chance(0.8) else 0)
 
 
-Change = Callable[[Draw, bytes], bytes]
+ByteChange = Callable[[Draw, bytes], bytes]
 
 
 def _recoded(draw: Draw, document: bytes) -> bytes:
@@ -142,7 +142,7 @@ def _garbled(draw: Draw, document: bytes) -> bytes:
     return document[:at] + garbage + document[at + draw.below(2) :]
 
 
-CHANGES: tuple[Change, ...] = (
+CHANGES: tuple[ByteChange, ...] = (
     lambda draw, document: document + draw.one_of(GARBAGE),
     lambda draw, document: document + draw.one_of(GARBAGE),
     lambda draw, document: draw.one_of(SPACES) + document,

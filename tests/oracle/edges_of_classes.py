@@ -9,7 +9,7 @@ from controlplane.core.releases.profiles import Profile
 from tests.core.logs import config, offsets
 from tests.oracle.case import OWN, TOPICS
 
-Written = dict[str, Any]
+WrittenAnswers = dict[str, Any]
 
 
 class KafkaQuestion(NamedTuple):
@@ -17,16 +17,16 @@ class KafkaQuestion(NamedTuple):
 
     log: str
     """Input of the question, in words."""
-    kafka: Callable[[Written], str | None]
+    kafka: Callable[[WrittenAnswers], str | None]
     """None where the release has no such class, or cannot be asked without a broker."""
     ours: Callable[[Profile], str] | None = None
     """None: nothing of ours writes that."""
 
 
-def of_written(question: str, detail: str | None = None) -> Callable[[Written], str | None]:
+def of_written(question: str, detail: str | None = None) -> Callable[[WrittenAnswers], str | None]:
     """Look up an answer in `written`."""
 
-    def look(answers: Written) -> str | None:
+    def look(answers: WrittenAnswers) -> str | None:
         found = answers.get(question)
         return found if found is None or detail is None else found[detail]
 
@@ -59,7 +59,7 @@ LEVELS = {"null": "read_uncommitted", "read_committed": "read_committed"}
 
 
 def _isolation(support: str) -> KafkaQuestion:
-    def kafka(answers: Written) -> str | None:
+    def kafka(answers: WrittenAnswers) -> str | None:
         level = of_written("isolation", support)(answers)
         return None if level is None else LEVELS[level]
 

@@ -28,7 +28,7 @@ CHUNK = 200
 """Cases sent at once. While Java answers one chunk, Python compares the one before."""
 
 HEAP = "-Xmx512m"
-Answer = dict[str, Any]
+StoreAnswer = dict[str, Any]
 """Answer of a release's stores to one case: `records`, and the content of each store."""
 
 
@@ -48,7 +48,7 @@ def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:
     return compiled(where, release_path(against), CACHE)
 
 
-class Oracle:
+class KafkaOracle:
     """The stores of one release. A context manager: leaving it ends the process."""
 
     def __init__(self, release: str) -> None:
@@ -82,11 +82,11 @@ class Oracle:
         self._process.wait()
         self._stdout.close()
 
-    def answer(self, case: Case) -> Answer:
+    def answer(self, case: Case) -> StoreAnswer:
         """Answer of the stores to one case."""
         return next(answer for _, answer in self.answers([case]))
 
-    def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Answer]]:
+    def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, StoreAnswer]]:
         """Each case with what the stores make of it, in order."""
         rest = iter(cases)
         asked = self._ask(list(islice(rest, CHUNK)))

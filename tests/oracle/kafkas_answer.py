@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.core.fold import FateKind
 from tests.oracle.common import Common, compact, each_in_order, rows_of
-from tests.oracle.kafka import Answer
+from tests.oracle.kafka import StoreAnswer
 
 UNDECODABLE = "error: Failed to convert config data"
 
@@ -13,7 +13,7 @@ DEFECTS = ("defaulting to", "'state.v2' field should be")
 """In complaints about one field, after which the record is read on without it."""
 
 
-def of_kafka(answer: Answer) -> Common:
+def of_kafka(answer: StoreAnswer) -> Common:
     """Kafka's answer in the common form."""
     fates = enumerate(answer["records"])
     common: Common = {f"record {number}": _fate(fate) for number, fate in fates}

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tests.core.logs import KeyValue
 from tests.oracle.documents import anything, nested, obj, scalar, worn
 from tests.oracle.draw import Draw
-
-Pair = tuple[bytes | None, bytes | None]
-"""Key and value of a record."""
 
 NAMES = (
     *(b"a b a b a-b c".split()),
@@ -233,7 +231,7 @@ STATUS_KINDS = (CONNECTOR_STATUS, TASK_STATUS, TASK_STATUS, ACTIVE_TOPIC)
 OFFSET_KINDS = (OFFSET,)
 
 
-def pair(draw: Draw, kind: Kind) -> Pair:
+def pair(draw: Draw, kind: Kind) -> KeyValue:
     """Key and value of a record of this kind, or nearly."""
     key: bytes | None = kind.key(draw)
     if draw.mishap(0.03):

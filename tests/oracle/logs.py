@@ -29,16 +29,16 @@ MOST_RECORDS = 25
 MOST_OF_LONG = 200
 """Records of most logs, and of the few long ones."""
 
-Source = tuple[str, tuple[Kind, ...]]
+TopicKinds = tuple[str, tuple[Kind, ...]]
 """A topic, and the kinds of records that are drawn for it."""
 
-CONFIG: Source = (TOPICS.config, CONFIG_KINDS)
-TASKS: Source = (TOPICS.config, (CONNECTOR, TASK, TASK, TASK, COMMIT, COMMIT))
-TARGETS: Source = (TOPICS.config, (CONNECTOR, TARGET))
-STATUS: Source = (TOPICS.status, STATUS_KINDS)
-OFFSETS: Source = (TOPICS.offsets, OFFSET_KINDS)
+CONFIG: TopicKinds = (TOPICS.config, CONFIG_KINDS)
+TASKS: TopicKinds = (TOPICS.config, (CONNECTOR, TASK, TASK, TASK, COMMIT, COMMIT))
+TARGETS: TopicKinds = (TOPICS.config, (CONNECTOR, TARGET))
+STATUS: TopicKinds = (TOPICS.status, STATUS_KINDS)
+OFFSETS: TopicKinds = (TOPICS.offsets, OFFSET_KINDS)
 
-MIXES: tuple[tuple[Source, ...], ...] = (
+MIXES: tuple[tuple[TopicKinds, ...], ...] = (
     *[(CONFIG,)] * 3,
     *[(TASKS,)] * 3,
     (TARGETS,),

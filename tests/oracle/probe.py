@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry
+from tests.core.logs import Bytes, Pair
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import Common
 from tests.oracle.edges_of_classes import KafkaQuestion
 
-Bytes = str | bytes | None
-Pair = tuple[Bytes, Bytes]
-Look = Callable[[Common], str]
+AnswerLookup = Callable[[Common], str]
 
 SHORT_NAMES = {
     "NullPointerException": "NPE",
@@ -28,7 +27,7 @@ class Probe(NamedTuple):
 
     log: str
     case: Case
-    look: Look
+    look: AnswerLookup
 
 
 class Edge(NamedTuple):
@@ -116,7 +115,7 @@ def report(generation: object, state: str = "RUNNING", key: str = "status-task-a
 # --- looks ----------------------------------------------------------------------------------
 
 
-def fate(number: int) -> Look:
+def fate(number: int) -> AnswerLookup:
     """Look up the fate of a record."""
     return lambda answer: _word(answer[f"record {number}"])
 
@@ -126,7 +125,7 @@ def _word(found: Any) -> str:
     return f"{kind} ({SHORT_NAMES.get(thrown, thrown)})" if thrown else kind
 
 
-def calls(number: int) -> Look:
+def calls(number: int) -> AnswerLookup:
     """Look up the listener calls that a record caused."""
     return lambda answer: _calls(answer[f"record {number}"])
 
@@ -136,7 +135,7 @@ def _calls(found: Any) -> str:
     return "; ".join(f"{name} {_shown(arguments)}" for name, arguments in made) or "no call"
 
 
-def at(part: str, *path: str) -> Look:
+def at(part: str, *path: str) -> AnswerLookup:
     """Look up a value in a store: `at("config.connectorTaskCounts", "a")`."""
 
     def look(answer: Common) -> str:
@@ -148,17 +147,17 @@ def at(part: str, *path: str) -> Look:
     return look
 
 
-def holds(part: str) -> Look:
+def holds(part: str) -> AnswerLookup:
     """The keys under which a store holds something."""
     return lambda answer: ", ".join(f"`{key}`" for key in sorted(answer.get(part) or ())) or "none"
 
 
-def both(*looks: Look) -> Look:
+def both(*looks: AnswerLookup) -> AnswerLookup:
     """Several answers side by side."""
     return lambda answer: "; ".join(look(answer) for look in looks)
 
 
-def named(name: str, look: Look) -> Look:
+def named(name: str, look: AnswerLookup) -> AnswerLookup:
     """An answer with its name in front."""
     return lambda answer: f"{name} {look(answer)}"
 

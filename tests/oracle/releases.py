@@ -13,10 +13,10 @@ from controlplane.core.releases.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import TOPICS
 from tests.oracle.common import Common
-from tests.oracle.edges_of_classes import KafkaQuestion, Written
+from tests.oracle.edges_of_classes import KafkaQuestion, WrittenAnswers
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
-from tests.oracle.kafka import Oracle
+from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.oracle_releases import ASKED
 from tests.oracle.our_answer import of_fold
@@ -32,9 +32,9 @@ WIDTH = 100
 NO_STATUS = "there is no status topic"
 NOT_ASKED = "not tested: no such class, or it needs a broker"
 
-Question = Probe | KafkaQuestion
+EdgeQuestion = Probe | KafkaQuestion
 
-Row = tuple[str, str | None]
+EdgeAnswer = tuple[str, str | None]
 """Kafka's answer and our fold's; None where the fold does not do it."""
 
 HEAD = """# Sharp edges, release by release
@@ -77,13 +77,13 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _answers(release: str) -> Mapping[Question, Row]:
+def _answers(release: str) -> Mapping[EdgeQuestion, EdgeAnswer]:
     """The answers of one release to every question."""
     profile = Profile.of(release)
     classes = written(release)
     told = {one: _told(one, classes, profile) for edge in EDGES for one in edge.asked}
     asked = [probe for edge in EDGES for probe in edge.probes]
-    with Oracle(release) as oracle:
+    with KafkaOracle(release) as oracle:
         given = oracle.answers(probe.case for probe in asked)
         return told | {
             probe: (_seen(probe, of_kafka(answer)), _seen(probe, of_fold(case, profile)))
@@ -91,7 +91,7 @@ def _answers(release: str) -> Mapping[Question, Row]:
         }
 
 
-def _told(question: KafkaQuestion, classes: Written, profile: Profile) -> Row:
+def _told(question: KafkaQuestion, classes: WrittenAnswers, profile: Profile) -> EdgeAnswer:
     answer = question.kafka(classes)
     if answer is None:
         return NOT_ASKED, None
@@ -103,9 +103,9 @@ def _seen(probe: Probe, answer: Common) -> str:
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 
 
-def _section(edge: Edge, answers: Mapping[str, Mapping[Question, Row]]) -> Iterator[str]:
+def _section(edge: Edge, answers: Mapping[str, Mapping[EdgeQuestion, EdgeAnswer]]) -> Iterator[str]:
     yield f"\n## {edge.number}. {edge.says}\n"
-    questions: tuple[Question, ...] = (*edge.probes, *edge.asked)
+    questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
     if questions:
         given = "records" if edge.probes else "question"
         yield f"| {given} | releases | Kafka's classes | this project |"
@@ -120,7 +120,7 @@ def _section(edge: Edge, answers: Mapping[str, Mapping[Question, Row]]) -> Itera
         yield f"\n{known}" if questions else known
 
 
-def _line(log: str, releases: list[str], row: Row) -> str:
+def _line(log: str, releases: list[str], row: EdgeAnswer) -> str:
     kafka, ours = row
     if ours is None:
         verdict = "–"

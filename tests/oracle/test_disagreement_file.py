@@ -18,7 +18,7 @@ from tests.oracle.case import Case
 from tests.oracle.common import typed
 from tests.oracle.comparison import Differences, Disagreement, disagreements, shrunk
 from tests.oracle.disagreement_file import kafkas_reader, keep, our_reader, views
-from tests.oracle.kafka import Oracle
+from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_state import untyped
 from tests.oracle.logs import cases
 from tests.oracle.our_answer import of_fold
@@ -48,7 +48,7 @@ def test_values_travel_with_their_types() -> None:
     assert repr(untyped(typed(value))) == repr(value)
 
 
-class Broken:
+class MistakenFold:
     """A fold that takes every worker for one of another release."""
 
     def __init__(self, release: str) -> None:
@@ -89,7 +89,7 @@ view offsets
 def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
     """The scenario of the first disagreement about this, with a fold of the wrong release."""
     profile = Profile.of(wrong)
-    with Oracle(release) as oracle:
+    with KafkaOracle(release) as oracle:
         found = next(
             one
             for one in disagreements(oracle, f"1/{release}", SEARCHED, profile)
@@ -117,7 +117,7 @@ def test_a_broken_fold_leaves_a_scenario_that_it_fails(
     assert re.fullmatch(rf"{re.escape(release)}-1-\d+\.scenario", file.name)
     scenario = read(file)
     assert report(scenario, asyncio.run(play(scenario))) == ""
-    assert report(scenario, asyncio.run(play(scenario, Folds(Broken(wrong), {}))))
+    assert report(scenario, asyncio.run(play(scenario, Folds(MistakenFold(wrong), {}))))
 
 
 @pytest.mark.java

@@ -29,7 +29,7 @@ from tests.oracle.case import Case
 from tests.oracle.common import UNREAD, Common, differences
 from tests.oracle.comparison import Disagreement, disagreements, explained, shrunk
 from tests.oracle.disagreement_file import keep
-from tests.oracle.kafka import Oracle
+from tests.oracle.kafka import KafkaOracle
 from tests.oracle.logs import MOST_RECORDS, case, cases
 from tests.oracle.oracle_releases import ASKED, PROVED
 from tests.oracle.our_answer import of_fold
@@ -40,7 +40,7 @@ LOGS_PROVED = 100_000
 
 def _judge(release: str, count: int) -> None:
     """Fail with the smallest log that Kafka's classes and our fold disagree about."""
-    with Oracle(release) as oracle:
+    with KafkaOracle(release) as oracle:
         first = next(disagreements(oracle, f"{SEED}/{release}", count), None)
     if first is None:
         return

@@ -125,7 +125,7 @@ NO_LOGS = frozenset(name for names in ELSEWHERE for name in names)
 RELEASES = ("0.9", "0.10.0", "2.8", "3.4", "3.5.0", "3.6.2", "3.9", "4.3", "kip")
 LOGS_TRACED = 400
 
-Line = tuple[str, int]
+CodeLine = tuple[str, int]
 
 
 def lines_of(code: CodeType) -> Iterator[int]:
@@ -143,7 +143,7 @@ class Traced:
 
     def __init__(self, files: AbstractSet[str]) -> None:
         self.files = files
-        self.lines: set[Line] = set()
+        self.lines: set[CodeLine] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         """As `sys.settrace` calls it: first of a function, then of its lines."""

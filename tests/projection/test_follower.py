@@ -24,7 +24,7 @@ from controlplane.projection.as_of import Past
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from tests.outages import Cable, FarAway, Told, until
+from tests.outages import Cable, FarAway, FollowerNotices, until
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 KIP, OLD, NEW = (Profile.of(name) for name in ("kip", "3.4", "3.9"))
@@ -223,7 +223,7 @@ async def test_needs_the_config_topic() -> None:
 
 async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
     """While the log is away the last state is answered; then following goes on where it was."""
-    cable, told = Cable(log), Told()
+    cable, told = Cable(log), FollowerNotices()
     await log.append([connector("first", name="first")])
     async with Follower(cable, limits=QUICK, notices=told) as follower:
         await follower.state(KIP)
@@ -244,7 +244,7 @@ async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
 
 async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
     """A tail that waits raises nothing: the log itself is asked, and one outage is told once."""
-    far, told = FarAway(log), Told()
+    far, told = FarAway(log), FollowerNotices()
     async with Follower(far, limits=QUICK, notices=told) as follower:
         assert follower.failure is None
         far.interruption = LogUnavailable("the leader is gone")
@@ -269,7 +269,7 @@ async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) 
 
 async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
     """A log that ends before the place where one was is another log: start over."""
-    cable, told, other = Cable(log), Told(), MemoryLog()
+    cable, told, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():
         await other.create_topic(topic, partitions)
@@ -287,7 +287,7 @@ async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
 
 async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
     """His changes end with the reason; who comes then watches the other log."""
-    cable, told, other = Cable(log), Told(), MemoryLog()
+    cable, told, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():
         await other.create_topic(topic, partitions)
@@ -416,7 +416,7 @@ async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
         assert (await follower.state(KIP)).offsets["own"].values == {b"k": b"{}"}
 
 
-class Counting(MemoryLog):
+class LoadCountingLog(MemoryLog):
     """A log that counts how often its configs are read from the beginning."""
 
     looked_through = 0
@@ -433,7 +433,7 @@ class Counting(MemoryLog):
 
 async def test_looking_for_topics_does_not_read_the_log_again() -> None:
     """A busy log is not looked through time and again for what the fold knows already."""
-    log = Counting()
+    log = LoadCountingLog()
     for topic, partitions in PARTITIONS.items():
         await log.create_topic(topic, partitions)
     await log.append([connector("first")])

@@ -30,7 +30,7 @@ from tests.projection.test_snapshots import (
     OFFSETS,
     QUICK,
     STATUS,
-    Counted,
+    EntryCountingLog,
     keep,
     known,
     lived,
@@ -126,7 +126,7 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
     )
     now = await ends_now(log, Topics())
     assert await told(log, moment, now) == await told(plain, moment, now)
-    counted = Counted(log)
+    counted = EntryCountingLog(log)
     with suppress(UnknownMoment):
         await place_of(counted, moment, Topics(), now)
     return counted.read_of
@@ -154,7 +154,7 @@ async def test_only_what_lies_between_two_snapshots_is_looked_at(
 
 async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> None:
     """Looking for the moment, then for topics of connectors' own, then folding up to there."""
-    counted, now = Counted(log), await ends_now(log, Topics())
+    counted, now = EntryCountingLog(log), await ends_now(log, Topics())
     state = (await Past(counted).state("305000", KIP, now)).state
     assert known(state) == known(await state_of(log, stop=state.ends_by_topic))
     assert state.config.connectors["c4"] == {"n": "305"}

@@ -113,7 +113,7 @@ async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
     assert await offsets_in(log, COMMANDS) == [0, 1]
 
 
-class Foreign:
+class ForeignLog:
     """A log of somebody else: it can be read, and no more."""
 
     def __init__(self, log: ReadableLog) -> None:
@@ -124,5 +124,5 @@ class Foreign:
 async def test_a_foreign_log_is_left_alone(log: EmbeddedLog) -> None:
     """Its owner decides."""
     await log.put(run(0, "a", 1))
-    assert await retain(Foreign(log), await state_of(log), NOW_MS) == 0
+    assert await retain(ForeignLog(log), await state_of(log), NOW_MS) == 0
     assert await offsets_in(log, COMMANDS) == [0, 1]

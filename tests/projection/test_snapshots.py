@@ -36,7 +36,7 @@ EAGER = SnapshotSettings(tail_records=1, lateness_ms=0)
 CONFIG, STATUS, OFFSETS = "connect-configs", "connect-status", "connect-offsets"
 
 
-class Counted:
+class EntryCountingLog:
     """A log that counts the entries that are read, by topic."""
 
     def __init__(self, log: SqliteLog) -> None:
@@ -178,7 +178,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 
 async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
     """Entries read per topic to load the state, which must equal that of the whole log."""
-    counted = Counted(log)
+    counted = EntryCountingLog(log)
     entries = [one async for batch in log.read(await log.topics()) for one in batch.entries()]
     plain = MemoryLog()
     await make_topics(plain)
@@ -216,11 +216,11 @@ async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
     then = {topic: list(ends) for topic, ends in (await ends_now(log, Topics())).items()}
     await log.put(lived(110, 90))
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]
-    counted = Counted(log)
+    counted = EntryCountingLog(log)
     async with Follower(counted, live=False) as follower:
         assert known(await follower.state(KIP)) == known(await state_of(log))
     assert counted.read_of == {}
-    counted = Counted(log)
+    counted = EntryCountingLog(log)
     asked = Past(counted, topics=Topics())
     now = await ends_now(log, Topics())
     for ends, tail in ((past, 0), (then, 10)):
@@ -245,7 +245,7 @@ async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
     """Until somebody keeps snapshots for it, too."""
     await keep(log)
     old = Profile.of("2.8")
-    counted = Counted(log)
+    counted = EntryCountingLog(log)
     state = await state_of(counted, old)
     assert counted.read_of == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
     await keep_snapshots(log, state, EAGER)
@@ -396,7 +396,7 @@ async def test_what_was_removed_is_in_no_snapshot(log: SqliteLog) -> None:
     assert await reads(log) == {CONFIG: 4}
 
 
-class Trimming(Counted):
+class Trimming(EntryCountingLog):
     """A log of which records are removed just when somebody has read them."""
 
     def __init__(self, log: SqliteLog) -> None:

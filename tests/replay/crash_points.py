@@ -24,11 +24,11 @@ STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 LOOK_S = 0.005
 """Pause between looks, shorter than the time until the next write refers to the last one."""
 
-Work = Callable[[Path], object]
+ArchiveAction = Callable[[Path], object]
 """Action on an archive in a folder."""
 
 
-class Moment(NamedTuple):
+class CrashPoint(NamedTuple):
     """Point before a numbered operation on a file, counted from 0."""
 
     events: frozenset[str]
@@ -39,17 +39,17 @@ class Moment(NamedTuple):
     """True counts only files that the process itself has linked before, so no abandoned drafts."""
 
 
-def before_manifest(number: int) -> Moment:
+def before_manifest(number: int) -> CrashPoint:
     """A part is written, and the manifest that makes it count has no name yet."""
-    return Moment(frozenset({"os.link"}), "/_manifest/", number)
+    return CrashPoint(frozenset({"os.link"}), "/_manifest/", number)
 
 
-def behind_manifest(number: int) -> Moment:
+def behind_manifest(number: int) -> CrashPoint:
     """A part counts, and nobody knows: the manifest has its name, and still that of its draft."""
-    return Moment(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
+    return CrashPoint(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
 
 
-def die_at(moment: Moment) -> None:
+def die_at(moment: CrashPoint) -> None:
     """Have this process be killed at a moment, and whatever it has started."""
     steps = count()
     linked: set[str] = set()
@@ -66,7 +66,7 @@ def die_at(moment: Moment) -> None:
     sys.addaudithook(look)
 
 
-def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None:
+def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every: int = 1) -> None:
     """Do two things, each time in a folder of its own, and the second each time a step later dead.
 
     Ends where somebody lives to the end. `every`: only at so many steps one.
@@ -77,7 +77,7 @@ def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None
         child = os.fork()
         if not child:
             os.setsid()
-            die_at(Moment(STEPS, str(into), step))
+            die_at(CrashPoint(STEPS, str(into), step))
             then(into)
             os._exit(0)
         ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -86,7 +86,7 @@ def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None
             return
 
 
-def killed_at(moment: Moment, module: str, *words: str) -> None:
+def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
     """Run a module that is killed at a moment; to which it must come."""
     told = (",".join(moment.events), moment.within, str(moment.number), str(int(moment.is_linked)))
     with _started(__name__, *told, module, *words) as process:
@@ -128,7 +128,7 @@ def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
 def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:
     """Run a module with its words, and be killed."""
     names = frozenset(events.split(","))
-    die_at(Moment(names, within, int(number), is_linked=bool(int(is_linked))))
+    die_at(CrashPoint(names, within, int(number), is_linked=bool(int(is_linked))))
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

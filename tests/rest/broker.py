@@ -11,10 +11,10 @@ from controlplane.core.plan import (
     RestartInstances,
 )
 
-Place = tuple[str, int]
+GroupPartition = tuple[str, int]
 
 
-class Broker:
+class SimulatedBroker:
     """Topics of one partition, and what consumer groups have committed (`Outside`)."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Broker:
         """Number of records per topic."""
         self.starts: Callable[[str], bool] = lambda _: True
         """True if a connector of this name starts again."""
-        self._groups: dict[str, dict[Place, int]] = {}
+        self._groups: dict[str, dict[GroupPartition, int]] = {}
 
     def consume(self, group: str, topic: str) -> None:
         """A group reads a topic to its end, and commits."""
@@ -65,9 +65,9 @@ class Broker:
         if not self._group(action.group):
             self._groups.pop(action.group, None)
 
-    def _group(self, group: str) -> dict[Place, int]:
+    def _group(self, group: str) -> dict[GroupPartition, int]:
         return self._groups.get(group, {})
 
-    def _is_there(self, place: Place) -> bool:
+    def _is_there(self, place: GroupPartition) -> bool:
         topic, partition = place
         return topic in self.ends and partition == 0

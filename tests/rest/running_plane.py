@@ -14,8 +14,8 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.rest.http.server import listen, serving, url_of
-from tests.rest.broker import Broker
-from tests.rest.probes.rows import Row
+from tests.rest.broker import SimulatedBroker
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import Recording, Runtime
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -43,7 +43,7 @@ async def at_work(
     release: str, plugins: Plugins | None = None, files: Files | None = None
 ) -> AsyncIterator[AtWork]:
     """A control plane that is asked as a worker of a release, over a socket."""
-    log, broker = MemoryLog(), Broker()
+    log, broker = MemoryLog(), SimulatedBroker()
     settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
     around = Surroundings(plugins=plugins, outside=broker)
     async with (
@@ -53,5 +53,5 @@ async def at_work(
         runtime = Runtime(log, plane, broker, Recording({}, {}), Profile.of(release))
         await runtime.lead()
         for path, lines in (files or {}).items():
-            runtime.write(Row(n=0, kind="file", path=path, lines=lines))
+            runtime.write(ProbeRow(n=0, kind="file", path=path, lines=lines))
         yield AtWork(f"{url_of(listening)}/compat/{release}", runtime)

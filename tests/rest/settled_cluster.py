@@ -12,8 +12,8 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings
 from tests.controller.scene import plane_on
-from tests.rest.broker import Broker
-from tests.rest.probes.rows import Row
+from tests.rest.broker import SimulatedBroker
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import Recording, Runtime
 from tests.rest.running_plane import JSON, SINK, SOURCE
 from tests.rest.served_history import catalogue, client_of
@@ -24,7 +24,7 @@ class Scene(NamedTuple):
 
     plane: ControlPlane
     client: httpx.AsyncClient
-    broker: Broker
+    broker: SimulatedBroker
     runtime: Runtime
 
     async def seen(self) -> tuple[Any, GroupOffsets, Any]:
@@ -37,7 +37,7 @@ class Scene(NamedTuple):
 @asynccontextmanager
 async def at_rest() -> AsyncIterator[Scene]:
     """The scene, when all has come to where it is to be."""
-    log, broker = MemoryLog(), Broker()
+    log, broker = MemoryLog(), SimulatedBroker()
     settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
     async with (
         plane_on(log, settings, plugins=catalogue(), outside=broker) as plane,
@@ -45,7 +45,7 @@ async def at_rest() -> AsyncIterator[Scene]:
     ):
         runtime = Runtime(log, plane, broker, Recording({FAILURE: FAILURE}, {}), Profile.of("kip"))
         await runtime.lead()
-        runtime.write(Row(n=0, kind="file", path="a.txt", lines=["one", "two"]))
+        runtime.write(ProbeRow(n=0, kind="file", path="a.txt", lines=["one", "two"]))
         for name, about in _CONFIGS.items():
             created = await client.post("/connectors", json={"name": name, "config": about})
             assert created.status_code == 201

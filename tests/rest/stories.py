@@ -21,13 +21,13 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.scenario.story import RecordedAnswer, StoryStep, same
 from tests.recorded_requests import HISTORIES, body_of, plugins_of, recorded_entries
-from tests.rest.broker import Broker
+from tests.rest.broker import SimulatedBroker
 
 EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborted-3.9", "w2")}
 """Workers that ran with exactly-once support."""
 
 
-class Told(NamedTuple):
+class ComparedAnswer(NamedTuple):
     """A path that was asked, at a step of a history, and both answers."""
 
     step: StoryStep
@@ -46,7 +46,7 @@ class Told(NamedTuple):
         return located and same(self.recorded, self.ours)
 
 
-class Life:
+class HistoryReplay:
     """A control plane and its log, as far as a history has come."""
 
     def __init__(self, history: str) -> None:
@@ -58,7 +58,7 @@ class Life:
         self._entries = recorded_entries(history)
         self._there: set[Position] = set()
         """Recorded entries that lie in our log, whoever wrote them."""
-        self._broker = Broker()
+        self._broker = SimulatedBroker()
         self._compacted = False
         """True while the log was compacted after its last read."""
 
@@ -69,10 +69,10 @@ class Life:
     async def __aexit__(self, *_: object) -> None:
         await self._planes.aclose()
 
-    async def take(self, step: StoryStep, *, sent: bool = True) -> list[Told]:
+    async def take(self, step: StoryStep, *, sent: bool = True) -> list[ComparedAnswer]:
         """Live through one step; a request that is not `sent` leaves its records all the same."""
         self._now_ms = max(self._now_ms, step.at_ms)
-        told: list[Told] = []
+        told: list[ComparedAnswer] = []
         if step.kind == "request" and sent:
             await self._reach(step.before)
             told.append(await self._request(step))
@@ -150,7 +150,7 @@ class Life:
 
     # --- what is asked ----------------------------------------------------------------------------
 
-    async def _request(self, step: StoryStep) -> Told:
+    async def _request(self, step: StoryStep) -> ComparedAnswer:
         """Send a request, and find what it wrote in the recording."""
         topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
         begin = await self._log.ends(topics)
@@ -161,7 +161,7 @@ class Life:
             RecordedAnswer(step.status, step.answer),
             response.headers.get("location"),
         )
-        return Told(step, step.path, recorded, _given(response), location, unrecorded)
+        return ComparedAnswer(step, step.path, recorded, _given(response), location, unrecorded)
 
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
         """Take recorded records with the same bytes as written; return those without any."""
@@ -178,9 +178,9 @@ class Life:
                 self._there.add(found.position)
         return tuple(unrecorded)
 
-    async def _observed(self, step: StoryStep, path: str) -> Told:
+    async def _observed(self, step: StoryStep, path: str) -> ComparedAnswer:
         response = await self._ask(step, "GET", path)
-        return Told(step, path, step.answers[path], _given(response))
+        return ComparedAnswer(step, path, step.answers[path], _given(response))
 
     async def _ask(
         self, step: StoryStep, method: str, path: str, body: bytes | None = None

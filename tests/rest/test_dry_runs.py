@@ -24,7 +24,7 @@ from tests.rest.served_history import catalogue, client_of
 from tests.rest.settled_cluster import FILE, Scene, at_rest
 
 
-class Case(NamedTuple):
+class DryRunCase(NamedTuple):
     """A request, and of what its plan consists: keys of records, or kinds of actions."""
 
     method: str
@@ -46,37 +46,37 @@ _SINK_OFFSETS = {
 _OFFSET = '["copies",{"filename":"a.txt"}]'
 
 CASES = (
-    Case("POST", "connectors", ["connector-new"], {"name": "new", "config": FILE}),
-    Case("PUT", "connectors/orders/config", ["connector-orders"], FILE),
-    Case("PATCH", "connectors/orders/config", ["connector-orders"], {"topic": "rows"}),
-    Case("DELETE", "connectors/orders", ["connector-orders", "target-state-orders"]),
-    Case("PUT", "connectors/orders/pause", ["target-state-orders"]),
-    Case("PUT", "connectors/copies/resume", ["target-state-copies"]),
-    Case("PUT", "connectors/orders/stop", ["commit-orders", "target-state-orders"]),
-    Case("POST", "connectors/orders/restart", ["restart-instances"]),
-    Case(
+    DryRunCase("POST", "connectors", ["connector-new"], {"name": "new", "config": FILE}),
+    DryRunCase("PUT", "connectors/orders/config", ["connector-orders"], FILE),
+    DryRunCase("PATCH", "connectors/orders/config", ["connector-orders"], {"topic": "rows"}),
+    DryRunCase("DELETE", "connectors/orders", ["connector-orders", "target-state-orders"]),
+    DryRunCase("PUT", "connectors/orders/pause", ["target-state-orders"]),
+    DryRunCase("PUT", "connectors/copies/resume", ["target-state-copies"]),
+    DryRunCase("PUT", "connectors/orders/stop", ["commit-orders", "target-state-orders"]),
+    DryRunCase("POST", "connectors/orders/restart", ["restart-instances"]),
+    DryRunCase(
         "POST",
         "connectors/orders/restart",
         ["restart-connector-orders"],
         query={"includeTasks": "true"},
     ),
-    Case("POST", "connectors/orders/tasks/0/restart", ["restart-instances"]),
-    Case("PATCH", "connectors/copies/offsets", [_OFFSET], _SOURCE_OFFSETS),
-    Case("PATCH", "connectors/sink/offsets", ["alter-group"], _SINK_OFFSETS),
-    Case("DELETE", "connectors/copies/offsets", [_OFFSET]),
-    Case("DELETE", "connectors/sink/offsets", ["delete-group"]),
-    Case("PUT", "connectors/orders/topics/reset", ["status-topic-lines:connector-orders"]),
-    Case("PUT", "admin/loggers/lab", [], {"level": "DEBUG"}),
-    Case(
+    DryRunCase("POST", "connectors/orders/tasks/0/restart", ["restart-instances"]),
+    DryRunCase("PATCH", "connectors/copies/offsets", [_OFFSET], _SOURCE_OFFSETS),
+    DryRunCase("PATCH", "connectors/sink/offsets", ["alter-group"], _SINK_OFFSETS),
+    DryRunCase("DELETE", "connectors/copies/offsets", [_OFFSET]),
+    DryRunCase("DELETE", "connectors/sink/offsets", ["delete-group"]),
+    DryRunCase("PUT", "connectors/orders/topics/reset", ["status-topic-lines:connector-orders"]),
+    DryRunCase("PUT", "admin/loggers/lab", [], {"level": "DEBUG"}),
+    DryRunCase(
         "PUT", "admin/loggers/lab", ["logger-cluster-lab"], {"level": "DEBUG"}, {"scope": "cluster"}
     ),
-    Case("POST", "connectors/orders/tasks", ["task-orders-0", "commit-orders"], [FILE]),
-    Case("PUT", "connectors/orders/fence", ["tasks-fencing-orders"]),
-    Case("POST", "connectors/copies/undo", ["target-state-copies"], query={"to": "config@7"}),
+    DryRunCase("POST", "connectors/orders/tasks", ["task-orders-0", "commit-orders"], [FILE]),
+    DryRunCase("PUT", "connectors/orders/fence", ["tasks-fencing-orders"]),
+    DryRunCase("POST", "connectors/copies/undo", ["target-state-copies"], query={"to": "config@7"}),
 )
 
 
-async def _asked(client: httpx.AsyncClient, case: Case, **query: str) -> httpx.Response:
+async def _asked(client: httpx.AsyncClient, case: DryRunCase, **query: str) -> httpx.Response:
     """Ask as a worker does, which signs what it sends."""
     request = client.build_request(
         case.method, f"/{case.path}", json=case.body, params={**case.query, **query}

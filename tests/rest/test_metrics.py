@@ -28,7 +28,7 @@ from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.service import Service
 from controlplane.rest.stack import MiddlewareStack
-from tests.outages import Cable, Told, until
+from tests.outages import Cable, FollowerNotices, until
 from tests.rest.security.guarded_app import TOKENS, known
 from tests.rest.served_history import catalogue, following
 
@@ -255,15 +255,15 @@ async def test_names_that_are_no_text() -> None:
         assert '{connector=a"b\\c\nd}' in totals
 
 
-class Heard(Told):
+class AwaitableNotices(FollowerNotices):
     """A logger that can be waited for."""
 
-    exception = Told.warning
+    exception = FollowerNotices.warning
 
 
 async def test_a_log_that_is_away() -> None:
     """The known state is still exposed, marked as old; nothing unknown is exposed."""
-    metrics, told, log = Metrics(), Heard(), MemoryLog()
+    metrics, told, log = Metrics(), AwaitableNotices(), MemoryLog()
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
         await log.create_topic(topic, 1)
     cable = Cable(log)

@@ -9,7 +9,7 @@ from controlplane.scenario.story import RecordedAnswer, StoryStep, read_story, s
 from tests.rest.served_history import HISTORIES, served, vector
 
 
-class Life(NamedTuple):
+class WorkerLife(NamedTuple):
     """A worker of a recorded cluster."""
 
     history: str
@@ -18,26 +18,26 @@ class Life(NamedTuple):
 
 
 LIVES = (
-    Life("life-2.8", "w1"),
-    Life("life-3.4", "w1"),
-    Life("life-3.9", "w1"),
-    Life("life-4.3", "w1"),
-    Life("roll-3.4-3.9-3.4", "old1"),
-    Life("roll-3.4-3.9-3.4", "old2"),
-    Life("roll-3.4-3.9-3.4", "new1"),
-    Life("compacted-3.9", "w1"),
-    Life("compacted-3.9", "w2"),
-    Life("mirror-3.9", "w1"),
-    Life("odd-records-3.9", "w1"),
-    Life("odd-records-3.9", "w2"),
-    Life("aborted-3.9", "w1"),
-    Life("aborted-3.9", "w2", exactly_once=True),
-    Life("exactly-once-3.9", "w1", exactly_once=True),
-    Life("exactly-once-3.9", "w2", exactly_once=True),
+    WorkerLife("life-2.8", "w1"),
+    WorkerLife("life-3.4", "w1"),
+    WorkerLife("life-3.9", "w1"),
+    WorkerLife("life-4.3", "w1"),
+    WorkerLife("roll-3.4-3.9-3.4", "old1"),
+    WorkerLife("roll-3.4-3.9-3.4", "old2"),
+    WorkerLife("roll-3.4-3.9-3.4", "new1"),
+    WorkerLife("compacted-3.9", "w1"),
+    WorkerLife("compacted-3.9", "w2"),
+    WorkerLife("mirror-3.9", "w1"),
+    WorkerLife("odd-records-3.9", "w1"),
+    WorkerLife("odd-records-3.9", "w2"),
+    WorkerLife("aborted-3.9", "w1"),
+    WorkerLife("aborted-3.9", "w2", exactly_once=True),
+    WorkerLife("exactly-once-3.9", "w1", exactly_once=True),
+    WorkerLife("exactly-once-3.9", "w2", exactly_once=True),
 )
 
 
-def last_observation(life: Life) -> StoryStep:
+def last_observation(life: WorkerLife) -> StoryStep:
     """The last time that this worker was asked everything."""
     steps = read_story(HISTORIES / f"{life.history}.story.jsonl")
     return [step for step in steps if step.answers and step.worker == life.worker][-1]
@@ -52,7 +52,7 @@ async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswe
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: f"{life.history}-{life.worker}")
-async def test_answers_of_real_workers(life: Life) -> None:
+async def test_answers_of_real_workers(life: WorkerLife) -> None:
     """The last answers of every recorded worker are given over HTTP, as of that moment.
 
     Only the offsets of sinks are another matter: they lie in consumer groups.
@@ -74,7 +74,7 @@ async def test_answers_of_real_workers(life: Life) -> None:
 async def test_profile_of_a_request(release: str) -> None:
     """`profile=` answers as that release, whatever the dialect of the service."""
     line = release[:3]
-    step = last_observation(Life(f"life-{line}", "w1"))
+    step = last_observation(WorkerLife(f"life-{line}", "w1"))
     async with served(f"life-{line}", "kip") as client:
         for path in ("/connectors", "/connectors/pages", "/connectors/pages/status"):
             response = await client.get(f"{path}?profile={release}")

@@ -40,7 +40,7 @@ CONNECTORS = {
     "größe/ü %": {"connector.class": SOURCE, "topic": "u", "file": "/in.txt"},
 }
 
-Case = schemathesis.Case[Any]
+SchemaCase = schemathesis.Case[Any]
 Amend = Callable[[dict[str, Any]], None]
 
 
@@ -104,7 +104,7 @@ def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
     statuses: set[int] = set()
     with requests.Session() as session:
 
-        def ask(case: Case) -> None:
+        def ask(case: SchemaCase) -> None:
             answer = case.call(base_url=url, session=session, timeout=PATIENCE_S)
             statuses.add(answer.status_code)
             _check(case, answer)
@@ -118,7 +118,7 @@ def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
 
 def _drawn(
     operation: schemathesis.APIOperation[Any, Any, Any, Any],
-) -> Iterator[st.SearchStrategy[Case]]:
+) -> Iterator[st.SearchStrategy[SchemaCase]]:
     """Right requests, and wrong ones where there is a body; mostly about connectors there are."""
     names = st.sampled_from([None, *CONNECTORS])
     yield st.builds(_about, operation.as_strategy(), names)
@@ -129,13 +129,13 @@ def _drawn(
         yield st.builds(_about, wrong, names)
 
 
-def _about(case: Case, name: str | None) -> Case:
+def _about(case: SchemaCase, name: str | None) -> SchemaCase:
     if name is not None and "connector" in case.path_parameters:
         case.path_parameters["connector"] = name
     return case
 
 
-def _configured(case: Case) -> Case:
+def _configured(case: SchemaCase) -> SchemaCase:
     """The same request with a config that is right, and whatever was drawn for it."""
     body: Any = case.body
     match body:
@@ -146,7 +146,7 @@ def _configured(case: Case) -> Case:
     return case
 
 
-def _for_each(cases: st.SearchStrategy[Case], ask: Callable[[Case], None]) -> None:
+def _for_each(cases: st.SearchStrategy[SchemaCase], ask: Callable[[SchemaCase], None]) -> None:
     bounded = settings(
         max_examples=EXAMPLES,
         derandomize=not PROVE,
@@ -158,7 +158,7 @@ def _for_each(cases: st.SearchStrategy[Case], ask: Callable[[Case], None]) -> No
     bounded(given(cases)(ask))()
 
 
-def _check(case: Case, answer: schemathesis.Response) -> None:
+def _check(case: SchemaCase, answer: schemathesis.Response) -> None:
     """An answer is what is described, or one of Connect's errors."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
         if answer.content:

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.scenario.story import read_story
 from tests.recorded_requests import HISTORIES
-from tests.rest.stories import Life, Told
+from tests.rest.stories import ComparedAnswer, HistoryReplay
 
 NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
 NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
@@ -45,10 +45,10 @@ ANSWERS = {
 """By history, how many requests are sent, and how many answers are looked at besides."""
 
 
-async def lived(history: str, *, until: int | None = None) -> list[Told]:
+async def lived(history: str, *, until: int | None = None) -> list[ComparedAnswer]:
     """All answers of a history; or up to a step, which is then sent though it be an exception."""
     answers = []
-    async with Life(history) as life:
+    async with HistoryReplay(history) as life:
         for step in read_story(HISTORIES / f"{history}.story.jsonl"):
             sent = step.n == until or (history, step.n) not in EXCEPTIONS
             answers += await life.take(step, sent=sent)
@@ -87,5 +87,5 @@ def test_no_history_is_left_out() -> None:
     assert sum(len(step.answers) for step in steps) == sum(seen for _, seen in ANSWERS.values())
 
 
-def _shown(one: Told) -> str:
+def _shown(one: ComparedAnswer) -> str:
     return f"{one.step.n} {one.path}: {one.ours} {one.location}, not {one.recorded}"

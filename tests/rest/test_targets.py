@@ -12,7 +12,7 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
 from controlplane.rest.http.jetty_errors import BadMessage, BadTarget, UnreadableRequest
 from controlplane.rest.http.request_targets import parse_target
-from tests.rest.broker import Broker
+from tests.rest.broker import SimulatedBroker
 from tests.rest.plane import asked
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
@@ -95,7 +95,7 @@ async def test_pages_are_kept_or_not(release: str) -> None:
 
 async def test_offsets_of_a_sink() -> None:
     """They are asked of whoever knows its group; KIP-875 tells them under `sink`."""
-    broker = Broker()
+    broker = SimulatedBroker()
     broker.ends["t"] = 5
     async with asked(outside=broker) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
@@ -113,7 +113,7 @@ async def test_offsets_of_a_sink() -> None:
     assert "they lie in its consumer group" in past.json()["message"]
 
 
-class Away(Broker):
+class UnreachableBroker(SimulatedBroker):
     """Brokers that cannot be asked."""
 
     async def group_offsets(self, group: str) -> tuple[tuple[str, int, int], ...]:
@@ -123,7 +123,7 @@ class Away(Broker):
 
 async def test_offsets_of_a_sink_that_nobody_knows() -> None:
     """An unreachable group is a 500 with the reason."""
-    async with asked(outside=Away()) as (plane, client):
+    async with asked(outside=UnreachableBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/offsets")
     assert answer.status_code == 500
@@ -132,7 +132,7 @@ async def test_offsets_of_a_sink_that_nobody_knows() -> None:
 
 async def test_a_group_without_offsets_is_gone() -> None:
     """The probe's broker deletes a group with its last offset, also the second time."""
-    broker = Broker()
+    broker = SimulatedBroker()
     broker.ends["t"] = 5
     broker.consume("connect-sink", "t")
     removal = AlterGroup("sink", "connect-sink", (), (("t", 0),))

@@ -99,7 +99,7 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
     )
 
 
-class Counted:
+class CountingFold:
     """A fold that is asked for everything at once, and counts how often."""
 
     def __init__(self, refold: Refold) -> None:
@@ -117,13 +117,13 @@ class Counted:
 def test_a_fold_is_asked_once_for_all_scenarios() -> None:
     """Once for each log and reader; what it says is compared as that of others is."""
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
-    spark = Counted(first_wins)
+    spark = CountingFold(first_wins)
     played = play_all(scenarios, Folds(together={"spark": spark}))
     assert [len(asks) for asks in spark.asked] == [2 * 2]
     expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
     shown = [report(*one) for one in zip(scenarios, played, strict=True)]
     assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
-    assert play_all(scenarios, Folds(together={"spark": Counted(fold)})) == play_all(scenarios)
+    assert play_all(scenarios, Folds(together={"spark": CountingFold(fold)})) == play_all(scenarios)
 
 
 def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:

@@ -94,7 +94,7 @@ JUDGE = r"""
 """
 
 
-class Key(msgspec.Struct, frozen=True):
+class KafkaKey(msgspec.Struct, frozen=True):
     """A key of Kafka's: its default, and what each of the texts means; None: none, nothing."""
 
     default: str | None
@@ -104,7 +104,7 @@ class Key(msgspec.Struct, frozen=True):
 class Kafkas(msgspec.Struct, frozen=True):
     """Settings that a release knows."""
 
-    keys: dict[str, Key]
+    keys: dict[str, KafkaKey]
     of_topics: set[str]
 
 
@@ -125,7 +125,7 @@ def asked(judge: Path, release: str) -> Kafkas:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [[_unhex(part) for part in line.split("\t")] for line in said.splitlines()]
     keys = {
-        name: Key(default, dict(zip(TEXTS, parsed, strict=True)))
+        name: KafkaKey(default, dict(zip(TEXTS, parsed, strict=True)))
         for name, default, *parsed in (row for row in rows if len(row) > 1)
         if name
     }

@@ -218,7 +218,7 @@ def test_limits_are_told_like_settings(file: Path) -> None:
     assert configuration(file=file).settings(Limits, "part.") == Limits(patience_ms=7)
 
 
-class Whole(msgspec.Struct, frozen=True):
+class NestedLimits(msgspec.Struct, frozen=True):
     """Limits of which some are those of a part."""
 
     limits: Limits = Limits()
@@ -229,17 +229,19 @@ def test_a_table_may_hold_another(file: Path) -> None:
     """Keys of the inner table begin with the key of its field and keep their sources."""
     file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
     found = configuration(file=file)
-    assert found.settings(Whole, "whole.") == Whole(Limits(width=9), 6)
-    told = [(one.key, one.value, one.source.kind) for one in found.effective(Whole, "whole.")]
+    assert found.settings(NestedLimits, "whole.") == NestedLimits(Limits(width=9), 6)
+    told = [
+        (one.key, one.value, one.source.kind) for one in found.effective(NestedLimits, "whole.")
+    ]
     assert told == [
         ("whole.limits.patience.ms", 30_000, "default"),
         ("whole.limits.width", 9, "file"),
         ("whole.depth.bytes", 6, "file"),
     ]
-    assert [*keys(Whole, "whole.")] == [key for key, *_ in told]
+    assert [*keys(NestedLimits, "whole.")] == [key for key, *_ in told]
     file.write_text("whole.limits.width=wide\n", "ascii")
     with pytest.raises(SettingsError, match=r":1: whole\.limits\.width is 'wide'"):
-        configuration(file=file).settings(Whole, "whole.")
+        configuration(file=file).settings(NestedLimits, "whole.")
 
 
 # --- config providers -----------------------------------------------------------------------

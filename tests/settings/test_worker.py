@@ -17,7 +17,7 @@ from controlplane.settings.sources import file_values
 from controlplane.settings.worker import decision_settings
 
 
-class Found(NamedTuple):
+class WorkerFileContent(NamedTuple):
     """Worker settings and security of a file."""
 
     settings: WorkerSettings
@@ -25,12 +25,12 @@ class Found(NamedTuple):
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> "Worker":
+def worker(tmp_path: Path) -> "WorkerFile":
     """Reads the settings of a worker with this file."""
-    return Worker(tmp_path / "worker.properties")
+    return WorkerFile(tmp_path / "worker.properties")
 
 
-class Worker:
+class WorkerFile:
     """A file to be written and read."""
 
     def __init__(self, file: Path) -> None:
@@ -41,10 +41,12 @@ class Worker:
         self.file.write_text("\n".join(lines), "iso-8859-1")
         return Configuration(file_values(self.file))
 
-    def read(self, *lines: str) -> Found:
+    def read(self, *lines: str) -> WorkerFileContent:
         """The settings in a file of these lines."""
         told = self.configuration(*lines)
-        return Found(told.settings(WorkerSettings), told.make(AccessSettings, kafka_security))
+        return WorkerFileContent(
+            told.settings(WorkerSettings), told.make(AccessSettings, kafka_security)
+        )
 
     def refused(self, *lines: str) -> str:
         """The one sentence with which a file of these lines is refused: it names the file."""
@@ -56,12 +58,12 @@ class Worker:
         return sentence
 
 
-def test_an_empty_file_has_defaults(worker: Worker) -> None:
+def test_an_empty_file_has_defaults(worker: WorkerFile) -> None:
     """Kafka's sample names, no exactly-once support, a plain connection."""
     assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
-def test_what_a_fold_needs(worker: Worker) -> None:
+def test_what_a_fold_needs(worker: WorkerFile) -> None:
     """Names are trimmed, as Kafka trims them; unknown keys are no trouble."""
     found = worker.read(
         "bootstrap.servers=one:9092,two:9092",
@@ -89,7 +91,7 @@ def test_what_a_fold_needs(worker: Worker) -> None:
     ("told", "exactly_once"),
     [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
-def test_exactly_once(worker: Worker, told: str, exactly_once: bool) -> None:
+def test_exactly_once(worker: WorkerFile, told: str, exactly_once: bool) -> None:
     """Only a worker with the support enabled skips aborted records; one that prepares does not."""
     found = worker.read(f"exactly.once.source.support={told}")
     assert found.settings.exactly_once is exactly_once
@@ -108,7 +110,7 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ('serviceName="kafka" username="alice" password="x" refresh=true;', "alice", "x"),
     ],
 )
-def test_login(worker: Worker, options: str, username: str, password: str) -> None:
+def test_login(worker: WorkerFile, options: str, username: str, password: str) -> None:
     """The login module's options, quoted in either way or not at all."""
     escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
     found = worker.read(
@@ -120,7 +122,7 @@ def test_login(worker: Worker, options: str, username: str, password: str) -> No
     assert found.security.protocol == "SASL_PLAINTEXT"
 
 
-def test_tls_by_files(worker: Worker) -> None:
+def test_tls_by_files(worker: WorkerFile) -> None:
     """PEM stores are paths; without a name to check, names are not checked."""
     found = worker.read(
         "security.protocol=SSL",
@@ -136,7 +138,7 @@ def test_tls_by_files(worker: Worker) -> None:
     assert found.security.protocol == "SSL"
 
 
-def test_tls_inline(worker: Worker) -> None:
+def test_tls_inline(worker: WorkerFile) -> None:
     """Certificates and key may stand in the file itself, their lines joined by escapes."""
     found = worker.read(
         "security.protocol=SASL_SSL",
@@ -151,13 +153,13 @@ def test_tls_inline(worker: Worker) -> None:
     assert found.security.protocol == "SASL_SSL"
 
 
-def test_security_that_is_not_used_is_not_looked_at(worker: Worker) -> None:
+def test_security_that_is_not_used_is_not_looked_at(worker: WorkerFile) -> None:
     """A store or a login that the protocol does not use may be of any kind."""
     found = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
     assert found.security == KafkaSecurity()
 
 
-def test_stores_of_java(worker: Worker) -> None:
+def test_stores_of_java(worker: WorkerFile) -> None:
     """Kafka's default type, and PKCS12: a path with the store's own password."""
     found = worker.read(
         "security.protocol=SSL",
@@ -214,7 +216,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_refusals(worker: Worker, case: str) -> None:
+def test_refusals(worker: WorkerFile, case: str) -> None:
     """One sentence that names the setting."""
     lines, why = REFUSALS[case]
     assert why in worker.refused(*lines)
@@ -253,12 +255,14 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
         ),
     ],
 )
-def test_what_decisions_know_of_a_worker(worker: Worker, lines: list[str], known: Deciding) -> None:
+def test_what_decisions_know_of_a_worker(
+    worker: WorkerFile, lines: list[str], known: Deciding
+) -> None:
     """Policies are known by their alias and by their class."""
     assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == known
 
 
-def test_a_policy_of_somebody_else(worker: Worker) -> None:
+def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
     """A foreign policy is Java: the file can be read, but no decision made with it."""
     told = worker.configuration(f"{POLICY}=org.example.Mine")
     assert told.settings(WorkerSettings).connector_client_config_override_policy
@@ -280,14 +284,14 @@ def test_a_policy_of_somebody_else(worker: Worker) -> None:
         (["listeners=http://[::1]:4"], "::1", 4),
     ],
 )
-def test_where_to_listen(worker: Worker, lines: list[str], host: str, port: int) -> None:
+def test_where_to_listen(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
     """The first listener; without any, this machine alone and the older `rest.port`."""
     told = worker.configuration(*lines)
     assert told.make(WorkerSettings, listen_address) == Address(host, port)
 
 
 @pytest.mark.parametrize("told", ["ftp://:8443", "8083", "http://here", "http://here:x"])
-def test_nowhere_to_listen(worker: Worker, told: str) -> None:
+def test_nowhere_to_listen(worker: WorkerFile, told: str) -> None:
     """TLS is not spoken, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
         worker.configuration(f"listeners={told}").make(WorkerSettings, listen_address)
@@ -303,19 +307,19 @@ def test_nowhere_to_listen(worker: Worker, told: str) -> None:
     ],
 )
 def test_where_administrators_are_listened_to(
-    worker: Worker, lines: list[str], where: Address | None
+    worker: WorkerFile, lines: list[str], where: Address | None
 ) -> None:
     """Apart from all others only where an address is told (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 
-def test_nowhere_to_listen_to_administrators(worker: Worker) -> None:
+def test_nowhere_to_listen_to_administrators(worker: WorkerFile) -> None:
     """A port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: admin.listeners is '8083': use http://host"):
         worker.configuration("admin.listeners=8083").make(WorkerSettings, admin_listen_address)
 
 
-def test_secrets_are_never_shown(worker: Worker) -> None:
+def test_secrets_are_never_shown(worker: WorkerFile) -> None:
     """Neither by repr, nor by str or format, nor in an error about them."""
     found = worker.read(
         "security.protocol=SASL_SSL",

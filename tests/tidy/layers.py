@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from tests.tidy.source import PACKAGES, Offence, Source
+from tests.tidy.source import PACKAGES, Offence, SourceFile
 
 CORE = {"controlplane.core"}
 BESIDE = {
@@ -77,7 +77,7 @@ PRESENT = {"now", "today", "utcnow"}
 ONLY_IN = {"aiokafka": "controlplane/logs/kafka/", "pyspark": "replay/"}
 
 
-def deferred(source: Source) -> set[int]:
+def deferred(source: SourceFile) -> set[int]:
     """Lines inside of functions or under `if TYPE_CHECKING`: what they import is not yet needed."""
     within = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {
@@ -89,7 +89,7 @@ def deferred(source: Source) -> set[int]:
     }
 
 
-def imports(source: Source) -> Iterator[tuple[int, str]]:
+def imports(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Each imported module with its line; `from a import b` also as `a.b`, which may be one."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
@@ -99,7 +99,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
-def _absolute(node: ast.ImportFrom, source: Source) -> str:
+def _absolute(node: ast.ImportFrom, source: SourceFile) -> str:
     if not node.level:
         return node.module or ""
     parts = source.package.split(".")
@@ -121,7 +121,7 @@ def part(module: str) -> str | None:
     return names[0]
 
 
-def layers(source: Source) -> Iterator[Offence]:
+def layers(source: SourceFile) -> Iterator[Offence]:
     """A part imports only those below it, and nothing imports `replay`."""
     own = part(source.module)
     if own is None:
@@ -136,7 +136,7 @@ def layers(source: Source) -> Iterator[Offence]:
             yield Offence(line, f"{own} may not import {module}")
 
 
-def pure_core(source: Source) -> Iterator[Offence]:
+def pure_core(source: SourceFile) -> Iterator[Offence]:
     """`core/` knows the standard library, without the world, and msgspec."""
     if not source.inside("controlplane/core/"):
         return
@@ -149,7 +149,7 @@ def pure_core(source: Source) -> Iterator[Offence]:
             yield Offence(node.lineno, f"core may not read the clock (.{node.attr})")
 
 
-def one_place(source: Source) -> Iterator[Offence]:
+def one_place(source: SourceFile) -> Iterator[Offence]:
     """Kafka's client (aiokafka) is wrapped in one folder, pyspark used in one package."""
     if not source.in_package:
         return

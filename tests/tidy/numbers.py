@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from tests.tidy.source import Offence, Source
+from tests.tidy.source import Offence, SourceFile
 
 STATUS_HOME = "controlplane/rest/errors.py"
 RELEASE_HOME = "controlplane/core/releases/profiles.py"
@@ -16,7 +16,7 @@ RELEASE_NAMES = {"release", "releases"}
 ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
-def status_codes(source: Source) -> Iterator[Offence]:
+def status_codes(source: SourceFile) -> Iterator[Offence]:
     """A number that is an HTTP status is suspicious, unless it is the value of another name.
 
     `LIMIT = 500`, `size: int = 200` and `wait(timeout_ms=500)` are something else;
@@ -70,7 +70,7 @@ def _word(node: ast.AST) -> str:
     return ""
 
 
-def release_comparisons(source: Source) -> Iterator[Offence]:
+def release_comparisons(source: SourceFile) -> Iterator[Offence]:
     """Only the table of releases knows what comes before or after a release."""
     if not source.in_package or source.inside(RELEASE_HOME):
         return

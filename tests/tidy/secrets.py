@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tests.tidy.source import ROOT, Offence, Source
+from tests.tidy.source import ROOT, Offence, SourceFile
 
 # Written in pieces, so that this file keeps the rule, too.
 HOMES = re.compile(r"(?<![\w.:/{}<>*-])/" + r"(work|root|home)/\w|" + re.escape(str(ROOT)) + r"\b")
@@ -35,7 +35,7 @@ SECRETS = re.compile(
 LOOK_FOR = {"a path of one machine": HOMES, "a registry's host": HOSTS, "a secret": SECRETS}
 
 
-def private(source: Source) -> Iterator[Offence]:
+def private(source: SourceFile) -> Iterator[Offence]:
     """No path of somebody's machine, no host of a package registry, no secret."""
     for number, line in enumerate(source.text.splitlines(), 1):
         for what, pattern in LOOK_FOR.items():

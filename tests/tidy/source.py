@@ -22,7 +22,7 @@ class Offence(NamedTuple):
     what: str
 
 
-class Source:
+class SourceFile:
     """One file, by its path from the root of the repository, with `/`."""
 
     def __init__(self, path: str, text: str) -> None:
@@ -60,14 +60,14 @@ class Source:
         return any(self.path.startswith(p) if p.endswith("/") else self.path == p for p in places)
 
 
-Rule = Callable[[Source], Iterator[Offence]]
+Rule = Callable[[SourceFile], Iterator[Offence]]
 
 
 MADE = {".git", ".venv", ".cache", ".hypothesis", "__pycache__", "dist", "target"}
 """Folders that tools make. A source distribution has no git that could name them."""
 
 
-def tracked(*patterns: str) -> list[Source]:
+def tracked(*patterns: str) -> list[SourceFile]:
     """Text files that git tracks or would track; without git, the files that no tool has made."""
     paths = _listed_by_git(*patterns) if (ROOT / ".git").exists() else _listed_by_walk(*patterns)
     return [source for path in sorted(paths) if (source := _read(path)) is not None]
@@ -89,14 +89,14 @@ def _listed_by_walk(*patterns: str) -> list[str]:
     ]
 
 
-def _read(path: str) -> Source | None:
+def _read(path: str) -> SourceFile | None:
     try:
-        return Source(path, (ROOT / path).read_text(encoding="utf-8"))
+        return SourceFile(path, (ROOT / path).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         return None
 
 
-def offenders(rule: Rule, sources: list[Source]) -> list[str]:
+def offenders(rule: Rule, sources: list[SourceFile]) -> list[str]:
     """All offences against a rule in these files, as `path:line: text`."""
     return [
         f"{source.path}:{offence.line}: {offence.what}"

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.tidy.source import Offence, Source
+from tests.tidy.source import Offence, SourceFile
 
 FILE_LINES = 500
 MEDIAN_LINES = 180
@@ -22,7 +22,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
 
-def file_size(source: Source) -> Iterator[Offence]:
+def file_size(source: SourceFile) -> Iterator[Offence]:
     """A file can be read in one sitting; blank lines and comments count."""
     lines = source.text.count("\n")
     limit = SCENARIO_LINES if source.path.endswith(".scenario") else FILE_LINES
@@ -30,7 +30,7 @@ def file_size(source: Source) -> Iterator[Offence]:
         yield Offence(lines, f"{lines} lines, at most {limit}")
 
 
-def function_size(source: Source) -> Iterator[Offence]:
+def function_size(source: SourceFile) -> Iterator[Offence]:
     """A function fits on a screen; its docstring counts."""
     for node in ast.walk(source.tree):
         if isinstance(node, Function):
@@ -39,7 +39,7 @@ def function_size(source: Source) -> Iterator[Offence]:
                 yield Offence(node.lineno, f"{node.name}: {lines} lines, at most {FUNCTION_LINES}")
 
 
-def names(source: Source) -> Iterator[Offence]:
+def names(source: SourceFile) -> Iterator[Offence]:
     """Names say what a thing is, and have their unit last."""
     for line, name in _defined(source):
         if name == "data" and not source.in_package:
@@ -53,7 +53,7 @@ def names(source: Source) -> Iterator[Offence]:
             yield Offence(line, f"{name} has its unit not at its end")
 
 
-def _defined(source: Source) -> Iterator[tuple[int, str]]:
+def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every name that this file gives to something, the file's own among them."""
     yield 1, source.path.rpartition("/")[2].partition(".")[0]
     for node in ast.walk(source.tree):
@@ -70,7 +70,7 @@ def _defined(source: Source) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def docstrings(source: Source) -> Iterator[Offence]:
+def docstrings(source: SourceFile) -> Iterator[Offence]:
     """Every module, every public name of a package and every test says what it is."""
     if not ast.get_docstring(source.tree):
         yield Offence(1, "the file has no docstring")
@@ -79,7 +79,7 @@ def docstrings(source: Source) -> Iterator[Offence]:
             yield Offence(node.lineno, f"{node.name} has no docstring")
 
 
-def _public(body: list[ast.stmt], source: Source) -> Iterator[Definition]:
+def _public(body: list[ast.stmt], source: SourceFile) -> Iterator[Definition]:
     """Definitions that others see: names without underscore; in other files only the tests."""
     for node in body:
         if not isinstance(node, Definition) or node.name.startswith("_"):

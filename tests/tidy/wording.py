@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.tidy.source import Offence, Source
+from tests.tidy.source import Offence, SourceFile
 
 OPENINGS = {
     *("Of", "That", "Those", "What", "Whatever", "Which", "Who", "Whoever", "Whom", "Whose"),
@@ -37,7 +37,7 @@ RESERVED = {"Source", "Sink"}
 """Names that the API for authors of connectors will have."""
 
 
-def openings(source: Source) -> Iterator[Offence]:
+def openings(source: SourceFile) -> Iterator[Offence]:
     """A docstring opens with the thing or with the verb, that of an attribute as well."""
     for node in ast.walk(source.tree):
         match node:
@@ -47,7 +47,7 @@ def openings(source: Source) -> Iterator[Offence]:
                     yield Offence(node.lineno, f"opens with {words[0]}")
 
 
-def module_names(source: Source) -> Iterator[Offence]:
+def module_names(source: SourceFile) -> Iterator[Offence]:
     """A module is called by a noun of the field, a folder as well."""
     for name in source.module.split("."):
         last = name.rpartition("_")[2]
@@ -55,14 +55,14 @@ def module_names(source: Source) -> Iterator[Offence]:
             yield Offence(1, f"{name} is no noun")
 
 
-def class_names(source: Source) -> Iterator[Offence]:
+def class_names(source: SourceFile) -> Iterator[Offence]:
     """A class name says of what it is, and leaves the connector API its words."""
     for line, name in _classes(source):
         if name.lstrip("_") in VAGUE | RESERVED:
             yield Offence(line, f"{name} does not say of what")
 
 
-def several_meanings(sources: list[Source]) -> list[str]:
+def several_meanings(sources: list[SourceFile]) -> list[str]:
     """Class names and type aliases that several files define, each with its places."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for source in sources:
@@ -71,7 +71,7 @@ def several_meanings(sources: list[Source]) -> list[str]:
     return [f"{name}: {' '.join(found)}" for name, found in sorted(places.items()) if found[1:]]
 
 
-def _classes(source: Source) -> Iterator[tuple[int, str]]:
+def _classes(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every class, and every alias of a type at the top of a file; type variables are local."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ClassDef):

@@ -31,7 +31,7 @@ CONNECTORS = (
 )
 
 
-class Answer(NamedTuple):
+class ValidationAnswer(NamedTuple):
     """The answer to a config.
 
     `refused` is the code and text that a creation is answered with. `digest` is that of the whole
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     digest: str | None
     documentation: str | None = None
 
-    def without_documentation(self) -> "Answer":
+    def without_documentation(self) -> "ValidationAnswer":
         """The same answer as it is compared without Kafka's sentences."""
         return self._replace(documentation=None)
 
@@ -61,10 +61,10 @@ def context_of(
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 
 
-def ours(config: Config, context: Context) -> Answer:
+def ours(config: Config, context: Context) -> ValidationAnswer:
     """Our answer, as a worker of the context's release; valid configs are not posted."""
     found = validate(config, context)
-    answer = Answer(None, None)
+    answer = ValidationAnswer(None, None)
     if isinstance(found, Validation):
         answer = with_digests(None, msgspec.to_builtins(found))
         if not found.error_count:
@@ -75,7 +75,7 @@ def ours(config: Config, context: Context) -> Answer:
     return answer._replace(refused=text)
 
 
-def with_digests(refused: str | None, result: Any) -> Answer:
+def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
     """The answer with the digests of a validation's result, which loses its documentation.
 
     The name of the place in a group differs between releases and is no part of the digest.
@@ -86,32 +86,32 @@ def with_digests(refused: str | None, result: Any) -> Answer:
         if "order_in_group" in definition:
             definition["order"] = definition.pop("order_in_group")
     whole = hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:12]
-    return Answer(refused, whole, documentation)
+    return ValidationAnswer(refused, whole, documentation)
 
 
-class Recorded(NamedTuple):
+class RecordedValidation(NamedTuple):
     """A config and what workers said of it, by release."""
 
     config: Config
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, ValidationAnswer]
 
 
-def read(file: Path = FILE) -> list[Recorded]:
+def read(file: Path = FILE) -> list[RecordedValidation]:
     """All recorded answers."""
     return [_line(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _line(line: Any) -> Recorded:
+def _line(line: Any) -> RecordedValidation:
     texts = {release: text for text, releases in line["refused"] for release in releases}
     digests, documentation = line["digests"], line["documentation"]
     answers = {
-        name: Answer(text, digests.get(name), documentation.get(name))
+        name: ValidationAnswer(text, digests.get(name), documentation.get(name))
         for name, text in texts.items()
     }
-    return Recorded(line["config"], answers)
+    return RecordedValidation(line["config"], answers)
 
 
-def write(recorded: list[Recorded], file: Path = FILE) -> None:
+def write(recorded: list[RecordedValidation], file: Path = FILE) -> None:
     """Put all of it into the file: one line per config, releases that say the same together."""
     lines = []
     for one in recorded:

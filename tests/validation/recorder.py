@@ -20,7 +20,14 @@ import httpx
 from tests.kafka.real_kafka import Broker, Worker
 from tests.oracle.kafka import harness
 from tests.validation import class_cases
-from tests.validation.answers import CLASSES_FILE, FILE, Answer, Recorded, with_digests, write
+from tests.validation.answers import (
+    CLASSES_FILE,
+    FILE,
+    RecordedValidation,
+    ValidationAnswer,
+    with_digests,
+    write,
+)
 from tests.validation.cases import Config, cases
 
 RELEASES = (
@@ -37,13 +44,13 @@ CACHED = "org.apache.kafka.connect.errors.ConnectException: "
 """From 4.1 on, a worker that is asked a second time puts the exception's class in front."""
 
 
-async def ask(rest: httpx.AsyncClient, config: Config) -> Answer:
+async def ask(rest: httpx.AsyncClient, config: Config) -> ValidationAnswer:
     """Answer of a worker. A valid config is not posted, so that nothing runs."""
     plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
     validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
     found = validated.json()
     if validated.status_code != httpx.codes.OK:
-        return Answer(await _refused(rest, config), None)
+        return ValidationAnswer(await _refused(rest, config), None)
     refused = await _refused(rest, config) if found["error_count"] else None
     return with_digests(refused, found)
 
@@ -64,7 +71,7 @@ async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:
 
 async def answers(
     broker: Broker, release: str, configs: Sequence[Config], classes: Path | None = None
-) -> list[Answer]:
+) -> list[ValidationAnswer]:
     """Ask a worker of a release about each config. `classes` is a folder on its class path."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
@@ -72,30 +79,33 @@ async def answers(
         return [await ask(worker.rest, config) for config in configs]
 
 
-class Ask(NamedTuple):
+class WorkerConfigs(NamedTuple):
     """The configs of which a worker of a release is asked, and the classes that it finds."""
 
     configs: list[Config]
     classes: Path | None = None
 
 
-def ask_of_classes(release: str) -> Ask:
+def ask_of_classes(release: str) -> WorkerConfigs:
     """The cases of `class_cases`."""
     older = release in class_cases.OLDER
     java = harness(class_cases.OLDER_JAVA if older else class_cases.JAVA, "3.9.1")
-    return Ask(class_cases.cases_of(release), java)
+    return WorkerConfigs(class_cases.cases_of(release), java)
 
 
-async def record(asks: Mapping[str, Ask], file: Path) -> None:
+async def record(asks: Mapping[str, WorkerConfigs], file: Path) -> None:
     """Ask workers of all releases and write what they say."""
-    said: dict[str, dict[str, Answer]] = {}
+    said: dict[str, dict[str, ValidationAnswer]] = {}
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:
             for release, (configs, classes) in asks.items():
                 told = await answers(broker, release, configs, classes)
                 for config, answer in zip(configs, told, strict=True):
                     said.setdefault(json.dumps(config), {})[release] = answer
-    write([Recorded(json.loads(config), by_release) for config, by_release in said.items()], file)
+    write(
+        [RecordedValidation(json.loads(config), by_release) for config, by_release in said.items()],
+        file,
+    )
 
 
 async def main(which: str) -> int:
@@ -103,7 +113,7 @@ async def main(which: str) -> int:
     if which == "classes":
         await record({release: ask_of_classes(release) for release in RELEASES}, CLASSES_FILE)
     else:
-        await record({release: Ask([*cases()]) for release in RELEASES}, FILE)
+        await record({release: WorkerConfigs([*cases()]) for release in RELEASES}, FILE)
     return 0
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.validation import class_cases
-from tests.validation.answers import CLASSES_FILE, Recorded, context_of, ours, read
+from tests.validation.answers import CLASSES_FILE, RecordedValidation, context_of, ours, read
 from tests.validation.cases import Config
 from tests.validation.recorder import RELEASES
 
@@ -14,7 +14,7 @@ NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[Recorded]:
+def recorded() -> list[RecordedValidation]:
     """Recorded answers."""
     return read(CLASSES_FILE)
 
@@ -24,7 +24,7 @@ def is_different(config: Config) -> bool:
     return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
 
 
-def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
+def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
     """The file is of these cases (else: `python -m tests.validation.recorder classes`)."""
     found = {json.dumps(one.config) for one in recorded}
     assert found == {json.dumps(config) for config in class_cases.cases()}
@@ -32,7 +32,7 @@ def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
-    recorded: list[Recorded], release: str
+    recorded: list[RecordedValidation], release: str
 ) -> None:
     """Converters, transformations, predicates and connectors, with the whole result."""
     context = context_of(release, class_cases.CATALOGUE)
@@ -49,7 +49,7 @@ def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
-    recorded: list[Recorded], release: str
+    recorded: list[RecordedValidation], release: str
 ) -> None:
     """Each whole result is the worker's."""
     context = context_of(release, class_cases.CATALOGUE, harvested=True)

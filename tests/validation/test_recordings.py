@@ -10,7 +10,7 @@ import json
 import pytest
 
 from controlplane.core.context import Context
-from tests.validation.answers import Answer, Recorded, context_of, ours, read
+from tests.validation.answers import RecordedValidation, ValidationAnswer, context_of, ours, read
 from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
 from tests.validation.recorder import RELEASES
 
@@ -65,7 +65,7 @@ MIRRORED_SINCE = "3.4.1"
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[Recorded]:
+def recorded() -> list[RecordedValidation]:
     """Recorded answers."""
     return read()
 
@@ -76,13 +76,13 @@ def context(request: pytest.FixtureRequest) -> Context:
     return context_of(request.param)
 
 
-def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
+def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
     """The file is of these cases and releases (else: `python -m tests.validation.recorder`)."""
     assert [one.config for one in recorded] == list(cases())
     assert all(one.answers.keys() == set(RELEASES) for one in recorded)
 
 
-def test_same_answers(recorded: list[Recorded], context: Context) -> None:
+def test_same_answers(recorded: list[RecordedValidation], context: Context) -> None:
     """Every config but the listed ones; results are compared without documentation."""
     release = context.profile.release
     differing = [
@@ -99,14 +99,14 @@ def test_same_answers(recorded: list[Recorded], context: Context) -> None:
     assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
 
 
-def _ours(one: Recorded, context: Context) -> Answer:
+def _ours(one: RecordedValidation, context: Context) -> ValidationAnswer:
     return ours(one.config, context).without_documentation()
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
-    recorded: list[Recorded], release: str
+    recorded: list[RecordedValidation], release: str
 ) -> None:
     """Each whole result is the worker's, but for the listed ones, also of old mirrors."""
     context = context_of(release, harvested=True)
@@ -118,7 +118,9 @@ def test_documentation_is_kafkas_with_a_harvested_catalogue(
     assert any(one.answers[release].documentation for one in recorded)
 
 
-def test_old_mirrors_are_refused_alike(recorded: list[Recorded], context: Context) -> None:
+def test_old_mirrors_are_refused_alike(
+    recorded: list[RecordedValidation], context: Context
+) -> None:
     """If whole results differ, refusals are still equal."""
     release = context.profile.release
     mirrors = [one for one in recorded if _old_mirror(one.config, release)]

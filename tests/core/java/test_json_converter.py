@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controlplane.core.java import jackson, json_converter
 from controlplane.core.java.json_converter import StackOverflow, Undecodable
 from controlplane.core.releases.profiles import PROFILES, Profile
-from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, Case
+from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, JsonCase
 
 NEWEST: Final = Profile.of("4.3.0")
 _SHOWN: Final = 200
@@ -34,7 +34,7 @@ def answer(value: bytes, release: str) -> object:
 
 
 @pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
-def test_every_release_answers_as_kafka_does(case: Case) -> None:
+def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
     """The same value, sign of zero and type included, or the same exception."""
     expected = {release: repr(found) for release, found in case.answers().items()}
     assert {release: repr(answer(case.value, release)) for release in ASKED} == expected

@@ -17,7 +17,7 @@ from controlplane.core.records import State, Target
 from controlplane.core.state import ClusterState
 from tests.controller.scene import CONFIG, STATUS
 from tests.laws.commands.execution import TOPICS
-from tests.laws.commands.life import Act, Life, Moment, Observation
+from tests.laws.commands.life import CommandRun, Life, Observation, ObservedRecord
 from tests.laws.test_compaction import compacted
 
 
@@ -139,14 +139,14 @@ def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
     return fold(entries, life.profile, exactly_once=life.cluster.exactly_once)
 
 
-def _ours(life: Life, act: Act) -> bool:
+def _ours(life: Life, act: CommandRun) -> bool:
     """True if the last records of a connector's tasks and their commit were those of a command."""
     keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
     last = {one.key: one.command_id for one in _until(life, act) if one.key in keys}
     return None not in last.values()
 
 
-def _owner_is_asked(life: Life, act: Act) -> bool:
+def _owner_is_asked(life: Life, act: CommandRun) -> bool:
     """True if the owner of a running connector has yet to publish tasks for its config."""
     asked = False
     for moment in _until(life, act):
@@ -157,7 +157,7 @@ def _owner_is_asked(life: Life, act: Act) -> bool:
     return asked
 
 
-def _until(life: Life, act: Act) -> list[Moment]:
+def _until(life: Life, act: CommandRun) -> list[ObservedRecord]:
     last_ms = act.moments[-1].entry.timestamp
     return [moment for moment in life.moments if moment.entry.timestamp <= last_ms]
 

@@ -18,8 +18,8 @@ from random import Random
 from controlplane.core.commands import CommandRequest
 from controlplane.core.plan import Step
 from controlplane.core.releases.profiles import Profile
-from tests.laws.commands.events import Ask, Event, TakeOver
-from tests.laws.commands.execution import AnsweredCommand, Cluster, Living, entries_in
+from tests.laws.commands.events import CommandEvent, Event, TakeOver
+from tests.laws.commands.execution import AnsweredCommand, Living, SimulatedCluster, entries_in
 from tests.laws.commands.random_events import Drawing
 from tests.laws.commands.storage import in_file
 from tests.laws.commands.world import SOURCE
@@ -36,7 +36,7 @@ def main(path: Path, seed: str, release: str) -> None:
 async def _live(path: Path, seed: str, profile: Profile) -> None:
     async with in_file(path)() as log:
         last_ms = max((entry.timestamp for entry in await entries_in(log)), default=0)
-        cluster = Cluster(profile, now_ms=last_ms + PAUSE_MS)
+        cluster = SimulatedCluster(profile, now_ms=last_ms + PAUSE_MS)
         cluster.stepped = _stepped
         events = _harmless(Drawing(Random(seed), profile, [SOURCE]))
         await Living(events, cluster, f"{seed}.", _tell).one_process(log)
@@ -46,8 +46,8 @@ def _harmless(drawing: Drawing) -> Iterator[Event]:
     """Events without crashes and takeovers."""
     while True:
         event = drawing.event()
-        if isinstance(event, Ask):
-            yield Ask(event.command, retried=event.retried)
+        if isinstance(event, CommandEvent):
+            yield CommandEvent(event.command, retried=event.retried)
         elif not isinstance(event, TakeOver):
             yield event
 

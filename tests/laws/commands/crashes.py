@@ -14,13 +14,13 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import EmbeddedLog
 from controlplane.plane import ControlPlane, Refusal
 from tests.controller.scene import COMMANDS
-from tests.laws.commands.execution import TOPICS, Cluster
-from tests.laws.commands.life import Act, Crashed, Life, Observation
-from tests.laws.commands.storage import Place
+from tests.laws.commands.execution import TOPICS, SimulatedCluster
+from tests.laws.commands.life import CommandRun, Crashed, Life, Observation
+from tests.laws.commands.storage import LogOpener
 from tests.laws.commands.world import Extent, Groups, Trouble, plugins
 
 
-async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
+async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[Crashed]:
     """Outcome of a life for each of its crashes, on new logs."""
     return [
         await _crashed(life, new, act, at_ms, groups)
@@ -38,7 +38,7 @@ def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
 
 
 async def _crashed(
-    life: Life, new: Callable[[], Place], act: Act, at_ms: int, groups: Groups
+    life: Life, new: Callable[[], LogOpener], act: CommandRun, at_ms: int, groups: Groups
 ) -> Crashed:
     entries = [one for one in life.entries if one.timestamp <= at_ms]
     survivor = _another(life, groups)
@@ -67,7 +67,11 @@ async def _crashed(
 
 
 async def _failed(
-    life: Life, new: Callable[[], Place], act: Act, entries: Sequence[Entry], groups: Groups
+    life: Life,
+    new: Callable[[], LogOpener],
+    act: CommandRun,
+    entries: Sequence[Entry],
+    groups: Groups,
 ) -> tuple[Observation, ...]:
     """Creations with offsets only: what is left where the next one cannot complete them."""
     command = act.command
@@ -83,9 +87,9 @@ async def _failed(
     return tuple(seen)
 
 
-def _another(life: Life, groups: Groups) -> Cluster:
+def _another(life: Life, groups: Groups) -> SimulatedCluster:
     """The same cluster, where a crash has left these groups."""
-    return Cluster(
+    return SimulatedCluster(
         life.profile,
         exactly_once=life.cluster.exactly_once,
         now_ms=life.cluster.clock.now_ms,
@@ -94,7 +98,7 @@ def _another(life: Life, groups: Groups) -> Cluster:
 
 
 @asynccontextmanager
-async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[EmbeddedLog]:
+async def _copied(entries: Sequence[Entry], place: LogOpener) -> AsyncIterator[EmbeddedLog]:
     """A log with these entries."""
     async with place() as log:
         for topic, partitions in TOPICS.items():
@@ -103,7 +107,7 @@ async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[Embed
         yield log
 
 
-def _seen(plane: ControlPlane, cluster: Cluster) -> Observation:
+def _seen(plane: ControlPlane, cluster: SimulatedCluster) -> Observation:
     return Observation(plane.state, cluster.kafka.at(cluster.clock.now_ms))
 
 

@@ -14,7 +14,13 @@ from controlplane.core.commands import (
 from controlplane.core.fold import fold
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import Target
-from tests.laws.commands.life import Act, Effective, Life, Observation, wanted_offsets
+from tests.laws.commands.life import (
+    CommandRun,
+    Life,
+    Observation,
+    OffsetsByPartition,
+    wanted_offsets,
+)
 
 CREATED_BY = (CreateConnector, PutConfig)
 
@@ -121,7 +127,7 @@ def n3(life: Life) -> Iterator[None]:
                 yield
 
 
-def _left_whole(act: Act, command: CreateConnector, after: Observation) -> None:
+def _left_whole(act: CommandRun, command: CreateConnector, after: Observation) -> None:
     """The next connector of the name starts at the old position or at none, wherever it looks."""
     for config in (command.config, {**command.config, "offsets.storage.topic": None}):
         left = after.offsets(act.name, config)
@@ -146,13 +152,13 @@ def n5(life: Life) -> Iterator[None]:
             yield
 
 
-def requested(command: CreateConnector) -> Effective:
+def requested(command: CreateConnector) -> OffsetsByPartition:
     """The offsets that a connector shall start with."""
     wanted = wanted_offsets(command.initial_offsets or (), command.config)
     return {partition: offset for partition, offset in wanted.items() if offset is not None}
 
 
-def _with_offsets(life: Life) -> Iterator[tuple[Act, CreateConnector]]:
+def _with_offsets(life: Life) -> Iterator[tuple[CommandRun, CreateConnector]]:
     """Creations with offsets, where the release has them."""
     if life.profile.creates_with_offsets:
         for act, command in life.acts_of(CreateConnector):
@@ -160,9 +166,9 @@ def _with_offsets(life: Life) -> Iterator[tuple[Act, CreateConnector]]:
                 yield act, command
 
 
-def _created(act: Act) -> bool:
+def _created(act: CommandRun) -> bool:
     return isinstance(act.answer, Outcome) and act.answer.created
 
 
-def _wished(act: Act) -> Target | None:
+def _wished(act: CommandRun) -> Target | None:
     return getattr(act.command, "initial_state", None)

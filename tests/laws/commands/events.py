@@ -10,7 +10,7 @@ OWN = "own"
 """An offsets topic that several connectors may have as theirs."""
 
 
-class Ask(NamedTuple):
+class CommandEvent(NamedTuple):
     """A command; and what goes wrong with it."""
 
     command: AnyCommand
@@ -24,13 +24,13 @@ class Ask(NamedTuple):
     """The asker asks again: with the same key, or as for something new."""
 
 
-class Together(NamedTuple):
+class ConcurrentCommands(NamedTuple):
     """Commands that are asked at the same time."""
 
     commands: tuple[AnyCommand, ...]
 
 
-class Foreign(NamedTuple):
+class ForeignWrite(NamedTuple):
     """A record that somebody else writes."""
 
     topic: str
@@ -53,4 +53,4 @@ class TakeOver(NamedTuple):
     """Commands to the old process after the takeover."""
 
 
-Event = Ask | Together | Foreign | Committed | TakeOver
+Event = CommandEvent | ConcurrentCommands | ForeignWrite | Committed | TakeOver

@@ -21,14 +21,14 @@ from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surr
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
 from tests.laws.commands.events import (
     OWN,
-    Ask,
+    CommandEvent,
     Committed,
+    ConcurrentCommands,
     Event,
-    Foreign,
+    ForeignWrite,
     TakeOver,
-    Together,
 )
-from tests.laws.commands.storage import Breaking, Place
+from tests.laws.commands.storage import FaultInjection, LogOpener
 from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, Unheard, plugins
 
 PARTITIONS = Partitions(offsets=3, status=2)
@@ -68,7 +68,7 @@ class Fuse:
             raise Crash(step.name)
 
 
-class Cluster:
+class SimulatedCluster:
     """A log and its surroundings. Processes come and go, these stay."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Journal(NamedTuple):
     displaced: list[Displaced]
 
 
-async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journal:
+async def live(place: LogOpener, events: Iterable[Event], cluster: SimulatedCluster) -> Journal:
     """Live these events one after the other, from process to process."""
     living = Living(events, cluster)
     while not living.is_over:
@@ -177,7 +177,7 @@ class Living:
     def __init__(
         self,
         events: Iterable[Event],
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         name: str = "c",
         tell: Callable[[AnsweredCommand], None] = lambda _: None,
     ) -> None:
@@ -221,21 +221,21 @@ class Living:
 
     async def _happens(self, plane: ControlPlane, log: Log, event: Event | _Again) -> None:
         match event:
-            case Ask():
+            case CommandEvent():
                 await self._ask(plane, log, event)
             case _Again():
                 await self._execute(plane, event.command, event.command_id)
-            case Together():
+            case ConcurrentCommands():
                 await self._ask_together(plane, event.commands)
-            case Foreign():
+            case ForeignWrite():
                 await self._write(plane, log, event)
             case Committed():
                 self._cluster.kafka.commit(event.group, "t", event.partition, event.offset)
             case TakeOver():
                 await self._take_over(plane, log, event.command)
 
-    async def _ask(self, plane: ControlPlane, log: Log, event: Ask) -> None:
-        assert isinstance(log, Breaking)
+    async def _ask(self, plane: ControlPlane, log: Log, event: CommandEvent) -> None:
+        assert isinstance(log, FaultInjection)
         command_id = next(self._ids)
         again = (command_id if same else next(self._ids) for same in event.retried)
         self._again.extend(_Again(event.command, one) for one in again)
@@ -272,7 +272,7 @@ class Living:
             self.journal.told.append(told)
             self._tell(told)
 
-    async def _write(self, plane: ControlPlane, log: Log, event: Foreign) -> None:
+    async def _write(self, plane: ControlPlane, log: Log, event: ForeignWrite) -> None:
         """Write a foreign record; wait for it only if its topic is followed."""
         ends = await log.ends([event.topic])
         place = event.topic, partition_of(event.key, len(ends[event.topic]))

@@ -10,7 +10,7 @@ from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.java import json_converter
 from controlplane.core.releases.profiles import Profile
 from tests.controller.scene import CONFIG, OFFSETS, STATUS
-from tests.laws.commands.events import OWN, Committed, Event, Foreign
+from tests.laws.commands.events import OWN, Committed, Event, ForeignWrite
 from tests.laws.commands.world import SINK
 
 PARTITIONS: Sequence[Mapping[str, Any]] = (
@@ -68,8 +68,8 @@ class Foreigners:
     def _moved(self, name: str) -> Iterator[Event]:
         """Offsets of a connector that had run before it was given a topic of its own."""
         key = self._offset_key(name)
-        yield Foreign(OFFSETS, key, b'{"row":1}')
-        yield Foreign(OWN, key, b'{"row":2}')
+        yield ForeignWrite(OFFSETS, key, b'{"row":1}')
+        yield ForeignWrite(OWN, key, b'{"row":2}')
 
     def offset(self, name: str) -> Event:
         """Offsets of a running task, of a leftover task, of a removed connector."""
@@ -79,26 +79,26 @@ class Foreigners:
             )
         topics = (OFFSETS, OWN) if self._profile.own_offset_topics else (OFFSETS,)
         value = self._chance.choice((None, *(b'{"row":%d}' % row for row in range(5))))
-        return Foreign(self._chance.choice(topics), self._offset_key(name), value)
+        return ForeignWrite(self._chance.choice(topics), self._offset_key(name), value)
 
     def status(self, name: str) -> Event:
         """A report of a worker."""
         state = self._chance.choice(("RUNNING", "FAILED", "FAILED", "PAUSED", "UNASSIGNED"))
         whose = self._chance.choice((f"connector-{name}", f"connector-{name}", f"task-{name}-0"))
         status = {"state": state, "trace": None, "worker_id": "w:8083", "generation": 1}
-        return Foreign(STATUS, f"status-{whose}".encode(), msgspec.json.encode(status))
+        return ForeignWrite(STATUS, f"status-{whose}".encode(), msgspec.json.encode(status))
 
     def topic(self, name: str) -> Event:
         """A task has met a topic."""
         topic = self._chance.choice(("t", "u"))
         use = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         key = f"status-topic-{topic}:connector-{name}"
-        return Foreign(STATUS, key.encode(), msgspec.json.encode({"topic": use}))
+        return ForeignWrite(STATUS, key.encode(), msgspec.json.encode({"topic": use}))
 
     def orphan(self, name: str) -> Event:
         """Records of an older release, a crash or a faulty script, about any connector."""
         key, value = self._chance.choice(_ORPHANS)
-        return Foreign(CONFIG, key.format(name).encode(), value)
+        return ForeignWrite(CONFIG, key.format(name).encode(), value)
 
     def _offset_key(self, name: str) -> bytes:
         """Releases find only keys whose members are in the order of Java's HashMap."""

@@ -27,12 +27,12 @@ from controlplane.core.records import CommandRefused, Properties
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from tests.controller.scene import COMMANDS, CONFIG, STATUS
-from tests.laws.commands.execution import AnsweredCommand, Cluster, Died, Journal
+from tests.laws.commands.execution import AnsweredCommand, Died, Journal, SimulatedCluster
 from tests.laws.commands.world import SINK, Acted, Groups
 
 C = TypeVar("C", bound=AnyCommand)
 
-Effective = Mapping[Any, Any]
+OffsetsByPartition = Mapping[Any, Any]
 """Partition → offset, as far as there is one; of a source as Java compares partitions."""
 
 
@@ -63,7 +63,7 @@ class Observation(NamedTuple):
         """True if its offsets are those of a consumer group."""
         return (self.config(name) or {}).get("connector.class") == SINK
 
-    def offsets(self, name: str, config: Properties | None = None) -> Effective:
+    def offsets(self, name: str, config: Properties | None = None) -> OffsetsByPartition:
         """The offsets with which a connector would start; `config` where it has none yet."""
         config = self.config(name) or config or {}
         if config.get("connector.class") == SINK:
@@ -122,7 +122,7 @@ class Observation(NamedTuple):
         )
 
 
-class Moment(NamedTuple):
+class ObservedRecord(NamedTuple):
     """A record of Connect's topics, and what was known before it and behind it."""
 
     entry: Entry
@@ -146,14 +146,14 @@ class Moment(NamedTuple):
         return self.key == f"{kind}{name}"
 
 
-class Act(NamedTuple):
+class CommandRun(NamedTuple):
     """A command, what it wrote, and what was known before it and when it had ended."""
 
     command: AnyCommand
     command_id: str
     began_ms: int
     """Time of its decision."""
-    moments: tuple[Moment, ...]
+    moments: tuple[ObservedRecord, ...]
     before: Observation
     after: Observation
     told: tuple[AnsweredCommand, ...]
@@ -197,11 +197,11 @@ class Act(NamedTuple):
         """Records that it wrote into Connect's topics."""
         return [moment.key for moment in self.moments]
 
-    def of(self, kind: str) -> list[Moment]:
+    def of(self, kind: str) -> list[ObservedRecord]:
         """Its records of a kind about its connector."""
         return [moment for moment in self.moments if moment.about(kind, self.name)]
 
-    def batches(self) -> Iterator[Moment]:
+    def batches(self) -> Iterator[ObservedRecord]:
         """The last record of each of its batches: what lies behind it is a crash point."""
         for one, after in zip(self.moments, [*self.moments[1:], None], strict=True):
             if after is None or after.entry.timestamp != one.entry.timestamp:
@@ -211,7 +211,7 @@ class Act(NamedTuple):
 class Crashed(NamedTuple):
     """A process died in the middle of a command, and another one took over."""
 
-    act: Act
+    act: CommandRun
     """The command as it ended where nobody died."""
     dead: Observation
     """State of the log when the process died."""
@@ -242,13 +242,13 @@ class TopicPeriod(NamedTuple):
 class Life(NamedTuple):
     """A history that was executed."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     entries: Sequence[Entry]
     known: Sequence[TopicPeriod]
     final: ClusterState
     """State after the whole history, including the command topic."""
-    moments: Sequence[Moment]
-    acts: Sequence[Act]
+    moments: Sequence[ObservedRecord]
+    acts: Sequence[CommandRun]
     journal: Journal
     crashes: Sequence[Crashed] = ()
 
@@ -262,7 +262,7 @@ class Life(NamedTuple):
         number = bisect_right(self.known, time_ms, key=lambda known: known.since_ms)
         return Observation(self.known[number - 1].state, self.cluster.kafka.at(time_ms))
 
-    def acts_of(self, kind: type[C]) -> Iterator[tuple[Act, C]]:
+    def acts_of(self, kind: type[C]) -> Iterator[tuple[CommandRun, C]]:
         """The commands of a kind."""
         for act in self.acts:
             if isinstance(act.command, kind):
@@ -274,13 +274,13 @@ class Life(NamedTuple):
             if isinstance(crash.act.command, kind):
                 yield crash, crash.act.command
 
-    def deaths_of(self, act: Act) -> Iterator[Died]:
+    def deaths_of(self, act: CommandRun) -> Iterator[Died]:
         """The deaths that kept the asker of a command from being answered."""
         for told in act.told:
             if told.answer is None and not told.away:
                 yield next(one for one in self.journal.died if one.at_ms >= told.ended_ms)
 
-    def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[Act, Act]]:
+    def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[CommandRun, CommandRun]]:
         """Commands that succeeded, and the same ones again, with nothing between them."""
         for first, again in pairwise(self.acts):
             if isinstance(first.command, kinds) and first.command == again.command:
@@ -288,7 +288,7 @@ class Life(NamedTuple):
                 if first.succeeded() and unchanged and not again.failed():
                     yield first, again
 
-    def disturbed(self, act: Act) -> bool:
+    def disturbed(self, act: CommandRun) -> bool:
         """True if another writer wrote between its batches."""
         first_ms, last_ms = act.batches_ms[0], act.batches_ms[-1]
         foreign_ms = [one.entry.timestamp for one in self.moments if one.command_id is None]
@@ -300,7 +300,7 @@ class Life(NamedTuple):
         return {act.name for act in self.acts}
 
 
-def life_of(entries: Sequence[Entry], journal: Journal, cluster: Cluster) -> Life:
+def life_of(entries: Sequence[Entry], journal: Journal, cluster: SimulatedCluster) -> Life:
     """Result of a history. `entries` are in the order of writing."""
     growing = Fold(cluster.profile, exactly_once=cluster.exactly_once)
     known = [TopicPeriod(-1, growing.snapshot())]
@@ -310,7 +310,7 @@ def life_of(entries: Sequence[Entry], journal: Journal, cluster: Cluster) -> Lif
         known.append(TopicPeriod(entry.timestamp, growing.snapshot()))
         groups = cluster.kafka.at(entry.timestamp)
         before, after = (Observation(one.state, groups) for one in known[-2:])
-        moments.append(Moment(entry, before, after, _id_of(entry)))
+        moments.append(ObservedRecord(entry, before, after, _id_of(entry)))
     final = fold(entries, cluster.profile, exactly_once=cluster.exactly_once)
     life = Life(cluster, entries, known, final, moments, (), journal)
     acts = sorted(_acts(life), key=lambda act: act.began_ms)
@@ -324,12 +324,12 @@ def _id_of(entry: Entry) -> str | None:
     )
 
 
-def _acts(life: Life) -> Iterator[Act]:
+def _acts(life: Life) -> Iterator[CommandRun]:
     """Every command that was answered, or had begun when nobody was there any more."""
     told: dict[str, list[AnsweredCommand]] = defaultdict(list)
     for one in life.journal.told:
         told[one.command_id].append(one)
-    moments: dict[str | None, list[Moment]] = defaultdict(list)
+    moments: dict[str | None, list[ObservedRecord]] = defaultdict(list)
     for moment in life.moments:
         moments[moment.command_id].append(moment)
     accepted_ms: dict[str | None, set[int]] = defaultdict(set)
@@ -345,7 +345,7 @@ def _acts(life: Life) -> Iterator[Act]:
         written_ms = sorted(accepted_ms[command_id])
         decided_ms = written_ms or sorted(refused_ms[command_id])[-1:] or [asked[0].ended_ms]
         command = _command(asked, trace)
-        yield Act(
+        yield CommandRun(
             command=command,
             command_id=command_id,
             began_ms=decided_ms[0],

@@ -20,7 +20,7 @@ from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
 from controlplane.core.records import State, Target
 from controlplane.core.releases.profiles import Profile
 from tests.laws.commands.execution import Died
-from tests.laws.commands.life import Act, Life, Moment, Observation
+from tests.laws.commands.life import CommandRun, Life, Observation, ObservedRecord
 
 TARGETS = (PauseConnector, ResumeConnector)
 RESTARTS = (RestartConnector, RestartTask)
@@ -80,7 +80,7 @@ def s5(life: Life) -> Iterator[None]:
                 yield
 
 
-def _changed_by_others(life: Life, act: Act, died: Died) -> bool:
+def _changed_by_others(life: Life, act: CommandRun, died: Died) -> bool:
     """True if another command for the connector wrote between a death and this command.
 
     That is a later command, or an unfinished one that the next process completed.
@@ -246,7 +246,7 @@ def r6(life: Life) -> Iterator[None]:
 # --- what is looked at --------------------------------------------------------------------------
 
 
-def _read(moment: Moment, profile: Profile, present: Target | None) -> Target | None:
+def _read(moment: ObservedRecord, profile: Profile, present: Target | None) -> Target | None:
     """Meaning of a target-state record; a record without meaning is skipped."""
     if moment.entry.value is None:
         return None
@@ -268,7 +268,7 @@ def _count(seen: Observation, name: str) -> int:
     return seen.state.config.task_counts.get(name, 0)
 
 
-def _inherits(act: Act, profile: Profile) -> bool:
+def _inherits(act: CommandRun, profile: Profile) -> bool:
     """True if leftovers of an earlier connector take effect in this release."""
     config = act.before.state.config
     target = profile.inherits_target_state and act.name in config.targets

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from controlplane.core.releases.profiles import KIP, Profile
 from tests.laws.commands.crashes import crashes
-from tests.laws.commands.events import Ask, Event
-from tests.laws.commands.execution import IMPATIENT, PATIENT, Cluster, entries_in, live
+from tests.laws.commands.events import CommandEvent, Event
+from tests.laws.commands.execution import IMPATIENT, PATIENT, SimulatedCluster, entries_in, live
 from tests.laws.commands.life import Life, life_of
 from tests.laws.commands.random_events import Drawing
-from tests.laws.commands.storage import Place, in_memory
-from tests.laws.commands.table import Broken, judge
+from tests.laws.commands.storage import LogOpener, in_memory
+from tests.laws.commands.table import BrokenLaw, judge
 
 RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
 """Ours, and as often one of those that write in ways of their own."""
@@ -24,7 +24,7 @@ MOST_TRIES = 500
 """Attempts to find a shorter life that breaks the same law; each takes some hundredths of a second.
 """
 
-New = Callable[[], Place]
+New = Callable[[], LogOpener]
 
 
 class Fate(NamedTuple):
@@ -47,7 +47,9 @@ def drawn(chance: Random) -> Fate:
 async def lived(fate: Fate, new: New = in_memory) -> Life:
     """The life, with what becomes of each crash that it could have had."""
     limits = PATIENT if fate.patient else IMPATIENT
-    cluster = Cluster(Profile.of(fate.release), exactly_once=fate.exactly_once, limits=limits)
+    cluster = SimulatedCluster(
+        Profile.of(fate.release), exactly_once=fate.exactly_once, limits=limits
+    )
     place = new()
     journal = await live(place, fate.events, cluster)
     async with place() as log:
@@ -63,19 +65,19 @@ def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
     """
     try:
         return judge(asyncio.run(lived(fate, new)))
-    except Broken as broken:
+    except BrokenLaw as broken:
         shortest, found = _shortest(fate, broken, new)
-        raise Broken(broken.name, f"{found.why}\n{_story(shortest)}") from None
+        raise BrokenLaw(broken.name, f"{found.why}\n{_story(shortest)}") from None
 
 
-def _shortest(fate: Fate, broken: Broken, new: New) -> tuple[Fate, Broken]:
+def _shortest(fate: Fate, broken: BrokenLaw, new: New) -> tuple[Fate, BrokenLaw]:
     """A life of which nothing can be left out without the law holding."""
     tries, shorter = MOST_TRIES, _shorter(fate)
     while tries and (candidate := next(shorter, None)) is not None:
         tries -= 1
         try:
             judge(asyncio.run(lived(candidate, new)))
-        except Broken as found:
+        except BrokenLaw as found:
             if found.name == broken.name:
                 fate, broken, shorter = candidate, found, _shorter(candidate)
     return fate, broken
@@ -85,8 +87,8 @@ def _shorter(fate: Fate) -> Iterator[Fate]:
     for number, event in enumerate(fate.events):
         before, after = fate.events[:number], fate.events[number + 1 :]
         yield fate._replace(events=[*before, *after])
-        if isinstance(event, Ask) and event != Ask(event.command):
-            yield fate._replace(events=[*before, Ask(event.command), *after])
+        if isinstance(event, CommandEvent) and event != CommandEvent(event.command):
+            yield fate._replace(events=[*before, CommandEvent(event.command), *after])
 
 
 def _story(fate: Fate) -> str:

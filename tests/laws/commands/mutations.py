@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Mutation(NamedTuple):
+class LawMutation(NamedTuple):
     """One slip: the file of the package, the text, its replacement, and the laws that notice."""
 
     name: str
@@ -26,14 +26,14 @@ PERFORMING, CONTROLLER = "controller/plan_execution.py", "controller/controller.
 
 MUTATIONS = [
     # --- creating -----------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "a removed connector stays",
         FOLD,
         "            self._connectors.drop(name)\n",
         "",
         "C1 D1",
     ),
-    Mutation(
+    LawMutation(
         "config before target state",
         CONNECTORS,
         "    records: dict[str, ConfigRecord] = {}\n    orphan",
@@ -41,7 +41,7 @@ MUTATIONS = [
         "    orphan",
         "C2",
     ),
-    Mutation(
+    LawMutation(
         "answered before the last step",
         PERFORMING,
         "for step in plan.steps:",
@@ -49,7 +49,7 @@ MUTATIONS = [
         "C3 U3 T5 what_was_answered_is_there",
         (0, 143),
     ),
-    Mutation(
+    LawMutation(
         "an orphan target state is inherited",
         CONNECTORS,
         "    orphan = name in",
@@ -57,14 +57,14 @@ MUTATIONS = [
         "C4",
         (169,),
     ),
-    Mutation(
+    LawMutation(
         "no target state by default",
         FOLD,
         "if self.profile.target_states and name not in self._targets.items:",
         "if False:",
         "C5",
     ),
-    Mutation(
+    LawMutation(
         "created before its offsets are set",
         INITIAL,
         "        *_described(_SET, command, store.start_at(requested)),\n"
@@ -73,7 +73,7 @@ MUTATIONS = [
         "        *_described(_SET, command, store.start_at(requested)),\n",
         "N1 N5",
     ),
-    Mutation(
+    LawMutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
         "        *_described(_WIPE, command, store.start_over(known)),\n",
@@ -81,7 +81,7 @@ MUTATIONS = [
         "N1",
         (198,),
     ),
-    Mutation(
+    LawMutation(
         "what fails outside is the asker's fault",
         PERFORMING,
         "return Rejected(Reason.FAILED, _reason(step, failure))\n        return None\n\n"
@@ -91,14 +91,14 @@ MUTATIONS = [
         "N2 G3",
         (13,),
     ),
-    Mutation(
+    LawMutation(
         "nothing is taken back",
         PERFORMING,
         "in reversed(begun) if step.undo is not None)",
         "in reversed(begun) if False)",
         "N3",
     ),
-    Mutation(
+    LawMutation(
         "what was half wiped stays so",
         SOURCES,
         "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))",
@@ -106,7 +106,7 @@ MUTATIONS = [
         "N3",
         (198,),
     ),
-    Mutation(
+    LawMutation(
         "only what was repeated is taken back",
         PERFORMING,
         "plan.steps if accepted else [*done, step]",
@@ -114,7 +114,7 @@ MUTATIONS = [
         "N3",
     ),
     # --- configs and tasks --------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "another config starts the connector",
         CONNECTORS,
         "    records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}\n"
@@ -124,7 +124,7 @@ MUTATIONS = [
         "    if context.profile.writes_tasks",
         "U1",
     ),
-    Mutation(
+    LawMutation(
         "one task fewer with another config",
         CONNECTORS,
         "for task in state.config.task_ids(name)]",
@@ -132,14 +132,14 @@ MUTATIONS = [
         "U2",
         (32,),
     ),
-    Mutation(
+    LawMutation(
         "a patch removes nothing",
         CONNECTORS,
         "patched_hash_map(present, command.patch)",
         "{**command.patch, **present}",
         "U4",
     ),
-    Mutation(
+    LawMutation(
         "a commit need not find what it counts",
         FOLD,
         "            self._inconsistent.writable()[name] = True\n",
@@ -147,21 +147,21 @@ MUTATIONS = [
         "P1",
         (65,),
     ),
-    Mutation(
+    LawMutation(
         "older task configs win",
         FOLD,
         "{**self._tasks.items.get(name, {}), **deferred}",
         "{**deferred, **self._tasks.items.get(name, {})}",
         "P2",
     ),
-    Mutation(
+    LawMutation(
         "tasks of a stopped connector",
         TASKS,
         "if command.configs and state.config.targets.get(name) is Target.STOPPED:",
         "if False:",
         "P3",
     ),
-    Mutation(
+    LawMutation(
         "generations begin anew",
         FOLD,
         "generations.get(name, -1) + 1",
@@ -169,21 +169,21 @@ MUTATIONS = [
         "P5",
     ),
     # --- pause, resume, stop, delete ----------------------------------------------------------
-    Mutation(
+    LawMutation(
         "target states need a config",
         FOLD,
         "        self._targets.writable()[name] = record.state\n",
         "        if configured:\n            self._targets.writable()[name] = record.state\n",
         "S1 C2",
     ),
-    Mutation(
+    LawMutation(
         "old workers read STOPPED",
         "core/codec/config.py",
         "nearest = Target.PAUSED if state is Target.STOPPED else state",
         "nearest = state",
         "S2",
     ),
-    Mutation(
+    LawMutation(
         "paused twice is resumed",
         LIFECYCLE,
         "    record = TargetState(command.connector, target)\n",
@@ -192,14 +192,14 @@ MUTATIONS = [
         "    record = TargetState(command.connector, other if there else target)\n",
         "S3",
     ),
-    Mutation(
+    LawMutation(
         "pausing takes the tasks",
         LIFECYCLE,
         '(config_step(state, "state", [record], context),)',
         '(config_step(state, "state", [TaskCommit(command.connector, 0), record], context),)',
         "S4 U2",
     ),
-    Mutation(
+    LawMutation(
         "a start leaves out the last record",
         "projection/loader.py",
         "    await load_topics(log, fold, [fold.topics.config], ends)\n",
@@ -208,7 +208,7 @@ MUTATIONS = [
         "    await load_topics(log, fold, [fold.topics.config], ends)\n",
         "S5",
     ),
-    Mutation(
+    LawMutation(
         "stopped before the tasks are gone",
         LIFECYCLE,
         '            config_step(state, "tasks", [TaskCommit(name, 0)], context),\n'
@@ -217,7 +217,7 @@ MUTATIONS = [
         '            config_step(state, "tasks", [TaskCommit(name, 0)], context),\n',
         "T1",
     ),
-    Mutation(
+    LawMutation(
         "stopped twice is paused",
         LIFECYCLE,
         '    return Plan(\n        (\n            config_step(state, "tasks"',
@@ -226,7 +226,7 @@ MUTATIONS = [
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "T2",
     ),
-    Mutation(
+    LawMutation(
         "stopping drops the config",
         FOLD,
         "        self._targets.writable()[name] = record.state\n",
@@ -234,7 +234,7 @@ MUTATIONS = [
         "        if record.state is Target.STOPPED:\n            self._connectors.drop(name)\n",
         "T3",
     ),
-    Mutation(
+    LawMutation(
         "without tasks it counts as stopped",
         LIFECYCLE,
         '    return Plan(\n        (\n            config_step(state, "tasks"',
@@ -242,28 +242,28 @@ MUTATIONS = [
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "T4 G2",
     ),
-    Mutation(
+    LawMutation(
         "the target state is deleted first",
         CONNECTORS,
         "{COMMIT_POINT: ConnectorConfig(name, None)}\n",
         '{"state": TargetState(name, None), COMMIT_POINT: ConnectorConfig(name, None)}\n',
         "D1",
     ),
-    Mutation(
+    LawMutation(
         "tasks outlive their connector",
         FOLD,
         "if self.profile.removal_drops_tasks:",
         "if False:",
         "D2",
     ),
-    Mutation(
+    LawMutation(
         "producers to be fenced are forgotten",
         FOLD,
         "            self._connectors.drop(name)\n",
         "            self._connectors.drop(name)\n            self._fenced_counts.drop(name)\n",
         "D3",
     ),
-    Mutation(
+    LawMutation(
         "what is not there is deleted",
         CONNECTORS,
         "    if name not in state.config.connectors:\n        return not_found(command)\n"
@@ -271,7 +271,7 @@ MUTATIONS = [
         "    records",
         "D4",
     ),
-    Mutation(
+    LawMutation(
         "offsets go with their connector",
         CONNECTORS,
         "    return Plan(privileged(state, records, COMMIT_POINT, context), commit_point",
@@ -284,7 +284,7 @@ MUTATIONS = [
         "D6 G5",
     ),
     # --- restart ------------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "restarting starts",
         RESTARTS,
         '    steps = privileged(state, {"restart": record}, "restart", context)\n',
@@ -293,7 +293,7 @@ MUTATIONS = [
         '    steps = privileged(state, records, "restart", context)\n',
         "R1 R6",
     ),
-    Mutation(
+    LawMutation(
         "restarts of the past are news",
         FOLD,
         '        return self._announce(ListenerCall("restart", record.connector, record))',
@@ -301,14 +301,14 @@ MUTATIONS = [
         "        return RecordFate(FateKind.ACCEPTED, calls=(call,))",
         "R3",
     ),
-    Mutation(
+    LawMutation(
         "restarts are repeated",
         "core/decide/recovery.py",
         "if isinstance(command, _EVENTS):",
         "if False:",
         "R3",
     ),
-    Mutation(
+    LawMutation(
         "whatever runs is restarted",
         RESTARTS,
         "if not command.only_failed or status.state is State.FAILED",
@@ -316,21 +316,21 @@ MUTATIONS = [
         "R4",
     ),
     # --- offsets ------------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "only the first offset is written",
         SOURCES,
         "ordered = serialised(self._name, offsets, self._profile)",
         "ordered = serialised(self._name, offsets, self._profile)[:1]",
         "O1",
     ),
-    Mutation(
+    LawMutation(
         "removed from the connector's own topic first",
         "core/releases/behaviours.py",
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"))',
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"), kip=False)',
         "O3",
     ),
-    Mutation(
+    LawMutation(
         "nothing to reset is an error",
         OFFSETS,
         "    if isinstance(known, Rejected | AskGroup):\n        return known\n"
@@ -340,7 +340,7 @@ MUTATIONS = [
         "    done = hooked(context, 0, _question(state, command, known))",
         "O4",
     ),
-    Mutation(
+    LawMutation(
         "the connector is asked before it is looked at",
         OFFSETS,
         "    store = _store_of_stopped(state, command, context)\n"
@@ -352,21 +352,21 @@ MUTATIONS = [
         "    if isinstance(store, Rejected):\n        return store\n    requested",
         "O5",
     ),
-    Mutation(
+    LawMutation(
         "offsets of running connectors",
         OFFSETS,
         "if not stopped or state.config.task_counts.get(name, 0) != 0:",
         "if False:",
         "O6 G5",
     ),
-    Mutation(
+    LawMutation(
         "tasks are always fenced",
         SOURCES,
         "if self._state.exactly_once else ()",
         "",
         "O7",
     ),
-    Mutation(
+    LawMutation(
         "keys are always those of Java",
         SOURCES,
         "keys = LoggedKeys if self._profile.writes_log_key else JavaKeys",
@@ -374,7 +374,7 @@ MUTATIONS = [
         "O9",
     ),
     # --- active topics ------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "topics of all connectors are reset",
         TOPICS,
         "    known = sorted(state.status.active_topics.get(name, {}).items())\n",
@@ -382,14 +382,14 @@ MUTATIONS = [
         "    known = [topic for topics in everybodys for topic in topics.items()]\n",
         "A3 G7",
     ),
-    Mutation(
+    LawMutation(
         "a topic that is used twice is gone",
         "core/fold/status.py",
         "        if activity is not None:\n",
         "        if activity is not None and topic not in self._topics.items.get(name, {}):\n",
         "A4",
     ),
-    Mutation(
+    LawMutation(
         "no topics to reset is an error",
         TOPICS,
         "        return Plan(())\n",
@@ -397,21 +397,21 @@ MUTATIONS = [
         "A5",
     ),
     # --- everything ---------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "tasks are left to compaction",
         CONNECTORS,
         "if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):",
         "if False:",
         "G1",
     ),
-    Mutation(
+    LawMutation(
         "nobody is fenced",
         "logs/memory.py",
         "        check_epoch(epoch, self._epoch)\n",
         "",
         "G4",
     ),
-    Mutation(
+    LawMutation(
         "a task makes a connector",
         FOLD,
         "        self._deferred.put(record.connector, record.task, record.properties)\n",
@@ -419,7 +419,7 @@ MUTATIONS = [
         "        self._connectors.writable().setdefault(record.connector, {})\n",
         "G6",
     ),
-    Mutation(
+    LawMutation(
         "a name ends at its first dash",
         "core/codec/config.py",
         '"-".join(parts[1:-1])',
@@ -427,21 +427,21 @@ MUTATIONS = [
         "G7",
     ),
     # --- crashes ------------------------------------------------------------------------------
-    Mutation(
+    LawMutation(
         "recovery does nothing",
         "core/decide/recovery.py",
         "    return Recovery(RecoveryKind.REPEATED, plan)",
         "    return Recovery(RecoveryKind.REPEATED, Plan((), plan.outcome))",
         "N4 all_or_nothing",
     ),
-    Mutation(
+    LawMutation(
         "nobody looks for what is unfinished",
         CONTROLLER,
         "        await self._unfinished.end_all()\n",
         "",
         "nothing_is_unfinished all_or_nothing",
     ),
-    Mutation(
+    LawMutation(
         "keys are not known",
         CONTROLLER,
         "        if trace is None or trace.accepted is None:\n",

@@ -9,7 +9,14 @@ from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import Invalid, SourcePartition, Target
 from controlplane.core.state import OffsetState
 from tests.controller.scene import CONFIG, STATUS
-from tests.laws.commands.life import Act, Effective, Life, Moment, Observation, wanted_offsets
+from tests.laws.commands.life import (
+    CommandRun,
+    Life,
+    Observation,
+    ObservedRecord,
+    OffsetsByPartition,
+    wanted_offsets,
+)
 
 CHANGES = (AlterOffsets, ResetOffsets)
 ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Reason.CONFLICT}
@@ -104,12 +111,12 @@ def g5(life: Life) -> Iterator[None]:
 # --- what is looked at --------------------------------------------------------------------------
 
 
-def _changes(life: Life) -> Iterator[Act]:
+def _changes(life: Life) -> Iterator[CommandRun]:
     if life.profile.alters_offsets:
         yield from (act for act in life.acts if isinstance(act.command, CHANGES))
 
 
-def _wanted(act: Act) -> Effective:
+def _wanted(act: CommandRun) -> OffsetsByPartition:
     """The offsets that a connector shall have when all is done."""
     if isinstance(act.command, ResetOffsets):
         return {}
@@ -121,11 +128,11 @@ def _wanted(act: Act) -> Effective:
     return {partition: offset for partition, offset in found.items() if offset is not None}
 
 
-def _offset_records(act: Act) -> Iterator[Moment]:
+def _offset_records(act: CommandRun) -> Iterator[ObservedRecord]:
     return (one for one in act.moments if one.entry.topic not in {CONFIG, STATUS})
 
 
-def _stopped(moment: Moment, name: str) -> bool:
+def _stopped(moment: ObservedRecord, name: str) -> bool:
     """True if a connector existed, STOPPED and without tasks, before a record."""
     config = moment.before.state.config
     stopped = config.targets.get(name) is Target.STOPPED and not config.task_counts.get(name, 0)

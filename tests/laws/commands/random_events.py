@@ -10,7 +10,7 @@ from random import Random
 from controlplane.core import commands as c
 from controlplane.core.records import Properties, Target
 from controlplane.core.releases.profiles import Profile
-from tests.laws.commands.events import OWN, Ask, Event, TakeOver, Together
+from tests.laws.commands.events import OWN, CommandEvent, ConcurrentCommands, Event, TakeOver
 from tests.laws.commands.foreign_records import PARTITIONS, Foreigners
 from tests.laws.commands.storage import Outage
 from tests.laws.commands.world import SINK, SOURCE, Extent, Trouble
@@ -53,11 +53,11 @@ class Drawing:
         for asked in (self._create, self._publish):
             command = asked(name)
             self._remember(command)
-            yield Ask(command)
+            yield CommandEvent(command)
             yield from self._foreigners.reports(name)
         command = self._chance.choice((_STOP, _PAUSE, _DELETE, _PUT))(self, name)
         self._remember(command)
-        yield Ask(command)
+        yield CommandEvent(command)
 
     def event(self) -> Event:
         """Strategy for any event."""
@@ -66,12 +66,12 @@ class Drawing:
         match self._chance.randrange(12):
             case 0:
                 number = self._chance.randint(2, 4)
-                return Together(tuple(self.command() for _ in range(number)))
+                return ConcurrentCommands(tuple(self.command() for _ in range(number)))
             case 1:
                 return TakeOver(self.command())
         command = self.command()
         crashes, outage = self._crashes(), self._outage()
-        return Ask(command, crashes, self._trouble(), outage, self._retried())
+        return CommandEvent(command, crashes, self._trouble(), outage, self._retried())
 
     def command(self) -> c.AnyCommand:
         """A command, which is the last one again at times."""

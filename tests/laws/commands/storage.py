@@ -15,7 +15,7 @@ from controlplane.logs.log import EmbeddedLog, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 
-Place = Callable[[], AbstractAsyncContextManager[EmbeddedLog]]
+LogOpener = Callable[[], AbstractAsyncContextManager[EmbeddedLog]]
 """Opens the log of a cluster, as every new process does."""
 
 
@@ -30,7 +30,7 @@ class Outage(NamedTuple):
     """True if the first of the writes is stored although an error was raised."""
 
 
-class Breaking:
+class FaultInjection:
     """A log, mixed with what may go wrong with its writer's batches."""
 
     outage: Outage | None = None
@@ -51,11 +51,11 @@ class Breaking:
         raise LogUnavailable("it is away")
 
 
-class BreakingMemory(Breaking, MemoryLog):
+class BreakingMemory(FaultInjection, MemoryLog):
     """Log in memory."""
 
 
-class BreakingFile(Breaking, SqliteLog):
+class BreakingFile(FaultInjection, SqliteLog):
     """Log in a SQLite file without the writer lock: only fencing keeps two writers apart.
 
     Some network file systems do not support the lock.
@@ -66,7 +66,7 @@ class BreakingFile(Breaking, SqliteLog):
         return nullcontext()
 
 
-def in_memory() -> Place:
+def in_memory() -> LogOpener:
     """A new log, which is there as long as somebody remembers it."""
     log = BreakingMemory()
 
@@ -77,7 +77,7 @@ def in_memory() -> Place:
     return opened
 
 
-def in_file(path: Path) -> Place:
+def in_file(path: Path) -> LogOpener:
     """A new log in a SQLite file."""
 
     @asynccontextmanager

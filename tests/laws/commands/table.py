@@ -33,7 +33,7 @@ RECOVERY: Mapping[str, Law] = {
 """Laws that ensure the others across crashes."""
 
 
-class Broken(AssertionError):
+class BrokenLaw(AssertionError):
     """A law does not hold."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -50,4 +50,4 @@ def _judged(name: str, law: Law, life: Life) -> int:
     try:
         return sum(1 for _ in law(life))
     except AssertionError as broken:
-        raise Broken(name, f"{law.__doc__}\n{broken}") from broken
+        raise BrokenLaw(name, f"{law.__doc__}\n{broken}") from broken

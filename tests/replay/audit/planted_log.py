@@ -22,7 +22,7 @@ STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
 PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
 
 
-class Log:
+class PlantedLog:
     """A log that grows by a record a second, unless it is told to wait."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Log:
         self._timeless = False
         self.now_ms = START_MS
 
-    def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "Log":
+    def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "PlantedLog":
         """One record; None is a tombstone, bytes are taken as they are."""
         offset = self._ends.get((topic, partition), 0)
         self._ends[topic, partition] = offset + 1
@@ -43,17 +43,17 @@ class Log:
         self._entries.append(Entry(*place, at_ms, key.encode(), content, self._headers))
         return self
 
-    def wait(self, time_ms: int) -> "Log":
+    def wait(self, time_ms: int) -> "PlantedLog":
         """The next record comes so much later."""
         self.now_ms += time_ms
         return self
 
-    def timeless(self) -> "Log":
+    def timeless(self) -> "PlantedLog":
         """From here on records have no timestamp."""
         self._timeless = True
         return self
 
-    def by(self, principal: str, command_id: str) -> "Log":
+    def by(self, principal: str, command_id: str) -> "PlantedLog":
         """From here on our control plane writes, for somebody."""
         names = "controlplane-command-id", "controlplane-principal"
         values = command_id.encode(), principal.encode()
@@ -62,38 +62,38 @@ class Log:
 
     # --- the config topic --------------------------------------------------------------------
 
-    def config(self, name: str, **properties: Any) -> "Log":
+    def config(self, name: str, **properties: Any) -> "PlantedLog":
         """A connector's config; `_` in a name stands for a dot."""
         settings = {key.replace("_", "."): value for key, value in properties.items()}
         whole = {"connector.class": "Source", "name": name, **settings}
         return self.put(TOPICS.config, f"connector-{name}", {"properties": whole})
 
-    def deleted(self, name: str) -> "Log":
+    def deleted(self, name: str) -> "PlantedLog":
         """A deletion, as workers write it: the config, then the target state."""
         self.put(TOPICS.config, f"connector-{name}", None)
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
-    def target(self, name: str, value: dict[str, str]) -> "Log":
+    def target(self, name: str, value: dict[str, str]) -> "PlantedLog":
         """Write a target state."""
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
-    def task_configs(self, name: str, number: int) -> "Log":
+    def task_configs(self, name: str, number: int) -> "PlantedLog":
         """A task set, without its commit."""
         for task in range(number):
             self.put(TOPICS.config, f"task-{name}-{task}", {"properties": {"n": str(task)}})
         return self
 
-    def tasks(self, name: str, number: int) -> "Log":
+    def tasks(self, name: str, number: int) -> "PlantedLog":
         """A task set and its commit."""
         self.task_configs(name, number)
         return self.put(TOPICS.config, f"commit-{name}", {"tasks": number})
 
-    def restart(self, name: str) -> "Log":
+    def restart(self, name: str) -> "PlantedLog":
         """A request to restart a connector with its tasks."""
         flags = {"include-tasks": True, "only-failed": False}
         return self.put(TOPICS.config, f"restart-connector-{name}", flags)
 
-    def session_key(self, key: str) -> "Log":
+    def session_key(self, key: str) -> "PlantedLog":
         """Write the session key of the leader."""
         fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": self.now_ms}
         return self.put(TOPICS.config, "session-key", fields)
@@ -102,7 +102,7 @@ class Log:
 
     def status(
         self, what: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
-    ) -> "Log":
+    ) -> "PlantedLog":
         """A report about `connector-a` or `task-a-0`."""
         value = {
             "state": state,
@@ -112,34 +112,34 @@ class Log:
         }
         return self.put(TOPICS.status, f"status-{what}", value)
 
-    def active(self, name: str, topic: str) -> "Log":
+    def active(self, name: str, topic: str) -> "PlantedLog":
         """A topic that a connector uses."""
         value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         return self.put(TOPICS.status, f"status-topic-{topic}:connector-{name}", {"topic": value})
 
     def offset(
         self, name: str, value: dict[str, Any] | None, file: str = "f", partition: int = 0
-    ) -> "Log":
+    ) -> "PlantedLog":
         """Write the offset of a source partition."""
         key = json.dumps([name, {"file": file}], separators=(",", ":"))
         return self.put(TOPICS.offsets, key, value, partition)
 
-    def accepted(self, command_id: str, **command: Any) -> "Log":
+    def accepted(self, command_id: str, **command: Any) -> "PlantedLog":
         """A command of our own begins."""
         record = CommandAccepted(command_id, self.now_ms, "ada", command)
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
-    def finished(self, command_id: str) -> "Log":
+    def finished(self, command_id: str) -> "PlantedLog":
         """… and ends."""
         record = CommandFinished(command_id, self.now_ms, {})
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
-    def running(self, name: str) -> "Log":
+    def running(self, name: str) -> "PlantedLog":
         """A source with one task that is as it should be."""
         self.config(name).status(f"connector-{name}", "RUNNING").tasks(name, 1)
         return self.status(f"task-{name}-0", "RUNNING")
 
-    def moving(self, name: str, every_ms: int) -> "Log":
+    def moving(self, name: str, every_ms: int) -> "PlantedLog":
         """Six moves of a source."""
         for position in range(6):
             self.wait(every_ms).offset(name, {"position": position})
@@ -150,11 +150,11 @@ class Log:
         return ClusterLog(name, in_order(self._entries), Profile.of("3.9.1"))
 
 
-class Case(NamedTuple):
+class AuditCase(NamedTuple):
     """A log (of a fleet: several), and what an audit is to find in it."""
 
     kind: str
-    logs: Callable[[], Log | list[Log]]
+    logs: Callable[[], PlantedLog | list[PlantedLog]]
     severity: Severity | None = None
     """None: nothing of this kind."""
     connector: str | None = None
@@ -167,16 +167,16 @@ class Case(NamedTuple):
         return [log.cluster(f"c{number}") for number, log in enumerate(listed, 1)]
 
 
-Build = Callable[[], Log | list[Log]]
+Build = Callable[[], PlantedLog | list[PlantedLog]]
 
 
 def holds(
     kind: str, severity: Severity, connector: str | None, *evidence: str
-) -> Callable[[Build], Case]:
+) -> Callable[[Build], AuditCase]:
     """A log that contains something once."""
-    return lambda build: Case(kind, build, severity, connector, evidence)
+    return lambda build: AuditCase(kind, build, severity, connector, evidence)
 
 
-def resembles(kind: str) -> Callable[[Build], Case]:
+def resembles(kind: str) -> Callable[[Build], AuditCase]:
     """A log that looks as if it contained it."""
-    return lambda build: Case(kind, build)
+    return lambda build: AuditCase(kind, build)

@@ -16,7 +16,7 @@ from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
 from replay.findings import Severity
 from tests.laws.entries import logs, profiles
-from tests.replay.audit.planted_log import MINUTE, PAUSED, Log
+from tests.replay.audit.planted_log import MINUTE, PAUSED, PlantedLog
 
 SECRET = "horse-battery-staple"
 
@@ -83,7 +83,7 @@ def _churn(records: int) -> Iterator[Entry]:
 
 def test_no_secret_is_told() -> None:
     """A secret in every place where there may be one: it is found, and never shown."""
-    log = Log().config("a", db_password="old").config("a", db_password=SECRET)
+    log = PlantedLog().config("a", db_password="old").config("a", db_password=SECRET)
     log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
     log.tasks("a", 1)
     log.put("connect-configs", "task-a-0", {"properties": {"api.key": SECRET}})
@@ -114,7 +114,7 @@ def test_no_secret_is_told() -> None:
 
 def test_the_worst_comes_first() -> None:
     """Dangers, then warnings, then what is worth knowing; evidence is bounded."""
-    log = Log().config("a", password="x")
+    log = PlantedLog().config("a", password="x")
     for number in range(2 * EVIDENCE_KEPT):
         log.offset("a", {"n": number}).offset("a", {"n": number + 1}, partition=1)
     found = audit([log.cluster("lab")])
@@ -138,7 +138,7 @@ def test_thresholds_have_names_units_and_reasons() -> None:
 
 def test_a_threshold_that_is_told_counts() -> None:
     """Three restarts are no storm, unless somebody says so."""
-    log = Log().config("a").restart("a").restart("a").restart("a")
+    log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     cluster = log.cluster("lab")
     assert not [one for one in audit([cluster]) if one.kind == "restart-storm"]
     found = audit([cluster], thresholds({"storm-restarts": "3"}))
@@ -184,7 +184,7 @@ def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
 
 def test_a_sentence_names_no_more_clusters_than_people_read() -> None:
     """The others are counted."""
-    logs = [Log().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
+    logs = [PlantedLog().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
     (found,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
     assert found.sentence.startswith(
         "the clusters c00, c01, c02, c03, c04, c05, c06, c07 and 4 more"

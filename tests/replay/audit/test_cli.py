@@ -12,7 +12,7 @@ from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import known
 from replay.cli.main import main
 from tests.recorded_requests import HISTORIES
-from tests.replay.audit.planted_log import START_MS, Log
+from tests.replay.audit.planted_log import START_MS, PlantedLog
 from tests.replay.audit.test_trail import COMMON
 
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
@@ -24,7 +24,7 @@ def run(*words: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(main, ["audit", *words])
 
 
-def written(log: Log, path: Path) -> str:
+def written(log: PlantedLog, path: Path) -> str:
     """A planted log as a file."""
     lines = []
     for entry in log.cluster("lab").entries:
@@ -89,7 +89,9 @@ def test_every_record_across_clusters_names_its_cluster() -> None:
 
 def test_who_from_an_access_log(tmp_path: Path) -> None:
     """An access log names the user; lines that cannot be read are reported on standard error."""
-    log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")
+    log = written(
+        PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
+    )
     seconds = START_MS // 1_000 + 2
     event = {"ts": seconds, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
     trail = tmp_path / "trail"
@@ -105,7 +107,9 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
 
 def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
     """In the format that `serve` writes unless told otherwise."""
-    log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")
+    log = written(
+        PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
+    )
     trail = tmp_path / "serve.log"
     trail.write_text(
         f"timestamp={time_text(START_MS + 2_000)} level=info event=request method=PUT "
@@ -128,7 +132,7 @@ def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
 
 def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
     """Two clusters have a connector of one name; only of one of them it is known who it was."""
-    log = written(Log().config("a"), tmp_path / "lab.log.jsonl")
+    log = written(PlantedLog().config("a"), tmp_path / "lab.log.jsonl")
     event = {"at_ms": START_MS, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
     (tmp_path / "trail").write_text(json.dumps(event))
     names = ("--cluster", "east", "--cluster", "west", "-o", "json")
@@ -141,7 +145,7 @@ def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
 
 def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
     """Release, topics and thresholds change the findings."""
-    log = Log().config("a").restart("a").restart("a").restart("a")
+    log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     path = written(log, tmp_path / "lab.log.jsonl")
     few = ("--threshold", "storm-restarts=3")
     assert "restart-storm" not in run(path).stdout

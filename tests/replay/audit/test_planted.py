@@ -6,18 +6,18 @@ from controlplane.core.text.record_text import place
 from replay.audit import audit
 from replay.audit.catalogue import KINDS
 from tests.replay.audit.cases import configs, offsets, statuses
-from tests.replay.audit.planted_log import TOPICS, Case
+from tests.replay.audit.planted_log import TOPICS, AuditCase
 
 CASES = {
     f"{case.kind}-{name}": case
     for module in (configs, offsets, statuses)
     for name, case in vars(module).items()
-    if isinstance(case, Case)
+    if isinstance(case, AuditCase)
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_planted(case: Case) -> None:
+def test_planted(case: AuditCase) -> None:
     """The finding with its connector, severity and records; or none of its kind."""
     everything = audit(case.clusters())
     assert {one.kind for one in everything} <= set(KINDS)

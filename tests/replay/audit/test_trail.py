@@ -9,7 +9,7 @@ from replay.audit import audit
 from replay.audit.trail.line_formats import read_trail
 from replay.audit.trail.requests import RequestTrail, TrailRequest, TrailVerb
 from replay.findings import Finding
-from tests.replay.audit.planted_log import HOUR, SECOND, START_MS, STOPPED, Log
+from tests.replay.audit.planted_log import HOUR, SECOND, START_MS, STOPPED, PlantedLog
 
 AT = "2026-11-21T10:00:00Z"
 AT_MS = 1_795_255_200_000
@@ -133,7 +133,7 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 # --- who ---------------------------------------------------------------------------------------
 
 
-def stopped(log: Log, *requests: TrailRequest) -> Finding:
+def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
     """Finding about a connector that was stopped."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
     (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
@@ -149,7 +149,7 @@ def asked(
 
 def test_headers_tell_for_sure() -> None:
     """Headers of our control plane name the user, whatever the audit stream says."""
-    told = stopped(Log().config("a").by("ada", "17"), asked("bob")).sentence
+    told = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
     assert "by ada (command 17) at" in told
     assert "bob" not in told
 
@@ -173,4 +173,4 @@ NAMED = {
 def test_a_request_is_matched_by_time_connector_and_wish(which: str) -> None:
     """Within ten seconds, about the connector, and wanting what was written."""
     requests, words = NAMED[which]
-    assert words in stopped(Log().config("a"), *requests).sentence
+    assert words in stopped(PlantedLog().config("a"), *requests).sentence

@@ -10,19 +10,19 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from replay.cli.main import main
-from tests.cli.command_calls import Said
+from tests.cli.command_calls import CommandResult
 from tests.patience import PATIENCE_S
 from tests.tidy.source import ROOT
 
 
-def call(*arguments: object) -> Said:
+def call(*arguments: object) -> CommandResult:
     """Run a command. A traceback fails the test."""
     result = CliRunner().invoke(
         main, [str(one) for one in arguments], env={"COLUMNS": "160", "CONTROLPLANE_DEBUG": "1"}
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return CommandResult(result.exit_code, result.stdout, result.stderr)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def wait_for(path: Path) -> None:
 LOOKS_A_SECOND = 20
 
 
-def refusal(said: Said) -> str:
+def refusal(said: CommandResult) -> str:
     """The one sentence of a command that refused, with exit code 2."""
     lines = said.err.strip().splitlines()
     assert (said.code, len(lines)) == (2, 1), said

@@ -50,7 +50,7 @@ class Terminal:
         os.close(self._ours)
 
 
-class Seen(NamedTuple):
+class TerminalResult(NamedTuple):
     """Output of a command to a terminal and elsewhere, and its exit code."""
 
     terminal: str
@@ -58,7 +58,7 @@ class Seen(NamedTuple):
     code: int
 
 
-def at_a_terminal(*arguments: object) -> Seen:
+def at_a_terminal(*arguments: object) -> TerminalResult:
     """Run a command in this process, standard error being a terminal."""
     terminal, out, code = Terminal(), io.StringIO(), 0
     with os.fdopen(terminal.theirs, "w") as err, redirect_stderr(err), redirect_stdout(out):
@@ -67,7 +67,7 @@ def at_a_terminal(*arguments: object) -> Seen:
         except SystemExit as end:
             code = int(end.code or 0)
     terminal.close()
-    return Seen(terminal.shown, out.getvalue(), code)
+    return TerminalResult(terminal.shown, out.getvalue(), code)
 
 
 class Running(NamedTuple):
@@ -85,12 +85,12 @@ class Running(NamedTuple):
             time.sleep(1 / LOOKS_A_SECOND)
         raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.shown!r}")
 
-    def interrupted(self) -> Seen:
+    def interrupted(self) -> TerminalResult:
         """Press Ctrl-C, which all its processes hear, and wait for the end of all of them."""
         os.killpg(self.process.pid, signal.SIGINT)
         out, _ = self.process.communicate(timeout=PATIENCE_S)
         self.terminal.close()
-        return Seen(self.terminal.shown, out, self.process.returncode)
+        return TerminalResult(self.terminal.shown, out, self.process.returncode)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from replay.cli.exit_codes import INTERRUPTED
 from tests.replay.cli.replay_calls import call, content
-from tests.replay.cli.terminal import Seen, running
+from tests.replay.cli.terminal import TerminalResult, running
 
 RECORDS = 40_000
 """So many that every command takes seconds."""
@@ -46,7 +46,7 @@ def archive(dump: Path) -> Path:
     return folder
 
 
-def assert_ended(seen: Seen, sentence: str) -> None:
+def assert_ended(seen: TerminalResult, sentence: str) -> None:
     """Exit code 130 and a sentence below the bar; that nobody has the terminal open is known."""
     assert seen.code == INTERRUPTED
     assert seen.out == ""

@@ -10,10 +10,10 @@ from controlplane.core.entry import Entry
 from controlplane.core.text.record_text import place
 from replay.audit import audit
 from tests.replay.archives import capture, log_of
-from tests.replay.audit.planted_log import TOPICS, Case
+from tests.replay.audit.planted_log import TOPICS, AuditCase
 from tests.replay.audit.test_planted import CASES
 from tests.replay.cli.replay_calls import call
-from tests.replay.compat.pairs import PAIRS, Pair, seen
+from tests.replay.compat.pairs import PAIRS, SituationPair, seen
 
 
 def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
@@ -22,7 +22,7 @@ def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_audits(case: Case, tmp_path: Path) -> None:
+def test_audits(case: AuditCase, tmp_path: Path) -> None:
     """The same findings as in the log, word for word; the exit code is that of the worst."""
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
@@ -44,7 +44,7 @@ def test_audits(case: Case, tmp_path: Path) -> None:
     assert bool(told) is (case.severity is not None)
 
 
-def situations(folder: Path, pair: Pair, number: int) -> list[dict[str, Any]]:
+def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str, Any]]:
     """Sightings of a situation in an archive."""
     mode = ("--mode", pair.mode.value) if pair.mode else ()
     said = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")

@@ -79,7 +79,7 @@ async def write(path: Path, key: bytes) -> None:
     await log.close()
 
 
-class Following:
+class FollowingCapture:
     """A capture that goes on, into one archive."""
 
     def __init__(self, folder: Path, process: "Popen[str]") -> None:
@@ -112,14 +112,14 @@ class Following:
 
 
 @contextmanager
-def following(folder: Path, *sources: str) -> Iterator[Following]:
+def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
     """A capture of embedded logs, each with one record, and of whatever else is named."""
     for name in sources:
         if "=" not in name:
             asyncio.run(write(folder / f"{name}.db", b"connector-1"))
     logs = [name if "=" in name else f"{name}={folder / name}.db" for name in sources]
     with started("capture", *logs, folder / "archive", "--every", "0.1") as process:
-        found = Following(folder, process)
+        found = FollowingCapture(folder, process)
         for name in sources:
             if "=" not in name:
                 wait_for(found.manifest(name, 1))

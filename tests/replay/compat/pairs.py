@@ -20,7 +20,7 @@ from tests.replay.compat.planted_log import (
 )
 
 
-class Pair(NamedTuple):
+class SituationPair(NamedTuple):
     """A log with a situation, one that only looks like it, and between which releases."""
 
     name: str
@@ -71,8 +71,8 @@ def own_topic(topic: str) -> Planted:
 
 
 PAIRS = {
-    1: Pair("stopped", "3.9", "3.4", stopped(), running().target("a", V2_PAUSED), INFO),
-    2: Pair(
+    1: SituationPair("stopped", "3.9", "3.4", stopped(), running().target("a", V2_PAUSED), INFO),
+    2: SituationPair(
         "resumed-by-older",
         "3.4",
         "3.9",
@@ -80,7 +80,7 @@ PAIRS = {
         stopped().target("a", V2_STARTED),
         INFO,
     ),
-    3: Pair(
+    3: SituationPair(
         "paused-by-older",
         "3.4",
         "3.9",
@@ -88,7 +88,7 @@ PAIRS = {
         stopped().target("a", V2_PAUSED),
         WARNING,
     ),
-    4: Pair(
+    4: SituationPair(
         "naive-stop",
         "3.4",
         "3.9",
@@ -97,7 +97,7 @@ PAIRS = {
         DANGER,
         mode=RolloutMode.ROLLING,
     ),
-    5: Pair(
+    5: SituationPair(
         "forgotten-target",
         "3.9",
         "4.3",
@@ -105,7 +105,7 @@ PAIRS = {
         running().target("a", V2_PAUSED).gone("a").config("a"),
         WARNING,
     ),
-    6: Pair(
+    6: SituationPair(
         "stopped-with-new-tasks",
         "3.4",
         "3.9",
@@ -114,7 +114,7 @@ PAIRS = {
         WARNING,
         mode=RolloutMode.ROLLING,
     ),
-    7: Pair(
+    7: SituationPair(
         "unreadable-status",
         "3.9",
         "3.4",
@@ -122,7 +122,7 @@ PAIRS = {
         running().status("connector-a", "STOPPED").status("connector-a", "PAUSED"),
         INFO,
     ),
-    8: Pair(
+    8: SituationPair(
         "disobeyed-restart",
         "2.8",
         "3.9",
@@ -131,8 +131,8 @@ PAIRS = {
         WARNING,
         mode=RolloutMode.ROLLING,
     ),
-    9: Pair("unfenceable", "3.9", "3.2", fenced(1), fenced(0), WARNING),
-    10: Pair(
+    9: SituationPair("unfenceable", "3.9", "3.2", fenced(1), fenced(0), WARNING),
+    10: SituationPair(
         "session-key",
         "2.3",
         "2.8",
@@ -146,7 +146,7 @@ PAIRS = {
         connector=None,
         mode=RolloutMode.ROLLING,
     ),
-    11: Pair(
+    11: SituationPair(
         "active-topics",
         "2.4",
         "2.8",
@@ -154,7 +154,7 @@ PAIRS = {
         running().active("a", "t").put(STATUS, "status-topic-t:connector-a", None).gone("a"),
         WARNING,
     ),
-    12: Pair(
+    12: SituationPair(
         "older-tasks",
         "3.4",
         "3.9",
@@ -162,9 +162,13 @@ PAIRS = {
         running().target("a", V2_PAUSED).config("a", rows="2").tasks("a", 1),
         WARNING,
     ),
-    13: Pair("leftover-tasks", "3.9", "3.4", reused(again=False), reused(again=True), WARNING),
-    14: Pair("own-offsets-topic", "3.9", "3.2", own_topic("own"), own_topic(OFFSETS), DANGER),
-    15: Pair(
+    13: SituationPair(
+        "leftover-tasks", "3.9", "3.4", reused(again=False), reused(again=True), WARNING
+    ),
+    14: SituationPair(
+        "own-offsets-topic", "3.9", "3.2", own_topic("own"), own_topic(OFFSETS), DANGER
+    ),
+    15: SituationPair(
         "aborted-configs",
         "3.9",
         "4.3",
@@ -172,7 +176,7 @@ PAIRS = {
         running().abort().target("a", V2_PAUSED).commit().target("a", V2_STARTED),
         DANGER,
     ),
-    16: Pair(
+    16: SituationPair(
         "envelopes",
         "2.8",
         "3.9",
@@ -181,7 +185,7 @@ PAIRS = {
         DANGER,
         connector=None,
     ),
-    17: Pair(
+    17: SituationPair(
         "created-in-state",
         "3.6",
         "3.9",
@@ -189,7 +193,7 @@ PAIRS = {
         running().target("a", V2_PAUSED).config("a", rows="2"),
         INFO,
     ),
-    18: Pair(
+    18: SituationPair(
         "plugin-version",
         "4.3",
         "3.9",
@@ -197,7 +201,7 @@ PAIRS = {
         running().status("connector-a", "RUNNING", version=None),
         INFO,
     ),
-    19: Pair(
+    19: SituationPair(
         "refused-clients",
         "2.0",
         "4.3",
@@ -209,13 +213,13 @@ PAIRS = {
 }
 
 
-def assessed(pair: Pair, log: Planted) -> ClusterAssessment:
+def assessed(pair: SituationPair, log: Planted) -> ClusterAssessment:
     """Assessment of a planted log for the pair's change of release."""
     change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
     return assess(log.entries, change, cluster="lab")
 
 
-def seen(pair: Pair, log: Planted, number: int) -> list[ObservedSituation]:
+def seen(pair: SituationPair, log: Planted, number: int) -> list[ObservedSituation]:
     """Sightings of a situation in a planted log."""
     found = (one for each in assessed(pair, log).assessed for one in each.situations)
     return [one for one in found if one.situation.number == number]

@@ -34,7 +34,7 @@ class Record(NamedTuple):
     partition: int = 0
 
 
-class Cluster:
+class PlanTarget:
     """A log, and the workers that read it."""
 
     def __init__(self, log: Iterable[Entry], file: Path) -> None:

@@ -28,11 +28,11 @@ from tests.replay.compat.pairs import (
     fenced,
     own_topic,
 )
-from tests.replay.compat.plan_execution import Cluster, targets
+from tests.replay.compat.plan_execution import PlanTarget, targets
 from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
 
-class Case(NamedTuple):
+class PreparationCase(NamedTuple):
     """A log that needs preparation; the releases are those of the situation, or these."""
 
     number: int
@@ -61,65 +61,75 @@ def with_own_topic(log: Planted) -> Planted:
 
 
 CASES = {
-    "a stop without its empty task set": Case(1, running().target("a", STOPPED)),
-    "paused by an older worker": Case(3, PAIRS[3].planted),
-    "a stop that older releases cannot read": Case(4, running().target("a", {"state": "STOPPED"})),
-    "a target state that was removed": Case(5, PAIRS[5].planted),
-    "a removed stop that only the goal can write": Case(5, stopped().target("a", None), "3.4"),
-    "tasks of a stopped connector": Case(6, stopped().tasks("a", 2)),
-    "a task that was not restarted": Case(8, PAIRS[8].planted),
-    "producers that cannot be fenced": Case(9, fenced(1)),
-    "active topics of a deleted connector": Case(11, PAIRS[11].planted),
-    "tasks older than the config": Case(12, PAIRS[12].planted),
-    "tasks of a deleted connector": Case(13, running(tasks=2).gone("a")),
-    "tasks of a name used again": Case(13, PAIRS[13].planted),
-    "offsets that the older release does not find": Case(14, PAIRS[14].planted),
-    "the same of a paused connector": Case(14, with_own_topic(quiet())),
-    "the same while both releases live": Case(
+    "a stop without its empty task set": PreparationCase(1, running().target("a", STOPPED)),
+    "paused by an older worker": PreparationCase(3, PAIRS[3].planted),
+    "a stop that older releases cannot read": PreparationCase(
+        4, running().target("a", {"state": "STOPPED"})
+    ),
+    "a target state that was removed": PreparationCase(5, PAIRS[5].planted),
+    "a removed stop that only the goal can write": PreparationCase(
+        5, stopped().target("a", None), "3.4"
+    ),
+    "tasks of a stopped connector": PreparationCase(6, stopped().tasks("a", 2)),
+    "a task that was not restarted": PreparationCase(8, PAIRS[8].planted),
+    "producers that cannot be fenced": PreparationCase(9, fenced(1)),
+    "active topics of a deleted connector": PreparationCase(11, PAIRS[11].planted),
+    "tasks older than the config": PreparationCase(12, PAIRS[12].planted),
+    "tasks of a deleted connector": PreparationCase(13, running(tasks=2).gone("a")),
+    "tasks of a name used again": PreparationCase(13, PAIRS[13].planted),
+    "offsets that the older release does not find": PreparationCase(14, PAIRS[14].planted),
+    "the same of a paused connector": PreparationCase(14, with_own_topic(quiet())),
+    "the same while both releases live": PreparationCase(
         14, own_topic("own"), "3.2", "3.9", RolloutMode.ROLLING
     ),
-    "offsets that the newer release does not find": Case(
+    "offsets that the newer release does not find": PreparationCase(
         14,
         Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1),
         "3.2",
         "3.9",
     ),
-    "an offset of an aborted transaction": Case(
+    "an offset of an aborted transaction": PreparationCase(
         14, running().offset("a", 1).abort().offset("a", 2).commit()
     ),
-    "the same, and it is the only one": Case(14, running().abort().offset("a", 2).commit()),
-    "the same of a stopped connector": Case(14, stopped().abort().offset("a", 2).commit()),
-    "an aborted pause": Case(15, PAIRS[15].planted),
-    "an aborted pause of a paused one": Case(
+    "the same, and it is the only one": PreparationCase(
+        14, running().abort().offset("a", 2).commit()
+    ),
+    "the same of a stopped connector": PreparationCase(
+        14, stopped().abort().offset("a", 2).commit()
+    ),
+    "an aborted pause": PreparationCase(15, PAIRS[15].planted),
+    "an aborted pause of a paused one": PreparationCase(
         15, quiet().abort().target("a", V2_STARTED).commit().config("b")
     ),
-    "an aborted stop": Case(
+    "an aborted stop": PreparationCase(
         15, running().abort().tasks("a", 0).target("a", STOPPED).commit().config("b")
     ),
-    "an aborted resumption": Case(
+    "an aborted resumption": PreparationCase(
         15, stopped().abort().target("a", V2_STARTED).tasks("a", 1).commit().config("b")
     ),
-    "an aborted config": Case(15, running().abort().config("a", rows="2").commit().config("b")),
-    "an aborted config of a paused one": Case(
+    "an aborted config": PreparationCase(
+        15, running().abort().config("a", rows="2").commit().config("b")
+    ),
+    "an aborted config of a paused one": PreparationCase(
         15, quiet().abort().config("a", rows="2").tasks("a", 2).commit().config("b")
     ),
-    "an aborted creation": Case(
+    "an aborted creation": PreparationCase(
         15, running("b").abort().target("a", V2_PAUSED).config("a").tasks("a", 1).commit()
     ),
-    "an aborted deletion": Case(15, quiet().abort().gone("a").commit().config("b")),
-    "the first tasks, aborted": Case(
+    "an aborted deletion": PreparationCase(15, quiet().abort().gone("a").commit().config("b")),
+    "the first tasks, aborted": PreparationCase(
         15, Planted().config("a").abort().tasks("a", 1).commit().config("b")
     ),
-    "an aborted end": Case(
+    "an aborted end": PreparationCase(
         15, running().abort().target("a", V2_STARTED).commit(), mode=RolloutMode.ROLLING
     ),
-    "an aborted end, and nobody runs": Case(
+    "an aborted end, and nobody runs": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), mode=RolloutMode.ROLLING
     ),
-    "the same where nobody can stop": Case(
+    "the same where nobody can stop": PreparationCase(
         15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", RolloutMode.ROLLING
     ),
-    "aborted while both forms of offsets differ": Case(
+    "aborted while both forms of offsets differ": PreparationCase(
         15, with_own_topic(running().abort().target("a", V2_PAUSED).commit()), "3.9", "3.2"
     ),
 }
@@ -129,11 +139,11 @@ ABOUT_TARGETS = {3, 5}
 
 FOR_PEOPLE = {
     9: (
-        Case(9, fenced(1), "3.2", "3.9"),
+        PreparationCase(9, fenced(1), "3.2", "3.9"),
         "a setting of every worker: only who starts them can set it",
     ),
-    10: (Case(10, PAIRS[10].planted), "a setting of every worker"),
-    19: (Case(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
+    10: (PreparationCase(10, PAIRS[10].planted), "a setting of every worker"),
+    19: (PreparationCase(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
 }
 """Situations of which nothing that a plan can do would change the log, and why."""
 
@@ -145,14 +155,14 @@ def test_every_situation_that_has_steps_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
+def test_a_plan_that_is_carried_out(case: PreparationCase, tmp_path: Path) -> None:
     """Before: needs preparation if something is done first. Then: compatible, all as they were."""
     change = case.roll
     told = assess(case.log.entries, change)
     prepared = any(step.when is not StepTime.AFTER for step in told.plan)
     expected = ReleaseVerdict.NEEDS_PREPARATION if prepared else ReleaseVerdict.COMPATIBLE
     assert told.verdict in {expected, ReleaseVerdict.UNSAFE}
-    cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
+    cluster = PlanTarget(case.log.entries, tmp_path / "lab.log.jsonl")
     was = committed(cluster, change)
     verdicts = []
     for when in StepTime:
@@ -163,7 +173,7 @@ def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
         check_as_it_was(was, now, about_targets=case.number in ABOUT_TARGETS)
 
 
-def committed(cluster: Cluster, change: ReleaseChange) -> ClusterState:
+def committed(cluster: PlanTarget, change: ReleaseChange) -> ClusterState:
     """State of members that see no aborted records."""
     support = change.newer.exactly_once_support
     return fold(cluster.log, change.newer, exactly_once=support)
@@ -199,7 +209,7 @@ def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> No
     """The plan restores all states, for members with and without exactly-once support."""
     log = read_dump(histories / f"{name}.log.jsonl").entries
     change = roll(Profile.of("3.9"), Profile.of(goal))
-    cluster = Cluster(log, tmp_path / "lab.log.jsonl")
+    cluster = PlanTarget(log, tmp_path / "lab.log.jsonl")
     was, plan = committed(cluster, change), assess(log, change).plan
     assert plan
     cluster.carry_out(plan, change)
@@ -214,16 +224,16 @@ def test_what_was_lost_is_given_back(tmp_path: Path) -> None:
         (5, PAIRS[5].planted, Target.PAUSED),
         (5, stopped().target("a", None), Target.STOPPED),
     ):
-        change = Case(number, log).roll
-        cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+        change = PreparationCase(number, log).roll
+        cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
         cluster.carry_out(assess(log.entries, change).plan, change)
         assert targets(cluster.state(change.goal)) == {"a": target}
 
 
 def test_who_cannot_be_kept_quiet_is_kept_in_a_file(tmp_path: Path) -> None:
     """0.9 runs every connector that there is; its task set cannot be emptied for it, either."""
-    change = Case(1, running(), goal="0.9.0.1").roll
-    cluster = Cluster(running().target("a", STOPPED).entries, tmp_path / "lab.log.jsonl")
+    change = PreparationCase(1, running(), goal="0.9.0.1").roll
+    cluster = PlanTarget(running().target("a", STOPPED).entries, tmp_path / "lab.log.jsonl")
     told = cluster.carry_out(assess(cluster.log, change).plan, change)
     assert not cluster.state(change.goal).config.connectors
     assert not told
@@ -232,9 +242,9 @@ def test_who_cannot_be_kept_quiet_is_kept_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
-def test_what_only_people_can_do(case: Case, why: str, tmp_path: Path) -> None:
+def test_what_only_people_can_do(case: PreparationCase, why: str, tmp_path: Path) -> None:
     """A step for people changes nothing in the log."""
-    cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
+    cluster = PlanTarget(case.log.entries, tmp_path / "lab.log.jsonl")
     plan = assess(case.log.entries, case.roll).plan
     told = cluster.carry_out(plan, case.roll)
     assert cluster.log == case.log.entries, why
@@ -245,18 +255,18 @@ def test_what_only_people_can_do(case: Case, why: str, tmp_path: Path) -> None:
 def test_who_is_quiet_is_left_alone(value: dict[str, Any]) -> None:
     """The ninth has nothing to ask of him, the fourteenth only copies his offsets."""
     log = quiet(value).put(CONFIG, "tasks-fencing-a", {"task-count": 1})
-    fencing = assess(log.entries, Case(9, log).roll)
+    fencing = assess(log.entries, PreparationCase(9, log).roll)
     assert (fencing.verdict, fencing.plan) == (ReleaseVerdict.COMPATIBLE, [])
     log = own_topic("own").tasks("a", 0).target("a", value)
-    (copy,) = assess(log.entries, Case(14, log).roll).plan
+    (copy,) = assess(log.entries, PreparationCase(14, log).roll).plan
     assert copy.command.startswith("kcat -C ")
 
 
 def test_offsets_of_others_are_not_copied(tmp_path: Path) -> None:
     """An offset of a connector that has moved to another topic is not copied back."""
     log = own_topic("own").config("b").tasks("b", 1).offset("b", 1, "own").offset("b", 2)
-    change = Case(14, log).roll
-    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    change = PreparationCase(14, log).roll
+    cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
     cluster.carry_out(assess(log.entries, change).plan, change)
     values = {one.key: one.value for one in cluster.log if one.topic == OFFSETS}
     assert values == dict.fromkeys(
@@ -284,7 +294,7 @@ def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
         (with_own_topic(running()).target("a", {"state": "STOPPED"}), Target.STOPPED),
     ):
         change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
-        cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+        cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
         cluster.carry_out(assess(log.entries, change).plan, change)
         assert targets(cluster.state(change.goal)) == {"a": target}
 
@@ -314,10 +324,10 @@ def test_records_lose_their_envelopes(tmp_path: Path) -> None:
     plain.put(
         OFFSETS, '["a",{"f":1}]', '{"at":1700000000000000001,"payload":{"schema":"}"}}', raw=True
     )
-    log, change = wrapped(plain), Case(16, plain).roll
+    log, change = wrapped(plain), PreparationCase(16, plain).roll
     told = assess(log.entries, change)
     assert told.verdict is ReleaseVerdict.UNSAFE
-    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
     stop, settings = cluster.carry_out(told.plan, change)
     assert "stop all workers" in stop
     renamed = {f"{topic}-plain" for topic in (Topics().config, Topics().offsets, Topics().status)}
@@ -341,8 +351,8 @@ def test_whoever_has_to_be_asked_is_asked_before_all_workers_are_stopped() -> No
 def test_what_is_in_no_envelope_stays_as_it_is(tmp_path: Path) -> None:
     """Converters were changed once: some records have one, and some have not."""
     log = created("PAUSED").put(CONFIG, "connector-b", ENVELOPE)
-    change = Case(16, log).roll
-    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    change = PreparationCase(16, log).roll
+    cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
     cluster.carry_out(assess(log.entries, change).plan, change)
     state = fold(cluster.log, change.goal, topics=Topics(config=f"{CONFIG}-plain"))
     assert targets(state) == {"a": Target.PAUSED, "b": Target.STARTED}
@@ -356,7 +366,9 @@ def test_what_is_in_no_envelope_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_shell_can_read_every_line(number: int) -> None:
     """Comments are lines, too."""
     log = PAIRS[number].planted
-    text = "\n".join(step.command for step in assess(log.entries, Case(number, log).roll).plan)
+    text = "\n".join(
+        step.command for step in assess(log.entries, PreparationCase(number, log).roll).plan
+    )
     subprocess.run(["sh", "-n"], input=text, text=True, check=True)
 
 

@@ -28,7 +28,7 @@ from replay.compat.worker_views import ReleaseView
 OLD, NEW = "3.4.1", "3.9.1"
 
 
-class Change(NamedTuple):
+class RollStep(NamedTuple):
     """A step after which the cluster is of other releases than before."""
 
     step: int
@@ -41,11 +41,11 @@ class Change(NamedTuple):
 
 
 CHANGES = (
-    Change(9, OLD, NEW, (10, 11), done=False),
-    Change(20, NEW, OLD, (21, 22), done=False),
-    Change(26, NEW, OLD, (27,), done=True),
-    Change(30, OLD, NEW, (31, 32), done=False),
-    Change(36, OLD, NEW, (37,), done=True),
+    RollStep(9, OLD, NEW, (10, 11), done=False),
+    RollStep(20, NEW, OLD, (21, 22), done=False),
+    RollStep(26, NEW, OLD, (27,), done=True),
+    RollStep(30, OLD, NEW, (31, 32), done=False),
+    RollStep(36, OLD, NEW, (37,), done=True),
 )
 
 
@@ -62,7 +62,7 @@ def log(histories: Path) -> list[Entry]:
     return in_order(read_dump(histories / "roll-3.4-3.9-3.4.log.jsonl").entries)
 
 
-def foretold(log: list[Entry], story: dict[int, StoryStep], change: Change) -> ClusterAssessment:
+def foretold(log: list[Entry], story: dict[int, StoryStep], change: RollStep) -> ClusterAssessment:
     """Assessment of the log as it was before a change."""
     known = list(before(log, story[change.step - 1].positions))
     assert known
@@ -83,7 +83,7 @@ def answer(step: StoryStep, path: str) -> Any:
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
 def test_connectors_and_tasks_are_foretold(
-    log: list[Entry], story: dict[int, StoryStep], change: Change
+    log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """Every worker lists the connectors that were foretold, with as many tasks."""
     told = foretold(log, story, change)
@@ -102,7 +102,7 @@ def test_connectors_and_tasks_are_foretold(
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
 def test_statuses_are_foretold(
-    log: list[Entry], story: dict[int, StoryStep], change: Change
+    log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """After the change every worker reports the foretold state; before, one of the possible states.
 
@@ -191,7 +191,7 @@ SITUATIONS = {
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
 def test_situations_come_and_go(
-    log: list[Entry], story: dict[int, StoryStep], change: Change
+    log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """Each stage of the roll is in the situations that its requests brought about."""
     told = foretold(log, story, change)

@@ -8,7 +8,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from replay.report import ClusterFacts, PageLimits, ReportTask
 from replay.report.fleet_facts import RecordStream
-from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, Log
+from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 
 WIDE = PageLimits.shared_by(1)
 GOALS = ("3.4", "3.9", "4.3")
@@ -38,22 +38,22 @@ def looked(
     return look(RecordStream(cluster, Topics(), exactly_once, in_order(entries)))
 
 
-def of(log: Log) -> list[Entry]:
+def of(log: PlantedLog) -> list[Entry]:
     """The records of a planted log."""
     return list(log.cluster("lab").entries)
 
 
-def busy() -> Log:
+def busy() -> PlantedLog:
     """A source that was changed, paused, restarted, that failed, moved, and was reset."""
-    log = Log().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
+    log = PlantedLog().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
     log.wait(MINUTE).target("a", PAUSED).status("connector-a", "PAUSED").wait(MINUTE)
     log.target("a", STARTED).status("connector-a", "RUNNING").wait(MINUTE).restart("a")
     log.wait(MINUTE).status("task-a-0", "FAILED", trace="broken").wait(MINUTE)
     return log.offset("a", {"position": 5}).wait(MINUTE).offset("a", None)
 
 
-def called(name: str) -> Log:
+def called(name: str) -> PlantedLog:
     """A connector, a topic, a setting, a worker and an offset that are all called this."""
-    log = Log().running(name).config(name, evil=name).active(name, name)
+    log = PlantedLog().running(name).config(name, evil=name).active(name, name)
     log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
     return log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)

@@ -15,7 +15,7 @@ from controlplane.page.time_axis import TimeAxis
 from controlplane.page.timeline import TimeRange
 from replay.report import ClusterFacts, PageLimits, page
 from tests.recorded_requests import recorded_entries
-from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, Log
+from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 from tests.replay.report.browser import DESK, PAPER_HEIGHT, PHONE, Browser
 from tests.replay.report.planted_clusters import NASTY, called, looked, of
 
@@ -68,7 +68,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of 20 clusters of 50 connectors each, which go on for days."""
-    log = Log()
+    log = PlantedLog()
     for number in range(50):
         name = f"a-source-with-a-name-{number:02}"
         log.running(name).moving(name, 7 * MINUTE).status(f"task-{name}-0", "FAILED", trace="gone")

@@ -15,14 +15,14 @@ from replay.report.page_limits import MARKS, POINTS, SPANS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, Log
+from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
 from tests.replay.report.page_reader import Element, parsed, read, unled
 from tests.replay.report.planted_clusters import NASTY, busy, called, looked, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
 
-def pictured(*logs: Log, release: str = "3.9") -> Element:
+def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
     """A page about planted logs, `c0` and so on, whose workers are of a release."""
     return read(
         page([looked(of(log), f"c{number}", release=release) for number, log in enumerate(logs)])
@@ -83,7 +83,7 @@ def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led
 
 def test_what_a_finding_was_found_about_leads_to_it() -> None:
     """The badge of a row, and a cell of the matrix."""
-    log = Log().running("a").target("a", PAUSED).config("a", password="s3cret")
+    log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
     badge = list(next(body.all("tr")).all("a"))[-1]
@@ -121,7 +121,7 @@ def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
 
 def test_a_line_ends_where_its_offset_is_removed() -> None:
     """And begins again with the next."""
-    log = Log().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
+    log = PlantedLog().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
     log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", {"n": 3}).wait(MINUTE)
     (card,) = pictured(log).all("article")
     assert len(list(card.all("polyline"))) == 2
@@ -165,7 +165,7 @@ def test_marks_and_offsets_are_drawn() -> None:
 
 def test_findings_releases_and_compaction() -> None:
     """Each with its reason and with what to do, each place leading to its record."""
-    log = Log().running("a").target("a", PAUSED).config("a", password="s3cret")
+    log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     findings = shown.by_id("c0-findings")
     assert "secret-in-clear" in findings.text
@@ -182,7 +182,7 @@ def test_findings_releases_and_compaction() -> None:
 
 def test_a_fleet() -> None:
     """A row for each cluster, what is between them, and who could not be read."""
-    logs = [Log().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
+    logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [looked(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))
     clusters = rows(next(shown.by_id("clusters").all("table")))
@@ -223,7 +223,7 @@ def test_names_are_texts(name: str) -> None:
 def test_no_secret_is_in_a_page() -> None:
     """Neither of a config, nor of a task, a trace, an offset, or a source partition."""
     secret = "geheim123"
-    log = Log().running("a").config("a", password=secret, url=f"http://u:{secret}@h/")
+    log = PlantedLog().running("a").config("a", password=secret, url=f"http://u:{secret}@h/")
     log.put(TOPICS.config, "task-a-0", {"properties": {"password": secret}})
     log.put(TOPICS.config, "commit-a", {"tasks": 1})
     log.status("task-a-0", "FAILED", trace=f"password={secret}")
@@ -252,8 +252,10 @@ def test_recorded_clusters(name: str) -> None:
     assert list(unled(read([shown]))) == []
 
 
-@pytest.mark.parametrize("log", [Log(), Log().timeless().running("a").offset("a", {"n": 1})])
-def test_nothing_and_times_unknown(log: Log) -> None:
+@pytest.mark.parametrize(
+    "log", [PlantedLog(), PlantedLog().timeless().running("a").offset("a", {"n": 1})]
+)
+def test_nothing_and_times_unknown(log: PlantedLog) -> None:
     """Then nothing is drawn, and the rest is told."""
     shown = pictured(log)
     assert "at times unknown" in shown.text
@@ -265,7 +267,7 @@ def test_nothing_and_times_unknown(log: Log) -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     """No more is told than the limits allow; whoever wants all is told whom to ask."""
-    log = Log()
+    log = PlantedLog()
     for number in range(12):
         log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")
     limits = PageLimits(drawn=2, listed=5, findings=3, evidence=4)
@@ -286,7 +288,14 @@ def test_what_is_left_out_is_counted() -> None:
 
 def test_every_sentence_that_counts_leads_on() -> None:
     """A count links to its evidence; omitted parts name the command that prints them."""
-    log = Log().running("c").running("d").running("b").config("b", password="s3cret").running("a")
+    log = (
+        PlantedLog()
+        .running("c")
+        .running("d")
+        .running("b")
+        .config("b", password="s3cret")
+        .running("a")
+    )
     for number in range(12):
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
         log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
@@ -318,7 +327,7 @@ COUNTING = (
 
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
     """However often it fails, is changed and moves, its picture does not grow."""
-    log = Log().running("a")
+    log = PlantedLog().running("a")
     for number in range(3_000):
         log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")
         log.offset("a", {"position": number}).config("a", n=str(number))

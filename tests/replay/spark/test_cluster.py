@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.cli.command_calls import Said
+from tests.cli.command_calls import CommandResult
 from tests.conftest import ROOT
 from tests.kafka.process import JavaProgram
 from tests.ports import free_ports
@@ -48,14 +48,14 @@ def archives(tmp_path: Path) -> Iterator[list[list[str]]]:
 
 
 @pytest.fixture
-def expected(archives: list[list[str]]) -> list[Said]:
+def expected(archives: list[list[str]]) -> list[CommandResult]:
     """Outputs of the commands in this process."""
     return [call(*words, *archives[0]) for words in COMMANDS]
 
 
 async def test_tasks_of_workers_say_the_same(
     archives: list[list[str]],
-    expected: list[Said],
+    expected: list[CommandResult],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,7 +71,7 @@ async def test_tasks_of_workers_say_the_same(
     assert all("Asked to launch executor" in one.read_text() for one in logs)
 
 
-def _asked(master: str, *words: str) -> Said:
+def _asked(master: str, *words: str) -> CommandResult:
     """A command in a process of its own, which has that cluster work it out."""
     spark = ("--master", master, "--conf", "spark.driver.host=127.0.0.1")
     done = subprocess.run(
@@ -81,7 +81,7 @@ def _asked(master: str, *words: str) -> Said:
         text=True,
         check=False,
     )
-    return Said(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 @asynccontextmanager

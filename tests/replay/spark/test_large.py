@@ -21,7 +21,7 @@ from replay.engine.spark.engine import SparkEngine
 from replay.engine.state_digest import digest
 from replay.kernels.batches import batch
 from tests.conftest import PROVE
-from tests.replay.sql.oracle import RELEASES, Cut, Oracle, lines_of
+from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, lines_of
 
 pytestmark = pytest.mark.java
 
@@ -54,7 +54,7 @@ def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
 
 def test_all_say_the_same(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
     """The service's fold, the engine with and without snapshots, Spark, and SQL."""
-    oracle = Oracle()
+    oracle = SqlOracle()
     oracle.archive(folder)
     sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])
     assert not any(sql.unfollowed)

@@ -20,16 +20,16 @@ from replay.engine.spark.tasks import reduced
 from tests.replay.archives import served
 from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import Three
-from tests.replay.sql.oracle import TOPICS, Oracle
+from tests.replay.sql.oracle import TOPICS, SqlOracle
 
 pytestmark = pytest.mark.java
 
 PROPERTIES = b'{"properties":{}}'
 OFFSET = b'["a",{"p":1}]'
 
-Row = tuple[bytes, bytes | None]
+ConfigRow = tuple[bytes, bytes | None]
 
-CONFIGS: list[Row] = [
+CONFIGS: list[ConfigRow] = [
     (b"connector-a", PROPERTIES),
     (b"task-a-0", PROPERTIES),
     (b"commit-a", b'{"tasks":1}'),
@@ -38,7 +38,7 @@ CONFIGS: list[Row] = [
     (b"commit-a", b'{"tasks":2}'),
     (b"connector-a", None),
 ]
-OFFSETS: list[Row] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
+OFFSETS: list[ConfigRow] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
 
 LATE, EARLY = 9, 1
 """A clock that runs backwards: what is written last is the earliest, by its time."""
@@ -120,7 +120,7 @@ def test_a_slip_is_noticed(
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
-    three = Three(spark, Oracle(lambda text: text.replace(*slip.sql)))
+    three = Three(spark, SqlOracle(lambda text: text.replace(*slip.sql)))
     asks = [FoldTask(LOG, profile, Topics(), support) for support in (False, True)]
     text = disagreement(asks, three.differ)
     assert text.count("Entry(") == slip.records

@@ -24,9 +24,9 @@ from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.spark.smallest_log import disagreement
-from tests.replay.spark.three_answers import Answers, Question, Three, jobs_done, some
+from tests.replay.spark.three_answers import Answers, FoldQuestion, Three, jobs_done, some
 from tests.replay.sql.dense import dense_logs
-from tests.replay.sql.oracle import RELEASES, Cut, Oracle
+from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle
 from tests.replay.sql.sql_logs import followed, whole
 from tests.replay.test_local import STORIES, observed, spread, vector
 
@@ -64,12 +64,12 @@ def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> SqlOracle:
     """One for all: what it has read of one archive it forgets with the next."""
-    return Oracle()
+    return SqlOracle()
 
 
-def test_random_logs(spark: SparkSession, oracle: Oracle) -> None:
+def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
     """The very same logs as of the very same records: one job, some queries, and the fold.
 
     Keys of offsets that lie in two partitions are one job more, of all logs together.
@@ -84,7 +84,7 @@ def test_random_logs(spark: SparkSession, oracle: Oracle) -> None:
     assert jobs_done(spark) - before == 2
 
 
-def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: Oracle) -> None:
+def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
     """Releases of SQL's and those that were asked there; at the end every release there is."""
     histories = {name: recorded_entries(name) for name in STORIES}
     three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
@@ -100,7 +100,7 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
     assert len(answers) == len(questions) > 250
 
 
-def asked_of(name: str, log: Sequence[Entry]) -> Iterator[Question]:
+def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
     """Questions about a history; with exactly-once support if the log has aborted records."""
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     seen = observed(steps)
@@ -114,7 +114,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[Question]:
         for cut, others in moments:
             readers = dict.fromkeys([*TOLD_BY_SQL, *others])
             able = [one for one in readers if one.exactly_once_support or not exactly_once]
-            yield Question(cut._replace(exactly_once=exactly_once), able)
+            yield FoldQuestion(cut._replace(exactly_once=exactly_once), able)
 
 
 def up_to(answers: Answers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:

@@ -27,7 +27,7 @@ from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.engine import SparkEngine
 from replay.engine.state_digest import digest
 from tests.replay.archives import SMALL, capture, cluster_in, log_of, served
-from tests.replay.sql.oracle import RELEASES, Cut, Line, Oracle, lines_of
+from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, TableLine, lines_of
 
 SLICED = LIMITS._replace(slice_rows=6)
 """So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
@@ -36,7 +36,7 @@ CUTS_AT_ONCE = 2_000
 """SQL is asked for so many moments at a time: of each it holds all that lies before."""
 
 
-class Question(NamedTuple):
+class FoldQuestion(NamedTuple):
     """Question about a moment of a cluster, for some releases."""
 
     cut: Cut
@@ -53,10 +53,10 @@ class Question(NamedTuple):
 class Answers(NamedTuple):
     """Answers about a moment: two states per profile, and SQL's lines per release."""
 
-    question: Question
+    question: FoldQuestion
     service: list[ClusterState]
     spark: list[ClusterState]
-    sql: Mapping[str, set[Line]]
+    sql: Mapping[str, set[TableLine]]
 
     def disagreements(self) -> Iterator[str]:
         """For each profile what not all say, and who says it; empty: they agree."""
@@ -74,13 +74,13 @@ class Answers(NamedTuple):
 _RELEASES = {Profile.of(release).release: release for release in RELEASES}
 
 
-def _is_read(line: Line, state: ClusterState) -> bool:
+def _is_read(line: TableLine, state: ClusterState) -> bool:
     """SQL tells of every topic; a worker reads those that are its own or a connector's then."""
     _, of_topic, topic = line[0].rpartition(" ")
     return not of_topic or topic in state.ends_by_topic
 
 
-def _not_said_by_all(said: Mapping[str, set[Line]]) -> Iterator[str]:
+def _not_said_by_all(said: Mapping[str, set[TableLine]]) -> Iterator[str]:
     for line in sorted(set().union(*said.values())):
         who = [name for name, lines in said.items() if line in lines]
         if len(who) < len(said):
@@ -122,7 +122,7 @@ class Three:
     def __init__(
         self,
         spark: SparkSession,
-        oracle: Oracle,
+        oracle: SqlOracle,
         sizes: SegmentSizes = SMALL,
         limits: TaskLimits = SLICED,
     ) -> None:
@@ -131,7 +131,7 @@ class Three:
         self._sizes = sizes
 
     def answers(
-        self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[Question]
+        self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[FoldQuestion]
     ) -> Iterator[Answers]:
         """Answers to each question; cuts that contain no record are left out."""
         held = {name: log_of(log) for name, log in logs.items()}
@@ -154,7 +154,7 @@ class Three:
         for ask in asks:
             readers.setdefault((ask.entries, ask.exactly_once), []).append(ask.profile)
         questions = [
-            Question(Cut(None, one.position, exactly_once, names[entries]), profiles)
+            FoldQuestion(Cut(None, one.position, exactly_once, names[entries]), profiles)
             for (entries, exactly_once), profiles in readers.items()
             for one in moments(in_order(entries))
         ]
@@ -166,7 +166,7 @@ class Three:
                 found[place] = found.get(place) or text
         return [found.get((names[one.entries], one.exactly_once, one.profile), "") for one in asks]
 
-    def _lines(self, cuts: Sequence[Cut]) -> Iterator[dict[str, set[Line]]]:
+    def _lines(self, cuts: Sequence[Cut]) -> Iterator[dict[str, set[TableLine]]]:
         for start in range(0, len(cuts), CUTS_AT_ONCE):
             some = cuts[start : start + CUTS_AT_ONCE]
             lines = self._oracle.answer(some).lines
@@ -175,8 +175,8 @@ class Three:
 
 
 def _served(
-    logs: Mapping[str, MemoryLog], questions: Sequence[Question]
-) -> Iterator[tuple[Question, list[ClusterState]]]:
+    logs: Mapping[str, MemoryLog], questions: Sequence[FoldQuestion]
+) -> Iterator[tuple[FoldQuestion, list[ClusterState]]]:
     for question in questions:
         (_, _, exactly_once, cluster), profiles = question
         with suppress(UnknownMoment):
@@ -184,7 +184,7 @@ def _served(
             yield question, served(log, moment, profiles, exactly_once=exactly_once)
 
 
-def _asked(folder: Path, number: int, question: Question) -> StateQuery:
+def _asked(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
     """The question to an archive: from snapshots and winners, and from segments alone, in turn."""
     cut, profiles = question
     options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)

@@ -3,8 +3,7 @@
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
-
-Pair = tuple[bytes | None, bytes | None]
+from tests.core.logs import KeyValue
 
 NAMES = ("a", "a-1")
 
@@ -53,7 +52,7 @@ _OFFSET_KEYS = (
 _OFFSET_VALUES = (None, None, b'{"o":1}', b'{"o":2}', b"null", b"")
 
 
-def _pairs(name: str) -> st.SearchStrategy[Pair]:
+def _pairs(name: str) -> st.SearchStrategy[KeyValue]:
     """A record of one connector in the config topic."""
     counts = st.sampled_from(_COUNTS)
     kinds: dict[str, st.SearchStrategy[bytes | None]] = {
@@ -70,7 +69,7 @@ def _pairs(name: str) -> st.SearchStrategy[Pair]:
     return st.one_of(*good, *good, odd)
 
 
-_SESSION_KEYS: st.SearchStrategy[Pair] = st.builds(
+_SESSION_KEYS: st.SearchStrategy[KeyValue] = st.builds(
     lambda key: (
         b"session-key",
         b'{"key":"%b","algorithm":"HmacSHA256","creation-timestamp":1}' % key,
@@ -78,7 +77,7 @@ _SESSION_KEYS: st.SearchStrategy[Pair] = st.builds(
     st.sampled_from(_KEYS),
 )
 
-_OTHERS: st.SearchStrategy[Pair] = st.tuples(
+_OTHERS: st.SearchStrategy[KeyValue] = st.tuples(
     st.sampled_from((b"restart-connector-a", b"logger-cluster-x", b"junk", b"task-a", None)),
     st.sampled_from((b"{}", b"{", None)),
 )

@@ -32,7 +32,7 @@ MEMORY = "3GB"
 
 TOPICS = Topics()
 
-Line = tuple[str, str, str, str]
+TableLine = tuple[str, str, str, str]
 """Table, row, element of the row, and value."""
 
 Unfollowed = dict[Position, str]
@@ -48,16 +48,16 @@ class Cut(NamedTuple):
     cluster: str = NAME
 
 
-class Answer(NamedTuple):
+class SqlAnswer(NamedTuple):
     """SQL's answer to some cuts."""
 
-    lines: dict[tuple[int, str], set[Line]]
+    lines: dict[tuple[int, str], set[TableLine]]
     """By number of the cut and release."""
     unfollowed: list[Unfollowed]
     """By number of the cut."""
 
 
-class Oracle:
+class SqlOracle:
     """A DuckDB that knows how to read JSON as Jackson does.
 
     `slip` may change the text of a script, to find out whether anybody would notice.
@@ -102,12 +102,12 @@ class Oracle:
         yield
         self._duck.execute(turn)
 
-    def answer(self, cuts: Sequence[Cut]) -> Answer:
+    def answer(self, cuts: Sequence[Cut]) -> SqlAnswer:
         """The state at each cut, as each release has it."""
         self._cut(cuts)
         self._run("cuts", "config", "offsets")
         asked = ((number, release) for number in range(len(cuts)) for release in RELEASES)
-        lines: dict[tuple[int, str], set[Line]] = {place: set() for place in asked}
+        lines: dict[tuple[int, str], set[TableLine]] = {place: set() for place in asked}
         facts = "from config_facts union all from offset_facts"
         for cut, release, part, *rest in self._duck.execute(facts).fetchall():
             lines[cut, release].add(_line(part, *rest))
@@ -118,7 +118,7 @@ class Oracle:
         )
         for cut, topic, partition, offset, why in left_out.fetchall():
             unfollowed[cut][Position(topic, partition, offset)] = why
-        return Answer(lines, unfollowed)
+        return SqlAnswer(lines, unfollowed)
 
     def _run(self, *scripts: str) -> None:
         for name in scripts:
@@ -182,7 +182,7 @@ def script(name: str) -> str:
 # --- states as lines ------------------------------------------------------------------------
 
 
-def lines_of(state: ClusterState) -> set[Line]:
+def lines_of(state: ClusterState) -> set[TableLine]:
     """The rows of a state that SQL tells of."""
     config = state.config
     found = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
@@ -221,7 +221,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _line(part: str, connector: str, item: str, value: str) -> Line:
+def _line(part: str, connector: str, item: str, value: str) -> TableLine:
     """A line of SQL's: what is JSON there in the spelling of `canonical`."""
     if part.startswith("values of "):
         return part, connector, item, value

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core.entry import Entry
 from tests.replay.archives import NAME
-from tests.replay.sql.oracle import Cut, Oracle, Unfollowed
+from tests.replay.sql.oracle import Cut, SqlOracle, Unfollowed
 
-Log = list[Entry]
+SqlLog = list[Entry]
 
 
 def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
@@ -19,14 +19,14 @@ def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
     return Cut(ends, cluster=cluster)
 
 
-def left_out(oracle: Oracle, logs: Mapping[str, Log]) -> dict[str, Unfollowed]:
+def left_out(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, Unfollowed]:
     """By name of the log, the records that SQL cannot follow: of each it tells why."""
     oracle.logs(logs)
     answer = oracle.answer([whole(log, name) for name, log in logs.items()])
     return dict(zip(logs, answer.unfollowed, strict=True))
 
 
-def followed(oracle: Oracle, logs: Mapping[str, Log]) -> dict[str, Log]:
+def followed(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, SqlLog]:
     """The same logs without those records."""
     odd = left_out(oracle, logs)
     return {

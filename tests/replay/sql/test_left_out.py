@@ -15,8 +15,8 @@ from controlplane.scenario.run import play_all, read
 from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
 from tests.replay.sql import test_limits as limits
-from tests.replay.sql.oracle import RELEASES, Oracle, Unfollowed, lines_of
-from tests.replay.sql.sql_logs import Log, followed, left_out, whole
+from tests.replay.sql.oracle import RELEASES, SqlOracle, Unfollowed, lines_of
+from tests.replay.sql.sql_logs import SqlLog, followed, left_out, whole
 from tests.replay.test_local import STORIES
 
 REASONS = {*limits.VALUES.values(), *limits.KEYS.values(), *limits.OFFSET_KEYS.values()}
@@ -25,13 +25,13 @@ HEADING = "| Left out |"
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> SqlOracle:
     """One for all: what it has read of one log it forgets with the next."""
-    return Oracle()
+    return SqlOracle()
 
 
 @cache
-def of_scenarios() -> Mapping[str, Log]:
+def of_scenarios() -> Mapping[str, SqlLog]:
     """Every log that a view in a scenario shows."""
     asked: list[FoldTask] = []
 
@@ -45,18 +45,18 @@ def of_scenarios() -> Mapping[str, Log]:
     return {str(number): list(log) for number, log in enumerate(logs)}
 
 
-def recorded() -> Mapping[str, Log]:
+def recorded() -> Mapping[str, SqlLog]:
     """Every recorded history."""
     return {name: recorded_entries(name) for name in STORIES}
 
 
-def counted(logs: Mapping[str, Log], odd: Mapping[str, Unfollowed]) -> Counter[str]:
+def counted(logs: Mapping[str, SqlLog], odd: Mapping[str, Unfollowed]) -> Counter[str]:
     """Number of distinct records left out, by reason."""
     reasons = {_content(one): odd[name].get(one.position) for name, one in _every(logs)}
     return Counter(why for why in reasons.values() if why is not None)
 
 
-def _every(logs: Mapping[str, Log]) -> Iterable[tuple[str, Entry]]:
+def _every(logs: Mapping[str, SqlLog]) -> Iterable[tuple[str, Entry]]:
     return ((name, one) for name, log in logs.items() for one in log)
 
 
@@ -78,7 +78,7 @@ def documented() -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_what_is_left_out_is_written_down(oracle: Oracle) -> None:
+def test_what_is_left_out_is_written_down(oracle: SqlOracle) -> None:
     """Each reason that there is, and each record that lies in the repository."""
     histories, scenarios = (
         counted(logs, left_out(oracle, logs)) for logs in (recorded(), of_scenarios())
@@ -86,7 +86,7 @@ def test_what_is_left_out_is_written_down(oracle: Oracle) -> None:
     assert documented() == {one: (histories[one], scenarios[one]) for one in REASONS}
 
 
-def test_all_logs_of_scenarios(oracle: Oracle) -> None:
+def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:
     """Without those few records SQL says of each what the fold says."""
     logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
     oracle.logs(logs)

@@ -6,25 +6,24 @@ from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
-
-Pair = tuple[bytes | None, bytes | None]
+from tests.core.logs import KeyValue
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, SqlOracle, TableLine, lines_of
 
 CONFIG = b'{"properties":{"k":"v"}}'
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> SqlOracle:
     """One for all."""
-    return Oracle()
+    return SqlOracle()
 
 
-def configs(*pairs: Pair) -> list[Entry]:
+def configs(*pairs: KeyValue) -> list[Entry]:
     """A config topic."""
     return [Entry(TOPICS.config, 0, at, at, *pair) for at, pair in enumerate(pairs)]
 
 
-def offsets(*pairs: Pair) -> list[Entry]:
+def offsets(*pairs: KeyValue) -> list[Entry]:
     """An offsets topic of one partition."""
     return [Entry(TOPICS.offsets, 0, at, at, *pair) for at, pair in enumerate(pairs)]
 
@@ -76,27 +75,27 @@ def about(one: bytes) -> str:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=about)
-def test_values_that_it_cannot_follow_are_named(value: bytes, oracle: Oracle) -> None:
+def test_values_that_it_cannot_follow_are_named(value: bytes, oracle: SqlOracle) -> None:
     """And no others; it tells why."""
     oracle.log(configs((b"connector-b", CONFIG), (b"connector-a", value)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): VALUES[value]}]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=about)
-def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: Oracle) -> None:
+def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
     """And no others."""
     oracle.log(configs((b"connector-b", CONFIG), (key, CONFIG)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): KEYS[key]}]
 
 
 @pytest.mark.parametrize("key", OFFSET_KEYS, ids=about)
-def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: Oracle) -> None:
+def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
     """And no others."""
     oracle.log(offsets((b'["a",{"p":1}]', b"{}"), (key, b"{}")))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.offsets, 0, 1): OFFSET_KEYS[key]}]
 
 
-def test_nobody_sees_aborted_records_of_a_topic_of_its_own(oracle: Oracle) -> None:
+def test_nobody_sees_aborted_records_of_a_topic_of_its_own(oracle: SqlOracle) -> None:
     """Without exactly-once support, aborted records count in the workers' topic only."""
     log = [
         Entry(topic, 0, at, at, b'["a",{"p":1}]', b'{"o":%d}' % at, (), at == 1)
@@ -133,7 +132,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
-def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: Oracle) -> None:
+def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: SqlOracle) -> None:
     """SQL answers as Java does."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(
@@ -146,7 +145,7 @@ def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: Oracle
         assert answer.lines[0, release] == _folded(log, release)
 
 
-def _folded(log: list[Entry], release: str) -> set[Line]:
+def _folded(log: list[Entry], release: str) -> set[TableLine]:
     state: ClusterState = fold(log, Profile.of(release))
     return lines_of(state)
 
@@ -173,7 +172,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_rule_counts(rule: str, release: str, oracle: Oracle) -> None:
+def test_every_rule_counts(rule: str, release: str, oracle: SqlOracle) -> None:
     """With it SQL says what a fold says; with its opposite it does not."""
     log = RULES[rule]
     oracle.log(log)

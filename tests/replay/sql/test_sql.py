@@ -22,7 +22,7 @@ from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import NAME, archive, log_of, replayed, served
 from tests.replay.sql.dense import dense_logs
-from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, SqlOracle, TableLine, lines_of
 from tests.replay.sql.sql_logs import followed, whole
 
 pytestmark = pytest.mark.slow
@@ -40,12 +40,12 @@ READ = (TOPICS.config, TOPICS.offsets)
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> SqlOracle:
     """One for all: what it has read of one log it forgets with the next."""
-    return Oracle()
+    return SqlOracle()
 
 
-def agree(sql: set[Line], others: dict[str, set[Line]]) -> None:
+def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
     """Fail with the lines that not all have."""
     for name, lines in others.items():
         assert sql == lines, "\n".join(
@@ -58,7 +58,7 @@ def agree(sql: set[Line], others: dict[str, set[Line]]) -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_at_every_observed_point(
-    name: str, oracle: Oracle, tmp_path: Path
+    name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
     """Under all three releases, whichever was there."""
     log = recorded_entries(name)
@@ -81,7 +81,7 @@ def test_recorded_clusters_at_every_observed_point(
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(dense_logs() | dense_logs() | logs(40, READ), st.data())
 def test_random_logs_behind_every_record(
-    oracle: Oracle, log: list[Entry], data: st.DataObject
+    oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
     """Every prefix of the one order, with exactly-once support and without."""
     log = followed(oracle, {NAME: log})[NAME]
@@ -173,12 +173,12 @@ def hash_of(text: str) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:4])
 
 
-def digest(lines: set[Line]) -> str:
+def digest(lines: set[TableLine]) -> str:
     """Lines as one number."""
     return sha256(repr(sorted(lines)).encode()).hexdigest()
 
 
-def test_a_larger_archive_by_digest(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
     """At its end and in its middle."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))

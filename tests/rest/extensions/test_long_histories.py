@@ -99,7 +99,7 @@ async def test_history_ends_with_the_client_that_asked_for_it() -> None:
     """A client that has left is answered by nobody, and nobody goes on working for it."""
     gate, left = asyncio.Event(), asyncio.Event()
 
-    class Slow(MemoryLog):
+    class SlowLog(MemoryLog):
         slow = False
 
         async def read(self, *args: Any, **given: Any) -> Any:
@@ -112,7 +112,7 @@ async def test_history_ends_with_the_client_that_asked_for_it() -> None:
             async for batch in super().read(*args, **given):
                 yield batch
 
-    log = Slow()
+    log = SlowLog()
     messages: list[Message] = []
 
     async def receive() -> Message:

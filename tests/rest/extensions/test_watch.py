@@ -12,7 +12,7 @@ from controlplane.projection.change_feed import RELEASES_WATCHED
 from controlplane.rest.extensions.watch import WATCHERS_MOST
 from tests.rest.plane import asked
 
-Event = dict[str, Any]
+WatchedEvent = dict[str, Any]
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def watching(
         await task
 
 
-def read(block: str) -> Event:
+def read(block: str) -> WatchedEvent:
     """The fields of an event."""
     fields = dict(line.split(": ", 1) for line in block.split("\n"))
     return fields | {"data": json.loads(fields["data"])}

@@ -25,7 +25,7 @@ from tests.rest.plane import ORDERS
 GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-class Served(NamedTuple):
+class ServedPlane(NamedTuple):
     """A plane, a connection to it, and what its application was asked."""
 
     plane: ControlPlane
@@ -46,7 +46,7 @@ async def served(
     state: dict[str, object] | None = None,
     limits: HttpLimits | None = None,
     protection: Protection | None = None,
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[ServedPlane]:
     """A plane with a connector; `state` is what those in front have found out about a request."""
     asked: list[str] = []
     async with plane_on(MemoryLog()) as plane:
@@ -62,7 +62,7 @@ async def served(
         async with serving(guarded, listening, limits):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             try:
-                yield Served(plane, reader, writer, asked)
+                yield ServedPlane(plane, reader, writer, asked)
             finally:
                 writer.close()
                 await writer.wait_closed()

@@ -9,7 +9,7 @@ STRANGE = "java.lang.String"
 SINK = f"{APACHE}file.FileStreamSinkConnector"
 
 
-class Ask(NamedTuple):
+class PluginRequest(NamedTuple):
     """A request; a body goes out as JSON."""
 
     method: str
@@ -46,39 +46,39 @@ TYPES = (
 """Class names in the path of a validation, independent of the config's class."""
 
 
-def plugins() -> Iterator[Ask]:
+def plugins() -> Iterator[PluginRequest]:
     """Requests for the list of plugins and for their definitions."""
     queries = ("", "?connectorsOnly", "?connectorsOnly=", "?connectorsOnly=true")
     falsities = ("?connectorsOnly=false", "?connectorsOnly=FALSE", "?connectorsOnly=banana")
     for query in (*queries, *falsities, "?connectorsOnly=false&connectorsOnly=true"):
-        yield Ask("GET", f"/connector-plugins{query}")
+        yield PluginRequest("GET", f"/connector-plugins{query}")
     for name in PLUGINS:
-        yield Ask("GET", f"/connector-plugins/{name}/config")
+        yield PluginRequest("GET", f"/connector-plugins/{name}/config")
     for name in ("FileStreamSource", "RegexRouter", "nowhere"):
         for version in ("", "1.0", "latest", "[1.0,", "banana"):
-            yield Ask("GET", f"/connector-plugins/{name}/config?version={version}")
+            yield PluginRequest("GET", f"/connector-plugins/{name}/config?version={version}")
 
 
-def validations() -> Iterator[Ask]:
+def validations() -> Iterator[PluginRequest]:
     """Validations by path and form of config; `tests.validation` has cases of the values."""
     config = {"connector.class": FILE, "file": "x", "topic": "t", "name": "n"}
     for name in TYPES:
-        yield Ask("PUT", f"/connector-plugins/{name}/config/validate", config)
+        yield PluginRequest("PUT", f"/connector-plugins/{name}/config/validate", config)
     short: tuple[Any, ...] = ({"connector.class": "FileStreamSource", "name": 1}, {"name": "x"}, {})
     alone = ({"connector.class": name} for name in ("", None, "no.such.nowhere", "nowhere"))
     override = config | {"producer.override.linger.ms": "x"}
     bodies: tuple[Any, ...] = (*short, *alone, override, None, [], {"a": {}}, {"a": None})
     for body in bodies:
-        yield Ask("PUT", "/connector-plugins/FileStreamSource/config/validate", body)
-        yield Ask("PUT", "/connector-plugins/nowhere/config/validate", body)
+        yield PluginRequest("PUT", "/connector-plugins/FileStreamSource/config/validate", body)
+        yield PluginRequest("PUT", "/connector-plugins/nowhere/config/validate", body)
 
 
-def loggers() -> Iterator[Ask]:
+def loggers() -> Iterator[PluginRequest]:
     """A worker's loggers, of which it is only known that nobody uses those beneath `probe`."""
-    yield Ask("GET", "/admin/loggers/ROOT")
-    yield Ask("GET", "/admin/loggers/probe")
+    yield PluginRequest("GET", "/admin/loggers/ROOT")
+    yield PluginRequest("GET", "/admin/loggers/probe")
     yield from _levels("/admin/loggers/probe.quiet", "DEBUG", "DEBUG", "warn")
-    yield Ask("GET", "/admin/loggers/probe")
+    yield PluginRequest("GET", "/admin/loggers/probe")
     yield from _levels("/admin/loggers/probe", "ERROR", "OFF", "OFF", "TRACE", "ALL", "FATAL")
     yield from _levels("/admin/loggers/probe", "INFO", " INFO ", "", "nonsense", "INFO\u0000")
     yield from _levels("/admin/loggers/probe.quiet", "DEBUG")
@@ -91,32 +91,32 @@ def loggers() -> Iterator[Ask]:
     yield from _levels("/admin/loggers/probe?scope=banana", "INFO")
     wrong: tuple[Any, ...] = ({}, {"Level": "INFO"}, {"level": None}, {"level": 1}, None, [])
     for body in wrong:
-        yield Ask("PUT", "/admin/loggers/probe", body)
-        yield Ask("PUT", "/admin/loggers/probe?scope=cluster", body)
+        yield PluginRequest("PUT", "/admin/loggers/probe", body)
+        yield PluginRequest("PUT", "/admin/loggers/probe?scope=cluster", body)
     yield from _levels("/admin/loggers/probe?scope=cluster", "nonsense", "", " INFO ")
     for name in ("probe", "probe.quiet", "probe.qui", "prob", "PROBE", "probe.quiet.deep", "a%20b"):
-        yield Ask("GET", f"/admin/loggers/{name}")
-    yield Ask("GET", "/admin/loggers")
+        yield PluginRequest("GET", f"/admin/loggers/{name}")
+    yield PluginRequest("GET", "/admin/loggers")
     yield from _levels("/admin/loggers/root", "OFF")
-    yield Ask("GET", "/admin/loggers")
+    yield PluginRequest("GET", "/admin/loggers")
     yield from _levels("/admin/loggers/Root", "WARN", "WARN")
-    yield Ask("GET", "/admin/loggers/root")
-    yield Ask("GET", "/admin/loggers")
+    yield PluginRequest("GET", "/admin/loggers/root")
+    yield PluginRequest("GET", "/admin/loggers")
 
 
-def _levels(target: str, *levels: str) -> Iterator[Ask]:
-    return (Ask("PUT", target, {"level": level}) for level in levels)
+def _levels(target: str, *levels: str) -> Iterator[PluginRequest]:
+    return (PluginRequest("PUT", target, {"level": level}) for level in levels)
 
 
-def unmakeable() -> Iterator[Ask]:
+def unmakeable() -> Iterator[PluginRequest]:
     """Last of all: threads of a worker whose release is old do not get over it."""
     for name in UNMAKEABLE:
-        yield Ask("GET", f"/connector-plugins/{name}/config")
+        yield PluginRequest("GET", f"/connector-plugins/{name}/config")
     abstract = {"connector.class": f"{APACHE}source.SourceConnector"}
-    yield Ask("PUT", "/connector-plugins/SourceConnector/config/validate", abstract)
+    yield PluginRequest("PUT", "/connector-plugins/SourceConnector/config/validate", abstract)
 
 
-def cases() -> Iterator[Ask]:
+def cases() -> Iterator[PluginRequest]:
     """All of them, in the order in which they are asked."""
     yield from plugins()
     yield from validations()

@@ -13,8 +13,8 @@ import httpx
 import msgspec
 
 from tests.kafka.real_kafka import Broker, Worker
-from tests.rest.plugins.cases import Ask, cases
-from tests.rest.plugins.recordings import Said, plain, write
+from tests.rest.plugins.cases import PluginRequest, cases
+from tests.rest.plugins.recordings import PluginAnswer, plain, write
 
 RELEASES = (
     *("2.3.1", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.0", "3.3.2", "3.4.1", "3.5.1"),
@@ -34,7 +34,7 @@ FLAW = r"\"current\" is null"
 """Message of a worker whose thread has lost its class loader."""
 
 
-async def ask(rest: httpx.AsyncClient, asked: Ask, release: str) -> Said:
+async def ask(rest: httpx.AsyncClient, asked: PluginRequest, release: str) -> PluginAnswer:
     """Answer of a worker; a request that met a faulty thread is repeated."""
     body = msgspec.json.encode(asked.body) if asked.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
@@ -45,7 +45,7 @@ async def ask(rest: httpx.AsyncClient, asked: Ask, release: str) -> Said:
     return plain(answer, release)
 
 
-async def answers(broker: Broker, release: str) -> list[Said]:
+async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     """Answers of a worker of a release to all cases, in their order."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told

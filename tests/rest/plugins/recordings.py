@@ -13,7 +13,7 @@ from typing import NamedTuple
 import httpx
 
 from tests.documentation_digests import digest_of_all, sentences, without_sentences
-from tests.rest.plugins.cases import Ask, cases
+from tests.rest.plugins.cases import PluginRequest, cases
 
 FILE = Path(__file__).parent / "recorded.jsonl"
 
@@ -23,7 +23,7 @@ LONG_CHARACTERS = 400
 _TIMES = re.compile(r'"last_modified":\d+')
 
 
-class Said(NamedTuple):
+class PluginAnswer(NamedTuple):
     """An answer: its status, type and text, in which the release is `RELEASE` and times are 0.
 
     `text` has no documentation; `documentation` is the digest of it, None if there is none.
@@ -34,37 +34,37 @@ class Said(NamedTuple):
     text: str
     documentation: str | None = None
 
-    def without_documentation(self) -> "Said":
+    def without_documentation(self) -> "PluginAnswer":
         """The same answer as it is compared without Kafka's sentences."""
         return self._replace(documentation=None)
 
 
-def plain(answer: httpx.Response, release: str) -> Said:
+def plain(answer: httpx.Response, release: str) -> PluginAnswer:
     """Answer without the parts that differ from run to run."""
     told = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
     text = without_sentences(told)
     if len(text) > LONG_CHARACTERS:
         text = f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     content_type = answer.headers.get("content-type")
-    return Said(answer.status_code, content_type, text, digest_of_all(sentences(told)))
+    return PluginAnswer(answer.status_code, content_type, text, digest_of_all(sentences(told)))
 
 
-def write(said: Mapping[str, Sequence[Said]]) -> None:
+def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
     """Put all into the file: one line per request, releases that say the same together."""
     lines = []
     for number, asked in enumerate(cases()):
-        answers: dict[Said, list[str]] = {}
+        answers: dict[PluginAnswer, list[str]] = {}
         for release, all_said in said.items():
             answers.setdefault(all_said[number], []).append(release)
         lines.append(json.dumps({"asked": asked, "answers": list(answers.items())}))
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def read(release: str) -> list[tuple[Ask, Said]]:
+def read(release: str) -> list[tuple[PluginRequest, PluginAnswer]]:
     """Requests and answers of a worker of a release, in their order."""
     lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
     return [
-        (Ask(*line["asked"]), Said(*said))
+        (PluginRequest(*line["asked"]), PluginAnswer(*said))
         for line in lines
         for said, releases in line["answers"]
         if release in releases

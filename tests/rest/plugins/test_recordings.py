@@ -17,9 +17,9 @@ from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued
 from tests.harvested_catalogues import harvested_catalogue
-from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases
+from tests.rest.plugins.cases import APACHE, STRANGE, PluginRequest, cases
 from tests.rest.plugins.recorder import RELEASES, WITHOUT_MIRROR
-from tests.rest.plugins.recordings import Said, plain, read
+from tests.rest.plugins.recordings import PluginAnswer, plain, read
 from tests.rest.served_history import client_of
 from tests.validation.answers import CONNECTORS, WORKER
 from tests.validation.test_recordings import MIRRORED_SINCE
@@ -51,7 +51,7 @@ def listed(release: str) -> list[dict[str, str]]:
     return [{"class": name} for name in names]
 
 
-async def ours(release: str, catalogue: bytes) -> list[Said]:
+async def ours(release: str, catalogue: bytes) -> list[PluginAnswer]:
     """Our answers to all cases, in their order."""
     # Log4j 2 has another level than Log4j 1 where nobody has configured it.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
@@ -66,7 +66,7 @@ async def ours(release: str, catalogue: bytes) -> list[Said]:
         return [await _asked(client, one, release) for one in cases()]
 
 
-async def _asked(client: httpx.AsyncClient, ask: Ask, release: str) -> Said:
+async def _asked(client: httpx.AsyncClient, ask: PluginRequest, release: str) -> PluginAnswer:
     body = msgspec.json.encode(ask.body) if ask.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
     target = f"/compat/{release}{ask.target}"
@@ -76,7 +76,7 @@ async def _asked(client: httpx.AsyncClient, ask: Ask, release: str) -> Said:
 
 def test_every_case_is_recorded() -> None:
     """The file is of these cases and releases (else: `python -m tests.rest.plugins.recorder`)."""
-    asked = [Ask(*json.loads(msgspec.json.encode(case))) for case in cases()]
+    asked = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
     assert all([ask for ask, _ in read(release)] == asked for release in RELEASES)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.documentation_digests import with_digests, without_sentences
 from tests.rest.probes.raw_requests import Response
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 
 HEADERS = (
     "content-type", "location", "allow", "cache-control", "vary", "x-frame-options",
@@ -43,7 +43,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _HASH = re.compile(r"(@|ServletContainer-)[0-9a-f]+\b")
 
 
-def differences(row: Row, given: Response, *, documentation: bool = True) -> list[str]:
+def differences(row: ProbeRow, given: Response, *, documentation: bool = True) -> list[str]:
     """Differences from the recording, a line each; `documentation` of keys may be left out."""
     found = []
     if given.status != row.status:
@@ -69,7 +69,7 @@ def _header(name: str, value: str | None) -> Any:
     return sorted(value.split(",")) if name in LISTS else value
 
 
-def _comparable(row: Row, text: str) -> Any:
+def _comparable(row: ProbeRow, text: str) -> Any:
     """A body as it is compared."""
     try:
         value = json.loads(text)

@@ -25,10 +25,10 @@ from controlplane.settings import Configuration, SourcedValue, ValueSource
 from controlplane.settings.plane import plane_settings
 from tests.harvested_catalogues import with_documentation
 from tests.recorded_requests import installed
-from tests.rest.broker import Broker
+from tests.rest.broker import SimulatedBroker
 from tests.rest.probes.comparison import differences
 from tests.rest.probes.raw_requests import Address, Response, ask, call, request_of
-from tests.rest.probes.rows import RELEASE, Row, rows
+from tests.rest.probes.rows import RELEASE, ProbeRow, rows
 from tests.rest.probes.runtime import KEY, Recording, Runtime
 
 CONNECTORS = ("source", "sink")
@@ -38,7 +38,7 @@ PREFIX = f"/compat/{RELEASE}"
 class Exchange(NamedTuple):
     """A request and what we answered."""
 
-    row: Row
+    row: ProbeRow
     given: Response
     differences: list[str]
 
@@ -53,7 +53,7 @@ class World(NamedTuple):
     runtime: Runtime
 
 
-def worlds() -> Iterator[tuple[Row, list[Row]]]:
+def worlds() -> Iterator[tuple[ProbeRow, list[ProbeRow]]]:
     """The rows by world, each behind the row that tells of it."""
     numbered, number = [], 0
     for row in rows():
@@ -65,8 +65,8 @@ def worlds() -> Iterator[tuple[Row, list[Row]]]:
 
 
 async def replay(
-    about: Row, rest: list[Row], *, harvested: bool = False
-) -> tuple[list[Exchange], list[Row]]:
+    about: ProbeRow, rest: list[ProbeRow], *, harvested: bool = False
+) -> tuple[list[Exchange], list[ProbeRow]]:
     """Every request of a world with its answer, and the waits that found something else.
 
     The documentation of keys is compared if the catalogue is to hold what was `harvested`.
@@ -88,7 +88,7 @@ async def replay(
     return told, missed
 
 
-async def _sent(row: Row, world: World) -> Response:
+async def _sent(row: ProbeRow, world: World) -> Response:
     if not row.target.isascii():
         return await call(world.app, row, PREFIX, KEY)
     address = world.admin if row.worker == "admin" else world.address
@@ -97,8 +97,8 @@ async def _sent(row: Row, world: World) -> Response:
 
 
 @asynccontextmanager
-async def _opened(about: Row, recording: Recording, plugins: Plugins) -> AsyncIterator[World]:
-    log, broker = MemoryLog(), Broker()
+async def _opened(about: ProbeRow, recording: Recording, plugins: Plugins) -> AsyncIterator[World]:
+    log, broker = MemoryLog(), SimulatedBroker()
     with TemporaryDirectory() as folder:
         told = _told(about.workers["w1"], Path(folder))
         settings = plane_settings(told)
@@ -144,7 +144,7 @@ def _answer_to(ending: str) -> Any:
     return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
 
 
-async def _holds(wait: Row, world: World) -> bool:
+async def _holds(wait: ProbeRow, world: World) -> bool:
     """True if the condition of a wait holds. Nothing runs here, so it holds now or never."""
     answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:

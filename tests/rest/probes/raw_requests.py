@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message
 
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 
 Address = tuple[str, int]
 
@@ -39,7 +39,7 @@ async def ask(address: Address, request: bytes) -> Response:
     return Response(int(status.split()[1]), known, _joined(body) if chunked else body)
 
 
-async def call(app: ASGIApp, row: Row, prefix: str, key: bytes) -> Response:
+async def call(app: ASGIApp, row: ProbeRow, prefix: str, key: bytes) -> Response:
     """Hand a request to an application."""
     path, _, query = beneath(prefix, row.target).partition(b"?")
     scope = {
@@ -67,7 +67,7 @@ async def call(app: ASGIApp, row: Row, prefix: str, key: bytes) -> Response:
     return Response(start["status"], headers, b"".join(one.get("body", b"") for one in bodies))
 
 
-def request_of(row: Row, prefix: str, host: str, key: bytes) -> bytes:
+def request_of(row: ProbeRow, prefix: str, host: str, key: bytes) -> bytes:
     """The bytes of a request whose paths lie beneath a prefix. `key` signs what is signed."""
     target, body = beneath(prefix, row.target), row.sent or b""
     lines = [b" ".join((row.method.encode(), target, row.version.encode()))]
@@ -78,7 +78,7 @@ def request_of(row: Row, prefix: str, host: str, key: bytes) -> bytes:
     return b"\r\n".join([*lines, b"", body])
 
 
-def _headers(row: Row, host: str, key: bytes) -> list[tuple[str, str]]:
+def _headers(row: ProbeRow, host: str, key: bytes) -> list[tuple[str, str]]:
     signature = b64encode(hmac.digest(key, row.sent or b"", sha256)).decode()
     told = [(name, value.replace("{hmac}", signature)) for name, value in row.headers]
     headers = [*([("Host", host)] if row.host else []), ("Connection", "close"), *told]

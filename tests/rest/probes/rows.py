@@ -17,7 +17,7 @@ Repeated = list[tuple[str, int]]
 """Texts, each with how often it comes: what would be long otherwise."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProbeRow(msgspec.Struct, frozen=True):
     """One row. Those without a `kind` in the file are requests."""
 
     n: int
@@ -71,8 +71,8 @@ class Row(msgspec.Struct, frozen=True):
         return None if self.body is None else self.body.encode()
 
 
-def rows() -> list[Row]:
+def rows() -> list[ProbeRow]:
     """All rows, in order."""
     lines = gzip.decompress(PROBE.read_bytes()).splitlines()
-    decoder = msgspec.json.Decoder(Row)
+    decoder = msgspec.json.Decoder(ProbeRow)
     return [decoder.decode(line) for line in lines[1:]]

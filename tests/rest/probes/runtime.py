@@ -32,8 +32,8 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
-from tests.rest.broker import Broker
-from tests.rest.probes.rows import RELEASE, Row
+from tests.rest.broker import SimulatedBroker
+from tests.rest.probes.rows import RELEASE, ProbeRow
 
 PROFILE = Profile.of(RELEASE)
 NOW_MS = 1_795_219_000_000
@@ -57,7 +57,7 @@ class Recording(NamedTuple):
     """Worker of each connector."""
 
     @classmethod
-    def of(cls, rest: list[Row]) -> "Recording":
+    def of(cls, rest: list[ProbeRow]) -> "Recording":
         """Facts from the answers of a world."""
         found = cls({}, {})
         for row in rest:
@@ -84,7 +84,7 @@ class Runtime:
         self,
         log: MemoryLog,
         plane: ControlPlane,
-        broker: Broker,
+        broker: SimulatedBroker,
         recording: Recording,
         profile: Profile = PROFILE,
     ) -> None:
@@ -98,7 +98,7 @@ class Runtime:
         self._restarted: set[str] = set()
         broker.starts = self._starts
 
-    def write(self, file: Row) -> None:
+    def write(self, file: ProbeRow) -> None:
         """Put a file where connectors may read it."""
         self._files[file.path] = file.lines
 

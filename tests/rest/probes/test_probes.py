@@ -14,7 +14,7 @@ import pytest
 from tests.documentation_digests import DIGEST
 from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
 from tests.rest.probes.probe_replay import Exchange, replay, worlds
-from tests.rest.probes.rows import Row, rows
+from tests.rest.probes.rows import ProbeRow, rows
 
 _DIGESTED = f'"documentation":"{DIGEST}'
 WORLDS = list(worlds())
@@ -24,7 +24,7 @@ REQUESTS = 1_962
 @pytest.mark.slow  # large bodies are read in a process
 @pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
 async def test_what_workers_answered(
-    about: Row, rest: list[Row], record_property: Callable[[str, object], None]
+    about: ProbeRow, rest: list[ProbeRow], record_property: Callable[[str, object], None]
 ) -> None:
     """Exactly the excepted answers differ."""
     exchanges, missed = await replay(about, rest)

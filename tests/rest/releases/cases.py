@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tests.rest.jackson.corpus import BODIES, LIMITS
-from tests.rest.probes.rows import Row, rows
+from tests.rest.probes.rows import ProbeRow, rows
 
 JSON = ("Content-Type", "application/json")
 SIGNED = (
@@ -40,10 +40,10 @@ def request(
     body: bytes | None = None,
     *headers: tuple[str, str],
     **more: Any,
-) -> Row:
+) -> ProbeRow:
     """A request as the probe would list it."""
     raw = target.encode() if isinstance(target, str) else target
-    row = Row(
+    row = ProbeRow(
         n=0,
         method=method,
         path=raw.decode("utf-8", "replace"),
@@ -57,7 +57,7 @@ def request(
 # --- the probe ----------------------------------------------------------------------------------
 
 
-def probed() -> Iterator[Row]:
+def probed() -> Iterator[ProbeRow]:
     """Requests of the probe whose answers need no connector."""
     main = [row for row in rows() if row.kind == "request" and row.n <= LAST_STATELESS]
     seen = set()
@@ -68,7 +68,7 @@ def probed() -> Iterator[Row]:
             yield row
 
 
-def _is_stateless(row: Row) -> bool:
+def _is_stateless(row: ProbeRow) -> bool:
     """True if the answer depends on the request only, not on connectors, plugins or loggers."""
     changes = row.method not in ("GET", "HEAD", "OPTIONS") and row.status < 400
     told_elsewhere = row.path.startswith(("/connector-plugins", "/admin/loggers"))
@@ -89,7 +89,7 @@ TASKS = (
 TYPES = ("text/plain", "application/json", "application/json;charset=utf-8", "*/*", "nonsense")
 
 
-def bodies() -> Iterator[Row]:
+def bodies() -> Iterator[ProbeRow]:
     """Bodies that a worker cannot read, or only some releases' workers can."""
     for body in (*BODIES["create"], *LIMITS):
         yield request("POST", "/connectors", body, JSON)
@@ -115,7 +115,7 @@ def bodies() -> Iterator[Row]:
         yield request("PUT", "/connectors/nobody/fence", None, *headers)
 
 
-def deep() -> Iterator[Row]:
+def deep() -> Iterator[ProbeRow]:
     """Numbers, names and nesting around the limits of Jackson 2.15."""
     for size in (1_000, 1_001, 5_000):
         nines = b"9" * size
@@ -162,7 +162,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", 
 REFUSED = (b"*", b"/connectors/a%2Fb", b"/connectors/%", b"/connectors/\xff", b"/;x=1/connectors")
 
 
-def targets() -> Iterator[Row]:
+def targets() -> Iterator[ProbeRow]:
     """Targets that some servers cannot read."""
     for target in TARGETS:
         yield request("GET", target)
@@ -173,7 +173,7 @@ def targets() -> Iterator[Row]:
         yield request(method, "/connectors")
 
 
-def heads() -> Iterator[Row]:
+def heads() -> Iterator[ProbeRow]:
     """Request lines and headers that a server refuses."""
     for size in (LONG, 70_000):
         for method in ("GET", "POST", "PUT"):
@@ -200,7 +200,7 @@ def heads() -> Iterator[Row]:
 # --- what some releases have, or word otherwise -------------------------------------------------
 
 
-def creations() -> Iterator[Row]:
+def creations() -> Iterator[ProbeRow]:
     """Connectors that some releases' workers create, and others refuse."""
     empty = CONFIG | {"offsets.storage.topic": ""}
     blank = CONFIG | {"offsets.storage.topic": " "}
@@ -217,19 +217,19 @@ NAMES = (
 """Names that are escaped in a `Location`, or are not."""
 
 
-def locations() -> Iterator[Row]:
+def locations() -> Iterator[ProbeRow]:
     """Connectors that are created, with names that mean something in an address."""
     for name in NAMES:
         yield _creation(name, CONFIG)
 
 
-def _creation(name: str, config: Mapping[str, str]) -> Row:
+def _creation(name: str, config: Mapping[str, str]) -> ProbeRow:
     return request(
         "POST", "/connectors", msgspec.json.encode({"name": name, "config": config}), JSON
     )
 
 
-def across() -> Iterator[Row]:
+def across() -> Iterator[ProbeRow]:
     """CORS requests: preflights and the requests themselves."""
     for origin in (ORIGIN, "https://elsewhere.example", f"{ORIGIN} https://elsewhere.example"):
         told = ("Origin", origin)
@@ -248,16 +248,16 @@ def across() -> Iterator[Row]:
     yield request("OPTIONS", "/connectors")
 
 
-def cases() -> list[Row]:
+def cases() -> list[ProbeRow]:
     """All for a worker of usual settings, in the order in which they are asked."""
     made = (probed(), targets(), heads(), bodies(), creations(), locations())
     return _numbered(row for some in made for row in some)
 
 
-def cross_origin_cases() -> list[Row]:
+def cross_origin_cases() -> list[ProbeRow]:
     """All for a worker that browsers may ask."""
     return _numbered(across())
 
 
-def _numbered(made: Iterator[Row]) -> list[Row]:
+def _numbered(made: Iterator[ProbeRow]) -> list[ProbeRow]:
     return [msgspec.structs.replace(row, n=number) for number, row in enumerate(made)]

@@ -3,7 +3,7 @@
 import re
 
 from controlplane.core.releases.profiles import Profile
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 
 NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
 FOREIGN = "a page of another host may change nothing: no release refuses that"
@@ -17,7 +17,7 @@ _ODD_HEADERS = {"Bad Name", "Content-Length", "Expect", "Host"}
 _NO_TARGET = re.compile(rb"[\x00-\x20\x7f]|^$|^\?")
 
 
-def reason_of(row: Row, profile: Profile) -> str | None:
+def reason_of(row: ProbeRow, profile: Profile) -> str | None:
     """Reason why the answer to a request differs; None if it does not."""
     if _is_not_http(row):
         return NOT_HTTP
@@ -32,14 +32,14 @@ def reason_of(row: Row, profile: Profile) -> str | None:
     return None
 
 
-def _is_second_look(row: Row, profile: Profile) -> bool:
+def _is_second_look(row: ProbeRow, profile: Profile) -> bool:
     """True if a worker wraps the second failure to load a class."""
     return profile.versioned_plugins and "errors.ConnectException: Failed to find" in (
         row.answer or ""
     )
 
 
-def _is_not_http(row: Row) -> bool:
+def _is_not_http(row: ProbeRow) -> bool:
     known = row.version in ("HTTP/1.0", "HTTP/1.1")
     without_host = not row.host and row.version == "HTTP/1.1"
     odd = row.method == "GET" and not _ODD_HEADERS.isdisjoint(dict(row.headers))

@@ -16,9 +16,9 @@ from tests.kafka.real_kafka import Broker, Worker
 from tests.rest.plugins.recorder import LOG4J
 from tests.rest.plugins.recorder import RELEASES as SOME
 from tests.rest.probes.raw_requests import Address, Response, ask, request_of
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases, request
-from tests.rest.releases.recordings import Said, plain, write
+from tests.rest.releases.recordings import ReleaseAnswer, plain, write
 
 OTHERS = ("2.4.1", "2.5.1", "2.6.1", "2.6.2", "2.6.3", "3.8.0")
 """Releases with a Jetty or a Jackson of their own, or the only ones of a minor release."""
@@ -37,7 +37,7 @@ BUSY = (b"rebalance", b"momentarily", b"is starting", b"Request timed out")
 KEY = b""
 
 
-async def sent(address: Address, row: Row, prefix: str = "") -> Response | None:
+async def sent(address: Address, row: ProbeRow, prefix: str = "") -> Response | None:
     """Answer to a request; None where the server closes without one."""
     host, port = address
     try:
@@ -47,7 +47,7 @@ async def sent(address: Address, row: Row, prefix: str = "") -> Response | None:
         return None
 
 
-async def patiently(address: Address, row: Row, prefix: str = "") -> Response | None:
+async def patiently(address: Address, row: ProbeRow, prefix: str = "") -> Response | None:
     """The same, asked again while the worker is busy with itself."""
     for _ in range(TRIES):
         answer = await sent(address, row, prefix)
@@ -59,7 +59,9 @@ async def patiently(address: Address, row: Row, prefix: str = "") -> Response | 
     return answer
 
 
-async def all_said(address: Address, rows: Sequence[Row], prefix: str = "") -> list[Said]:
+async def all_said(
+    address: Address, rows: Sequence[ProbeRow], prefix: str = ""
+) -> list[ReleaseAnswer]:
     """Answers to all requests; a connector that one of them creates is deleted behind it."""
     host, port = address
     found = []
@@ -80,7 +82,7 @@ async def delete_all(address: Address, prefix: str) -> None:
         await patiently(address, request("DELETE", path), prefix)
 
 
-async def recorded(broker: Broker, release: str) -> list[list[Said]]:
+async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
     """Answers of two workers of a release: with usual settings, and with CORS."""
     found = []
     for turn, (more, rows) in enumerate((({}, cases()), (CROSS_ORIGIN, cross_origin_cases()))):

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.rest.probes.comparison import HEADERS
 from tests.rest.probes.raw_requests import Response
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 
 FOLDER = Path(__file__).parent
 
@@ -19,7 +19,7 @@ HOST = "127.0.0.1:8083"
 """Host and port in every recorded answer, whatever they were."""
 
 
-class Said(NamedTuple):
+class ReleaseAnswer(NamedTuple):
     """An answer: status, headers that clients look at, and text. Status 0: no answer came."""
 
     status: int
@@ -27,23 +27,27 @@ class Said(NamedTuple):
     text: str
 
 
-def plain(given: Response | None, host: str) -> Said:
+def plain(given: Response | None, host: str) -> ReleaseAnswer:
     """An answer without the port of the server that gave it."""
     if given is None:
-        return Said(0, (), "")
+        return ReleaseAnswer(0, (), "")
     headers = tuple(
         (name, given.headers[name].replace(host, HOST)) for name in HEADERS if name in given.headers
     )
-    return Said(given.status, headers, given.body.decode("utf-8", "replace").replace(host, HOST))
+    return ReleaseAnswer(
+        given.status, headers, given.body.decode("utf-8", "replace").replace(host, HOST)
+    )
 
 
-def digest(row: Row) -> str:
+def digest(row: ProbeRow) -> str:
     """Short name of a request: changes when any of its bytes does."""
     told = (row.method, row.target, row.version, row.host, row.headers, row.sent)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def write(name: str, asked: Sequence[Row], said: Mapping[str, Sequence[Said]]) -> None:
+def write(
+    name: str, asked: Sequence[ProbeRow], said: Mapping[str, Sequence[ReleaseAnswer]]
+) -> None:
     """Put all into a file, where releases that say the same stand together.
 
     Answers of other releases to the same requests stay.
@@ -51,9 +55,9 @@ def write(name: str, asked: Sequence[Row], said: Mapping[str, Sequence[Said]]) -
     known = dict(_lines(name)) if _file(name).exists() else {}
     lines = []
     for number, row in enumerate(asked):
-        answers: dict[Said, list[str]] = {}
+        answers: dict[ReleaseAnswer, list[str]] = {}
         for (status, headers, text), releases in known.get(digest(row), []):
-            told = Said(status, tuple((key, value) for key, value in headers), text)
+            told = ReleaseAnswer(status, tuple((key, value) for key, value in headers), text)
             kept = [release for release in releases if release not in said]
             answers.update({told: kept} if kept else {})
         for release, all_said in said.items():
@@ -67,7 +71,7 @@ def _lines(name: str) -> list[Any]:
     return list(map(json.loads, gzip.decompress(_file(name).read_bytes()).splitlines()))
 
 
-def read(name: str, asked: Sequence[Row], release: str) -> list[Row]:
+def read(name: str, asked: Sequence[ProbeRow], release: str) -> list[ProbeRow]:
     """The requests, each with what a worker of a release answered.
 
     Raises:
@@ -76,7 +80,7 @@ def read(name: str, asked: Sequence[Row], release: str) -> list[Row]:
     return [_answered(row, line, release) for row, line in zip(asked, _lines(name), strict=True)]
 
 
-def _answered(row: Row, line: Any, release: str) -> Row:
+def _answered(row: ProbeRow, line: Any, release: str) -> ProbeRow:
     recorded, answers = line
     if recorded != digest(row):
         raise ValueError(f"{row.n} {row.method} {row.path[:80]} was not recorded")

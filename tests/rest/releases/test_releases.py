@@ -24,10 +24,10 @@ from controlplane.rest.security.middleware import Protection, protected
 from controlplane.settings import Configuration, SourcedValue, ValueSource
 from controlplane.settings.plane import plane_settings
 from tests.kafka.real_kafka import WORKER
-from tests.rest.broker import Broker
+from tests.rest.broker import SimulatedBroker
 from tests.rest.probes.comparison import differences
 from tests.rest.probes.raw_requests import Address, Response, call
-from tests.rest.probes.rows import Row
+from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY, Recording, Runtime
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
 from tests.rest.releases.exceptions import reason_of
@@ -41,7 +41,7 @@ _TASKS, _NONE = re.compile(r'"tasks":\[[^\]]*\]'), '"tasks":[]'
 FILE = "org.apache.kafka.connect.file.FileStream"
 
 
-class Served(NamedTuple):
+class ReleaseWorker(NamedTuple):
     """A control plane that is asked as a worker of a release."""
 
     app: ASGIApp
@@ -51,18 +51,18 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[Served]:
+async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[ReleaseWorker]:
     """Serve with the settings of the workers that were asked; the root speaks as the release."""
     source = ValueSource("file", "worker.properties")
     told = Configuration({key: SourcedValue(str(value), source) for key, value in settings.items()})
-    log, broker, profile = MemoryLog(), Broker(), Profile.of(release)
+    log, broker, profile = MemoryLog(), SimulatedBroker(), Profile.of(release)
     around = Surroundings(_plugins(), broker, notices=silent())
     of_plane = msgspec.structs.replace(plane_settings(told), profile=release)
     async with ControlPlane.open(log, of_plane, around) as plane:
         app = protected(plane.app, Protection.from_configuration(told), dialect=profile)
         await Runtime(log, plane, broker, Recording({}, {}), profile).lead()
         async with serving(app, listening := listen("127.0.0.1", 0)):
-            yield Served(app, listening.getsockname(), f"/compat/{release}", plane)
+            yield ReleaseWorker(app, listening.getsockname(), f"/compat/{release}", plane)
 
 
 def _plugins() -> Plugins:
@@ -70,7 +70,9 @@ def _plugins() -> Plugins:
     return catalogued(msgspec.json.encode(listed))
 
 
-async def exchanged(served: Served, rows: Sequence[Row]) -> list[tuple[Row, list[str]]]:
+async def exchanged(
+    served: ReleaseWorker, rows: Sequence[ProbeRow]
+) -> list[tuple[ProbeRow, list[str]]]:
     """The requests, each with what our answer differs in from the recorded one."""
     found = []
     for row in rows:
@@ -85,7 +87,7 @@ async def exchanged(served: Served, rows: Sequence[Row]) -> list[tuple[Row, list
     return found
 
 
-def _differences(row: Row, given: Response | None, served: Served) -> list[str]:
+def _differences(row: ProbeRow, given: Response | None, served: ReleaseWorker) -> list[str]:
     if given is None:
         return [] if row.status == 0 else ["no answer"]
     host, port = served.address
@@ -101,7 +103,9 @@ def _differences(row: Row, given: Response | None, served: Served) -> list[str]:
     return differences(row, given._replace(body=text))
 
 
-async def _unexplained(release: str, settings: Mapping[str, str], asked: list[Row]) -> list[str]:
+async def _unexplained(
+    release: str, settings: Mapping[str, str], asked: list[ProbeRow]
+) -> list[str]:
     async with served(release, {**WORKER, **settings}) as ours:
         told = await exchanged(ours, asked)
     found = []

@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 
-class Made(NamedTuple):
+class IssuedCertificate(NamedTuple):
     """A private key and its certificate."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
 
     @classmethod
-    def of(cls, name: str) -> "Made":
+    def of(cls, name: str) -> "IssuedCertificate":
         """One for a name, and for 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -39,7 +39,7 @@ JETTY_12_ASKED = JETTY_12 | {
 VARIES = {"vary": "Origin"}
 
 
-class Case(NamedTuple):
+class CorsCase(NamedTuple):
     """A request as a browser sends it, and what a worker of a release answered."""
 
     release: str
@@ -51,11 +51,11 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("3.9.1", "GET", "/connectors", {"origin": HERE}, 200, JETTY_9),
-    Case("3.9.1", "GET", "/nowhere", {"origin": HERE}, 404, JETTY_9),
-    Case("3.9.1", "OPTIONS", "/connectors", {"origin": HERE}, 200, JETTY_9),
-    Case("3.9.1", "OPTIONS", "/connectors", PREFLIGHT, 200, JETTY_9_ASKED),
-    Case(
+    CorsCase("3.9.1", "GET", "/connectors", {"origin": HERE}, 200, JETTY_9),
+    CorsCase("3.9.1", "GET", "/nowhere", {"origin": HERE}, 404, JETTY_9),
+    CorsCase("3.9.1", "OPTIONS", "/connectors", {"origin": HERE}, 200, JETTY_9),
+    CorsCase("3.9.1", "OPTIONS", "/connectors", PREFLIGHT, 200, JETTY_9_ASKED),
+    CorsCase(
         "3.9.1",
         "OPTIONS",
         "/connectors/x",
@@ -63,7 +63,7 @@ CASES = [
         200,
         {},
     ),
-    Case(
+    CorsCase(
         "3.9.1",
         "OPTIONS",
         "/connectors",
@@ -71,11 +71,11 @@ CASES = [
         200,
         {},
     ),
-    Case("3.9.1", "GET", "/connectors", {"origin": ELSEWHERE}, 200, {}),
-    Case("3.9.1", "GET", "/connectors", {}, 200, {}),
-    Case("4.3.0", "GET", "/connectors", {"origin": HERE}, 200, JETTY_12),
-    Case("4.3.0", "OPTIONS", "/connectors", PREFLIGHT, 200, JETTY_12_ASKED),
-    Case(
+    CorsCase("3.9.1", "GET", "/connectors", {"origin": ELSEWHERE}, 200, {}),
+    CorsCase("3.9.1", "GET", "/connectors", {}, 200, {}),
+    CorsCase("4.3.0", "GET", "/connectors", {"origin": HERE}, 200, JETTY_12),
+    CorsCase("4.3.0", "OPTIONS", "/connectors", PREFLIGHT, 200, JETTY_12_ASKED),
+    CorsCase(
         "4.3.0",
         "OPTIONS",
         "/connectors/x",
@@ -83,13 +83,13 @@ CASES = [
         200,
         JETTY_12_ASKED,
     ),
-    Case("4.3.0", "GET", "/connectors", {"origin": ELSEWHERE}, 200, VARIES),
-    Case("4.3.0", "GET", "/connectors", {}, 200, VARIES),
+    CorsCase("4.3.0", "GET", "/connectors", {"origin": ELSEWHERE}, 200, VARIES),
+    CorsCase("4.3.0", "GET", "/connectors", {}, 200, VARIES),
 ]
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_as_each_release(case: Case) -> None:
+async def test_as_each_release(case: CorsCase) -> None:
     """Workers of the release answered so (3.9.1: rows 1867 to 1878 of the probe)."""
     async with guarded(PROTECTION) as client:
         path = f"/compat/{case.release}{case.path}"

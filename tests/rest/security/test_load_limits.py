@@ -108,7 +108,7 @@ def scope(path: str = "/connectors") -> Scope:
     }
 
 
-class Asking:
+class RawClient:
     """A client: what it sends, what it has got."""
 
     def __init__(self, *sent: Message) -> None:
@@ -134,7 +134,7 @@ async def test_as_many_at_once_as_may_be() -> None:
     """One more is told 503 at once; when one has been answered there is room again."""
     app = Waiting()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
-    clients = [Asking(EMPTY) for _ in range(LIMITS.requests_max + 2)]
+    clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
     tasks = [
         asyncio.create_task(bounds(scope(), one.receive, one.send))
         for one in clients[: LIMITS.requests_max]
@@ -143,7 +143,7 @@ async def test_as_many_at_once_as_may_be() -> None:
         await app.inside.acquire()
     await bounds(scope(), clients[2].receive, clients[2].send)
     assert clients[2].status == 503
-    watching = Asking(EMPTY)
+    watching = RawClient(EMPTY)
     tasks.append(asyncio.create_task(bounds(scope("/watch"), watching.receive, watching.send)))
     await app.inside.acquire()  # those who watch take no room of others
     app.let.set()
@@ -156,7 +156,7 @@ async def test_as_many_watch_as_may() -> None:
     """They have a bound of their own."""
     app = Waiting()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
-    one, other = Asking(EMPTY), Asking(EMPTY)
+    one, other = RawClient(EMPTY), RawClient(EMPTY)
     task = asyncio.create_task(bounds(scope("/watch"), one.receive, one.send))
     await app.inside.acquire()
     await bounds(scope("/watch"), other.receive, other.send)
@@ -184,7 +184,7 @@ async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:
     async with guarded(Protection(limits=LIMITS)) as client:
         app = client._transport.app  # type: ignore[attr-defined]
         for _ in range(LIMITS.requests_max + 1):
-            gone = Asking(HALF, {"type": "http.disconnect"})
+            gone = RawClient(HALF, {"type": "http.disconnect"})
             headers = [(b"content-type", b"application/json")]
             asked = {**scope("/connectors/x/config"), "method": "PUT", "headers": headers}
             await app(asked, gone.receive, gone.send)

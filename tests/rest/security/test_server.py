@@ -18,9 +18,9 @@ from controlplane.rest.security.settings import HttpLimits
 from controlplane.settings import Configuration, SourcedValue, ValueSource
 from controlplane.settings.properties import SettingsError
 from tests.patience import PATIENCE_S
-from tests.rest.security.certificate import Made
+from tests.rest.security.certificate import IssuedCertificate
 
-Address = tuple[str, int]
+ServerAddress = tuple[str, int]
 SECRET = "store-secret"
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -33,7 +33,7 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 @asynccontextmanager
 async def served(
     limits: HttpLimits | None = None, tls: ssl.SSLContext | None = None, app: ASGIApp = hello
-) -> AsyncIterator[Address]:
+) -> AsyncIterator[ServerAddress]:
     """Serve the app and yield its address; a wait above `PATIENCE_S` fails."""
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()
@@ -41,7 +41,7 @@ async def served(
         yield address
 
 
-async def ask(address: Address, sent: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+async def ask(address: ServerAddress, sent: bytes, tls: ssl.SSLContext | None = None) -> bytes:
     """Send bytes on a connection of their own, and read the status line."""
     reader, writer = await asyncio.open_connection(*address, ssl=tls)
     writer.write(sent)
@@ -177,7 +177,7 @@ async def test_a_request_with_two_lengths_closes_the_connection(lengths: bytes) 
 # --- TLS ----------------------------------------------------------------------------------------
 
 
-def trusting(made: Made) -> ssl.SSLContext:
+def trusting(made: IssuedCertificate) -> ssl.SSLContext:
     """A client that trusts nobody else."""
     return ssl.create_default_context(cadata=made.certificate_pem)
 
@@ -189,7 +189,7 @@ def told(**settings: str) -> Configuration:
     return Configuration({"listeners": SourcedValue("https://127.0.0.1:0", flag), **keyed})
 
 
-def pem(directory: Path, made: Made) -> dict[str, str]:
+def pem(directory: Path, made: IssuedCertificate) -> dict[str, str]:
     """A key store in PEM, with a password."""
     path = directory / "mine.pem"
     path.write_text(made.key_pem(SECRET) + made.certificate_pem, "ascii")
@@ -200,7 +200,7 @@ def pem(directory: Path, made: Made) -> dict[str, str]:
     }
 
 
-def inline(_: Path, made: Made) -> dict[str, str]:
+def inline(_: Path, made: IssuedCertificate) -> dict[str, str]:
     """Key and certificate in the settings themselves."""
     return {
         "ssl_keystore_type": "PEM",
@@ -209,7 +209,7 @@ def inline(_: Path, made: Made) -> dict[str, str]:
     }
 
 
-def pkcs12(directory: Path, made: Made) -> dict[str, str]:
+def pkcs12(directory: Path, made: IssuedCertificate) -> dict[str, str]:
     """A store of Java's."""
     path = directory / "mine.jks"
     path.write_bytes(made.pkcs12(SECRET))
@@ -219,16 +219,16 @@ def pkcs12(directory: Path, made: Made) -> dict[str, str]:
 @pytest.mark.parametrize("store", [pem, inline, pkcs12])
 @pytest.mark.parametrize("prefix", ["", "listeners_https_"])
 async def test_tls(
-    tmp_path: Path, store: Callable[[Path, Made], dict[str, str]], prefix: str
+    tmp_path: Path, store: Callable[[Path, IssuedCertificate], dict[str, str]], prefix: str
 ) -> None:
     """By the settings of a worker, with the prefix of listeners or without; never in the clear."""
-    made = Made.of("mine")
+    made = IssuedCertificate.of("mine")
     settings = {prefix + key: text for key, text in store(tmp_path, made).items()}
     tls = Protection.from_configuration(told(**settings)).tls
     async with served(tls=tls) as address:
         assert await ask(address, GET, trusting(made)) == b"HTTP/1.1 200 OK\r\n"
         with pytest.raises(ssl.SSLCertVerificationError):
-            await ask(address, GET, trusting(Made.of("another")))
+            await ask(address, GET, trusting(IssuedCertificate.of("another")))
         assert await ask(address, GET) == b""
 
 
@@ -244,7 +244,7 @@ async def test_administrators_may_be_shown_another_key(
     tmp_path: Path, keys: dict[str, str], shown: tuple[str, str]
 ) -> None:
     """All of what is for their listener alone, or else all of the worker's own (KIP-495)."""
-    made = {name: Made.of(name) for name in keys.values()}
+    made = {name: IssuedCertificate.of(name) for name in keys.values()}
     settings = {
         prefix + key: text
         for prefix, name in keys.items()
@@ -260,7 +260,11 @@ async def test_administrators_may_be_shown_another_key(
 
 async def test_clients_with_certificates(tmp_path: Path) -> None:
     """`ssl.client.auth=required`: who shows none, or one that nobody vouches for, is not heard."""
-    made, friend, stranger = Made.of("mine"), Made.of("friend"), Made.of("stranger")
+    made, friend, stranger = (
+        IssuedCertificate.of("mine"),
+        IssuedCertificate.of("friend"),
+        IssuedCertificate.of("stranger"),
+    )
     trust = {
         "ssl_client_auth": "required",
         "ssl_truststore_type": "PEM",
@@ -275,7 +279,9 @@ async def test_clients_with_certificates(tmp_path: Path) -> None:
                 assert await ask(address, GET, client) == b""
 
 
-def _showing(directory: Path, server: Made, shown: Made) -> ssl.SSLContext:
+def _showing(
+    directory: Path, server: IssuedCertificate, shown: IssuedCertificate
+) -> ssl.SSLContext:
     client = trusting(server)
     path = directory / "shown.pem"
     path.write_text(shown.key_pem() + shown.certificate_pem, "ascii")
@@ -285,7 +291,9 @@ def _showing(directory: Path, server: Made, shown: Made) -> ssl.SSLContext:
 
 def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
     """As in Kafka, one `listeners.https.` key replaces all of the worker's `ssl.` keys."""
-    settings = pkcs12(tmp_path, Made.of("mine")) | {"listeners_https_ssl_client_auth": "none"}
+    settings = pkcs12(tmp_path, IssuedCertificate.of("mine")) | {
+        "listeners_https_ssl_client_auth": "none"
+    }
     with pytest.raises(SettingsError) as refused:
         Protection.from_configuration(told(**settings))
     assert str(refused.value).startswith(

@@ -8,7 +8,7 @@ from tests.replay.audit.planted_log import (
     STARTED,
     STOPPED,
     TOPICS,
-    Log,
+    PlantedLog,
     holds,
     resembles,
 )
@@ -19,182 +19,193 @@ INFO, WARNING = Severity.INFO, Severity.WARNING
 
 
 @holds("connector-created", INFO, "a", "config@0")
-def created() -> Log:
+def created() -> PlantedLog:
     """A connector that was not there."""
-    return Log().config("a")
+    return PlantedLog().config("a")
 
 
 @resembles("connector-created")
-def no_config() -> Log:
+def no_config() -> PlantedLog:
     """A name that never had a config."""
-    return Log().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
+    return PlantedLog().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
 
 
 @holds("connector-deleted", INFO, "a", "config@1")
-def deleted() -> Log:
+def deleted() -> PlantedLog:
     """A connector that was there."""
-    return Log().config("a").deleted("a")
+    return PlantedLog().config("a").deleted("a")
 
 
 @resembles("connector-deleted")
-def deleted_without_having_been() -> Log:
+def deleted_without_having_been() -> PlantedLog:
     """Tombstones for a name that had no config."""
-    return Log().config("a").deleted("b")
+    return PlantedLog().config("a").deleted("b")
 
 
 @holds("config-changed", INFO, "a", "config@1")
-def changed() -> Log:
+def changed() -> PlantedLog:
     """A setting got another value."""
-    return Log().config("a", rows="1").config("a", rows="2")
+    return PlantedLog().config("a", rows="1").config("a", rows="2")
 
 
 @resembles("config-changed")
-def written_again() -> Log:
+def written_again() -> PlantedLog:
     """The same config once more, its members in another order."""
-    log = Log().config("a", rows="1", topics="t")
+    log = PlantedLog().config("a", rows="1", topics="t")
     return log.config("a", topics="t", rows="1")
 
 
 @holds("target-changed", INFO, "a", "config@1")
-def paused() -> Log:
+def paused() -> PlantedLog:
     """The connector is paused."""
-    return Log().config("a").target("a", PAUSED)
+    return PlantedLog().config("a").target("a", PAUSED)
 
 
 @resembles("target-changed")
-def started_as_it_was() -> Log:
+def started_as_it_was() -> PlantedLog:
     """STARTED, which a connector without a target state is; and a deletion takes the state away."""
-    return Log().config("a").target("a", STARTED).deleted("a")
+    return PlantedLog().config("a").target("a", STARTED).deleted("a")
 
 
 # --- half done --------------------------------------------------------------------------------
 
 
 @holds("stop-half-done", WARNING, "a", "config@3", "status@0")
-def stop_died_after_the_tasks() -> Log:
+def stop_died_after_the_tasks() -> PlantedLog:
     """The task set was emptied; STOPPED never came."""
-    return Log().running("a").tasks("a", 0).wait(HOUR).config("other")
+    return PlantedLog().running("a").tasks("a", 0).wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def never_had_tasks() -> Log:
+def never_had_tasks() -> PlantedLog:
     """A connector that finds nothing to read makes no tasks."""
-    log = Log().config("a").tasks("a", 0).status("connector-a", "RUNNING")
+    log = PlantedLog().config("a").tasks("a", 0).status("connector-a", "RUNNING")
     return log.wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def failed_without_tasks() -> Log:
+def failed_without_tasks() -> PlantedLog:
     """Its task set is empty because it cannot even start: the status tells that."""
-    log = Log().running("a").tasks("a", 0).status("connector-a", "FAILED")
+    log = PlantedLog().running("a").tasks("a", 0).status("connector-a", "FAILED")
     return log.wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def reconfigured_to_nothing() -> Log:
+def reconfigured_to_nothing() -> PlantedLog:
     """The connector had tasks until a new config ended them."""
-    log = Log().running("a").config("a", tables="none").tasks("a", 0)
+    log = PlantedLog().running("a").config("a", tables="none").tasks("a", 0)
     return log.wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def stopped_whole() -> Log:
+def stopped_whole() -> PlantedLog:
     """The task set was emptied, then STOPPED came."""
-    log = Log().running("a").tasks("a", 0).target("a", STOPPED).status("connector-a", "STOPPED")
+    log = (
+        PlantedLog()
+        .running("a")
+        .tasks("a", 0)
+        .target("a", STOPPED)
+        .status("connector-a", "STOPPED")
+    )
     return log.wait(HOUR).config("other")
 
 
 @holds("stop-half-done", INFO, "a", "config@3", "status@0")
-def stop_under_way() -> Log:
+def stop_under_way() -> PlantedLog:
     """The task set was emptied just before the log ends: STOPPED may be on its way."""
-    return Log().running("a").tasks("a", 0)
+    return PlantedLog().running("a").tasks("a", 0)
 
 
 @holds("stop-half-done", WARNING, "a", "config@3", "status@2")
-def resume_without_tasks() -> Log:
+def resume_without_tasks() -> PlantedLog:
     """Resumed, RUNNING, and its tasks were not made again."""
-    log = Log().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
+    log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     return log.status("connector-a", "RUNNING").wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def resumed_whole() -> Log:
+def resumed_whole() -> PlantedLog:
     """Resumed, and its tasks were made again."""
-    log = Log().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
+    log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
     return log.status("connector-a", "RUNNING").tasks("a", 1).wait(HOUR).config("other")
 
 
 @holds("stop-half-done", WARNING, "a", "config@3", "config@2")
-def stop_without_task_set() -> Log:
+def stop_without_task_set() -> PlantedLog:
     """STOPPED was written by hand; the task set is as it was."""
-    return Log().running("a").target("a", STOPPED).wait(HOUR).config("other")
+    return PlantedLog().running("a").target("a", STOPPED).wait(HOUR).config("other")
 
 
 @resembles("stop-half-done")
-def paused_with_tasks() -> Log:
+def paused_with_tasks() -> PlantedLog:
     """A PAUSED connector keeps its tasks."""
-    return Log().running("a").target("a", PAUSED).wait(HOUR).config("other")
+    return PlantedLog().running("a").target("a", PAUSED).wait(HOUR).config("other")
 
 
 @holds("tasks-not-running", WARNING, "a", "config@2", "status@0", "status@2")
-def nobody_runs_them() -> Log:
+def nobody_runs_them() -> PlantedLog:
     """The connector is RUNNING, its only task is nobody's."""
-    return Log().running("a").status("task-a-0", "UNASSIGNED").wait(HOUR).config("other")
+    return PlantedLog().running("a").status("task-a-0", "UNASSIGNED").wait(HOUR).config("other")
 
 
 @resembles("tasks-not-running")
-def one_of_two_runs() -> Log:
+def one_of_two_runs() -> PlantedLog:
     """One task is nobody's, the other one failed: somebody had it."""
-    log = Log().config("a").tasks("a", 2).status("connector-a", "RUNNING")
+    log = PlantedLog().config("a").tasks("a", 2).status("connector-a", "RUNNING")
     log.status("task-a-0", "UNASSIGNED").status("task-a-1", "FAILED")
     return log.wait(HOUR).config("other")
 
 
 @resembles("tasks-not-running")
-def connector_is_nobodys() -> Log:
+def connector_is_nobodys() -> PlantedLog:
     """The whole cluster is down: nothing is RUNNING."""
-    log = Log().running("a").status("connector-a", "UNASSIGNED").status("task-a-0", "UNASSIGNED")
+    log = (
+        PlantedLog()
+        .running("a")
+        .status("connector-a", "UNASSIGNED")
+        .status("task-a-0", "UNASSIGNED")
+    )
     return log.wait(HOUR).config("other")
 
 
 @holds("tasks-uncommitted", WARNING, "a", "config@4")
-def task_set_without_commit() -> Log:
+def task_set_without_commit() -> PlantedLog:
     """Two new task configs, and whoever made them died."""
-    return Log().running("a").task_configs("a", 2).wait(HOUR).config("other")
+    return PlantedLog().running("a").task_configs("a", 2).wait(HOUR).config("other")
 
 
 @resembles("tasks-uncommitted")
-def task_set_committed_late() -> Log:
+def task_set_committed_late() -> PlantedLog:
     """The commit came, though late."""
-    log = Log().running("a").task_configs("a", 2).wait(HOUR)
+    log = PlantedLog().running("a").task_configs("a", 2).wait(HOUR)
     return log.put(TOPICS.config, "commit-a", {"tasks": 2})
 
 
 @holds("tasks-inconsistent", WARNING, "a", "config@1")
-def commit_without_task_set() -> Log:
+def commit_without_task_set() -> PlantedLog:
     """A commit of two tasks of which there is no config."""
-    log = Log().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
+    log = PlantedLog().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
     return log.wait(HOUR).config("other")
 
 
 @resembles("tasks-inconsistent")
-def healed() -> Log:
+def healed() -> PlantedLog:
     """The same, healed by a whole task set."""
-    log = Log().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
+    log = PlantedLog().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
     return log.tasks("a", 2).wait(HOUR).config("other")
 
 
 @holds("command-unfinished", WARNING, "a", "commands@0")
-def command_died() -> Log:
+def command_died() -> PlantedLog:
     """Our control plane began to stop it, and crashed."""
-    log = Log().config("a").accepted("17", command="stop", connector="a")
+    log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     return log.wait(HOUR).config("other")
 
 
 @resembles("command-unfinished")
-def command_ended() -> Log:
+def command_ended() -> PlantedLog:
     """The command begins and ends while another one is under way."""
-    log = Log().config("a").accepted("17", command="stop", connector="a")
+    log = PlantedLog().config("a").accepted("17", command="stop", connector="a")
     log.accepted("18", command="pause", connector="a").finished("17").finished("18")
     return log.wait(HOUR).config("other")
 
@@ -203,45 +214,45 @@ def command_ended() -> Log:
 
 
 @holds("restart-storm", WARNING, "a", *(f"config@{offset}" for offset in range(1, 6)))
-def restarted_every_minute() -> Log:
+def restarted_every_minute() -> PlantedLog:
     """Five restarts in five minutes."""
-    log = Log().config("a")
+    log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(MINUTE).restart("a")
     return log
 
 
 @resembles("restart-storm")
-def restarted_every_hour() -> Log:
+def restarted_every_hour() -> PlantedLog:
     """Five restarts, one per hour."""
-    log = Log().config("a")
+    log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(HOUR).restart("a")
     return log
 
 
 @resembles("restart-storm")
-def restarts_nobody() -> Log:
+def restarts_nobody() -> PlantedLog:
     """A script that restarts what was deleted long ago: nothing restarts."""
-    log = Log().config("a").deleted("a")
+    log = PlantedLog().config("a").deleted("a")
     for _ in range(5):
         log.restart("a")
     return log
 
 
 @resembles("restart-storm")
-def restarted_who_knows_when() -> Log:
+def restarted_who_knows_when() -> PlantedLog:
     """Records without a timestamp: it may have been years."""
-    log = Log().timeless().config("a")
+    log = PlantedLog().timeless().config("a")
     for _ in range(5):
         log.restart("a")
     return log
 
 
 @resembles("restart-storm")
-def many_restarted_once() -> Log:
+def many_restarted_once() -> PlantedLog:
     """Ten connectors, each restarted once, at once."""
-    log = Log()
+    log = PlantedLog()
     for number in range(10):
         log.config(f"c{number}")
     for number in range(10):
@@ -253,35 +264,37 @@ def many_restarted_once() -> Log:
 
 
 @holds("secret-in-clear", WARNING, "a", "config@0")
-def password_in_config() -> Log:
+def password_in_config() -> PlantedLog:
     """A password as it is."""
-    return Log().config("a", database_password="correct horse")
+    return PlantedLog().config("a", database_password="correct horse")
 
 
 @holds("secret-in-clear", WARNING, "a", "config@0")
-def password_in_url() -> Log:
+def password_in_url() -> PlantedLog:
     """A password in the user part of a URL, under a key that says nothing."""
-    return Log().config("a", connection="jdbc:mysql://ada:horse@db/shop")
+    return PlantedLog().config("a", connection="jdbc:mysql://ada:horse@db/shop")
 
 
 @holds("secret-in-clear", WARNING, "a", "status@0")
-def password_in_trace() -> Log:
+def password_in_trace() -> PlantedLog:
     """A failure repeats what it could not log in with."""
     trace = "java.sql.SQLException: refused: user=ada password=horse\n\tat lab.Source.start"
-    return Log().config("a").status("connector-a", "FAILED", trace=trace)
+    return PlantedLog().config("a").status("connector-a", "FAILED", trace=trace)
 
 
 @resembles("secret-in-clear")
-def references() -> Log:
+def references() -> PlantedLog:
     """References to config providers, alone and inside of a longer text."""
     jaas = 'lab.Login required username="ada" password="${file:/etc/kafka:password}";'
-    return Log().config("a", database_password="${file:/etc/db:password}", sasl_jaas_config=jaas)
+    return PlantedLog().config(
+        "a", database_password="${file:/etc/db:password}", sasl_jaas_config=jaas
+    )
 
 
 @resembles("secret-in-clear")
-def speaks_of_secrets() -> Log:
+def speaks_of_secrets() -> PlantedLog:
     """Keys that only speak of secrets, and one that is empty."""
-    return Log().config(
+    return PlantedLog().config(
         "a",
         sasl_oauthbearer_token_endpoint_url="https://login.example.org/token",
         token_refresh_ms="60000",
@@ -293,28 +306,31 @@ def speaks_of_secrets() -> Log:
 
 
 @holds("unreadable-records", INFO, None, "config@1", "config@2")
-def passed_over() -> Log:
+def passed_over() -> PlantedLog:
     """A key that nobody knows, and a value that is no JSON."""
     return (
-        Log().config("a").put(TOPICS.config, "no-such-key", {}).put(TOPICS.config, "task-a-0", b"{")
+        PlantedLog()
+        .config("a")
+        .put(TOPICS.config, "no-such-key", {})
+        .put(TOPICS.config, "task-a-0", b"{")
     )
 
 
 @holds("unreadable-records", INFO, None, "offsets@0", "offsets@1")
-def no_offsets() -> Log:
+def no_offsets() -> PlantedLog:
     """A key that is no source partition, and a value that is no offset."""
-    return Log().put(TOPICS.offsets, "no pair", {}).put(TOPICS.offsets, '["a",{}]', b"{")
+    return PlantedLog().put(TOPICS.offsets, "no pair", {}).put(TOPICS.offsets, '["a",{}]', b"{")
 
 
 @holds("unreadable-records", WARNING, None, "config@1", "config@0")
-def thrown_at() -> Log:
+def thrown_at() -> PlantedLog:
     """A count that is no number: a worker loses what it polled with it."""
-    log = Log().put(TOPICS.config, "no-such-key", {})
+    log = PlantedLog().put(TOPICS.config, "no-such-key", {})
     return log.put(TOPICS.config, "tasks-fencing-a", {"task-count": "one"})
 
 
 @resembles("unreadable-records")
-def all_is_well() -> Log:
+def all_is_well() -> PlantedLog:
     """Tombstones, empty offsets, and a topic that is none of the cluster's."""
-    log = Log().running("a").offset("a", {}).offset("a", None).deleted("a")
+    log = PlantedLog().running("a").offset("a", {}).offset("a", None).deleted("a")
     return log.put("elsewhere", "no pair", b"{")

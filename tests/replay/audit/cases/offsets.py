@@ -8,7 +8,7 @@ from tests.replay.audit.planted_log import (
     PAUSED,
     STARTED,
     STOPPED,
-    Log,
+    PlantedLog,
     holds,
     resembles,
 )
@@ -20,54 +20,54 @@ INFO, WARNING, DANGER = Severity.INFO, Severity.WARNING, Severity.DANGER
 
 
 @holds("offsets-regressed", WARNING, "a", "offsets@1")
-def position_fell() -> Log:
+def position_fell() -> PlantedLog:
     """A running source is at 4 after it was at 9."""
-    return Log().running("a").offset("a", {"position": 9}).offset("a", {"position": 4})
+    return PlantedLog().running("a").offset("a", {"position": 9}).offset("a", {"position": 4})
 
 
 @holds("offsets-regressed", WARNING, "a", "offsets@1")
-def file_fell() -> Log:
+def file_fell() -> PlantedLog:
     """An earlier file, told by the number at the end of its name; the position fell with it."""
-    log = Log().running("a").offset("a", {"file": "binlog.000010", "pos": 9})
+    log = PlantedLog().running("a").offset("a", {"file": "binlog.000010", "pos": 9})
     return log.offset("a", {"file": "binlog.000009", "pos": 4})
 
 
 @resembles("offsets-regressed")
-def next_file() -> Log:
+def next_file() -> PlantedLog:
     """The position falls because the next file begins."""
-    log = Log().running("a").offset("a", {"file": "binlog.000009", "pos": 9})
+    log = PlantedLog().running("a").offset("a", {"file": "binlog.000009", "pos": 9})
     return log.offset("a", {"file": "binlog.000010", "pos": 4})
 
 
 @resembles("offsets-regressed")
-def two_partitions_of_a_source() -> Log:
+def two_partitions_of_a_source() -> PlantedLog:
     """One table is at 9, another one at 4."""
-    return Log().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 4}, "g")
+    return PlantedLog().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 4}, "g")
 
 
 @resembles("offsets-regressed")
-def split() -> Log:
+def split() -> PlantedLog:
     """The same key in another partition: nobody knows which of the two came first."""
-    return Log().running("a").offset("a", {"n": 9}).offset("a", {"n": 4}, partition=3)
+    return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 4}, partition=3)
 
 
 @resembles("offsets-regressed")
-def began_again_after_a_reset() -> Log:
+def began_again_after_a_reset() -> PlantedLog:
     """At 9, then taken away, then at 1: that is no way back but a beginning."""
-    log = Log().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
+    log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).target("a", STARTED).tasks("a", 1).offset("a", {"n": 1})
 
 
 @resembles("offsets-regressed")
-def other_kind_of_offset() -> Log:
+def other_kind_of_offset() -> PlantedLog:
     """A new version of the connector keeps other fields: nothing can be compared."""
-    return Log().running("a").offset("a", {"n": 9}).offset("a", {"n": 4, "snapshot": False})
+    return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 4, "snapshot": False})
 
 
 @holds("offsets-regressed", INFO, "a", "offsets@1")
-def altered_back() -> Log:
+def altered_back() -> PlantedLog:
     """Set back while it was STOPPED, as KIP-875 has it."""
-    log = Log().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
+    log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", {"n": 4})
 
 
@@ -75,169 +75,172 @@ def altered_back() -> Log:
 
 
 @holds("offsets-reset", INFO, "a", "offsets@2", "offsets@3")
-def reset_while_stopped() -> Log:
+def reset_while_stopped() -> PlantedLog:
     """Both offsets are taken away while it is STOPPED: one reset, one finding."""
-    log = Log().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 9}, "g")
+    log = PlantedLog().running("a").offset("a", {"n": 9}, "f").offset("a", {"n": 9}, "g")
     log.tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None, "f").offset("a", None, "g")
 
 
 @holds("offsets-reset", WARNING, "a", "offsets@1")
-def reset_while_running() -> Log:
+def reset_while_running() -> PlantedLog:
     """By a foreign hand, under a source that runs."""
-    return Log().running("a").offset("a", {"n": 9}).offset("a", None)
+    return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", None)
 
 
 @resembles("offsets-reset")
-def tombstones_of_nothing() -> Log:
+def tombstones_of_nothing() -> PlantedLog:
     """A tombstone where there was no offset, and a second one."""
-    return Log().running("a").offset("a", None).offset("a", None)
+    return PlantedLog().running("a").offset("a", None).offset("a", None)
 
 
 # --- stalls -----------------------------------------------------------------------------------
 
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
-def stands_still() -> Log:
+def stands_still() -> PlantedLog:
     """Every minute, and then not for a day, though its task is RUNNING."""
-    return Log().running("a").moving("a", MINUTE).wait(DAY).config("other")
+    return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).config("other")
 
 
 @holds("source-stalled", WARNING, "a", "offsets@5")
-def says_the_same() -> Log:
+def says_the_same() -> PlantedLog:
     """The connector repeats one offset: no progress."""
-    log = Log().running("a").moving("a", MINUTE)
+    log = PlantedLog().running("a").moving("a", MINUTE)
     for _ in range(5):
         log.wait(5 * HOUR).offset("a", {"position": 5})
     return log
 
 
 @holds("source-stalled", INFO, "a", "offsets@5", "offsets@6")
-def stood_still() -> Log:
+def stood_still() -> PlantedLog:
     """A day without news, and on it goes."""
-    return Log().running("a").moving("a", MINUTE).wait(DAY).offset("a", {"position": 6})
+    return PlantedLog().running("a").moving("a", MINUTE).wait(DAY).offset("a", {"position": 6})
 
 
 @resembles("source-stalled")
-def slow() -> Log:
+def slow() -> PlantedLog:
     """The connector moves once a day, and the day is not over."""
-    return Log().running("a").moving("a", DAY).wait(DAY // 2).config("other")
+    return PlantedLog().running("a").moving("a", DAY).wait(DAY // 2).config("other")
 
 
 @resembles("source-stalled")
-def paused() -> Log:
+def paused() -> PlantedLog:
     """The connector is paused."""
-    log = Log().running("a").moving("a", MINUTE).target("a", PAUSED)
+    log = PlantedLog().running("a").moving("a", MINUTE).target("a", PAUSED)
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
-def failed() -> Log:
+def failed() -> PlantedLog:
     """Its task failed: the status tells that."""
-    log = Log().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
+    log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
-def failed_and_mended() -> Log:
+def failed_and_mended() -> PlantedLog:
     """Its task failed, and was started again a day later."""
-    log = Log().running("a").moving("a", MINUTE).status("task-a-0", "FAILED").wait(DAY)
+    log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED").wait(DAY)
     return log.status("task-a-0", "RUNNING").offset("a", {"position": 6})
 
 
 @resembles("source-stalled")
-def nobody_runs_it() -> Log:
+def nobody_runs_it() -> PlantedLog:
     """The whole cluster was shut down."""
-    log = Log().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
+    log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
-def set_by_hand() -> Log:
+def set_by_hand() -> PlantedLog:
     """Six offsets are set while it is STOPPED; its tasks said no last word."""
-    log = Log().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
+    log = PlantedLog().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
-def deleted() -> Log:
+def deleted() -> PlantedLog:
     """The connector is deleted."""
-    return Log().running("a").moving("a", MINUTE).deleted("a").wait(DAY).config("other")
+    return PlantedLog().running("a").moving("a", MINUTE).deleted("a").wait(DAY).config("other")
 
 
 # --- leftovers --------------------------------------------------------------------------------
 
 
 @holds("offsets-orphaned", INFO, "a", "config@3", "offsets@0")
-def orphan() -> Log:
+def orphan() -> PlantedLog:
     """Deleted, and its offset stays."""
-    return Log().running("a").offset("a", {"n": 9}).deleted("a")
+    return PlantedLog().running("a").offset("a", {"n": 9}).deleted("a")
 
 
 @holds("offsets-orphaned", INFO, "ghost", "offsets@0")
-def never_seen() -> Log:
+def never_seen() -> PlantedLog:
     """An offset of a name that has no config in this log."""
-    return Log().running("a").offset("ghost", {"n": 9})
+    return PlantedLog().running("a").offset("ghost", {"n": 9})
 
 
 @resembles("offsets-orphaned")
-def cleaned_up() -> Log:
+def cleaned_up() -> PlantedLog:
     """Its offset was taken away before it was deleted."""
-    log = Log().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
+    log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).deleted("a")
 
 
 @holds("offsets-inherited", WARNING, "a", "config@5", "config@3", "offsets@1")
-def inherited() -> Log:
+def inherited() -> PlantedLog:
     """Created again, with the offset of its former life; the last one came after the deletion."""
-    log = Log().running("a").offset("a", {"n": 8}).deleted("a").offset("a", {"n": 9})
+    log = PlantedLog().running("a").offset("a", {"n": 8}).deleted("a").offset("a", {"n": 9})
     return log.running("a")
 
 
 @resembles("offsets-inherited")
-def created_again_after_a_reset() -> Log:
+def created_again_after_a_reset() -> PlantedLog:
     """Created again, and nothing was left."""
-    log = Log().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
+    log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).deleted("a").running("a")
 
 
 @resembles("offsets-inherited")
-def brings_its_own() -> Log:
+def brings_its_own() -> PlantedLog:
     """Created again by a command that brings its offsets along (KIP-995)."""
-    log = Log().running("a").deleted("a").by("ada", "17").offset("a", {"n": 9})
+    log = PlantedLog().running("a").deleted("a").by("ada", "17").offset("a", {"n": 9})
     return log.config("a")
 
 
 @resembles("offsets-inherited")
-def config_written_again() -> Log:
+def config_written_again() -> PlantedLog:
     """A connector with offsets gets a new config: it stays the same connector."""
-    return Log().running("a").offset("a", {"n": 9}).config("a", rows="2")
+    return PlantedLog().running("a").offset("a", {"n": 9}).config("a", rows="2")
 
 
 # --- keys -------------------------------------------------------------------------------------
 
 
 @holds("key-in-two-partitions", DANGER, "a", "offsets@0", "offsets@3:0")
-def split_key() -> Log:
+def split_key() -> PlantedLog:
     """One raw key in partitions 0 and 3, with different values."""
-    return Log().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, partition=3)
+    return PlantedLog().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, partition=3)
 
 
 @holds("key-in-two-partitions", INFO, "a", "offsets@0", "offsets@3:0")
-def split_key_that_agrees() -> Log:
+def split_key_that_agrees() -> PlantedLog:
     """The same value in both: no harm yet."""
-    return Log().running("a").offset("a", {"n": 9}).offset("a", {"n": 9}, partition=3)
+    return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 9}, partition=3)
 
 
 @resembles("key-in-two-partitions")
-def one_key_each() -> Log:
+def one_key_each() -> PlantedLog:
     """Two source partitions, each in a partition of its own."""
-    return Log().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, "g", partition=3)
+    return PlantedLog().running("a").offset("a", {"n": 4}).offset("a", {"n": 9}, "g", partition=3)
 
 
 @resembles("key-in-two-partitions")
-def own_topic() -> Log:
+def own_topic() -> PlantedLog:
     """The same raw key in two topics: the connector's own, and the worker's."""
     return (
-        Log().running("a").offset("a", {"n": 4}).put("own-offsets", '["a",{"file":"f"}]', {"n": 9})
+        PlantedLog()
+        .running("a")
+        .offset("a", {"n": 4})
+        .put("own-offsets", '["a",{"file":"f"}]', {"n": 9})
     )

@@ -9,12 +9,12 @@ import pytest
 
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call
-from tests.replay.cli.terminal import ENVIRONMENT, Seen, at_a_terminal
+from tests.replay.cli.terminal import ENVIRONMENT, TerminalResult, at_a_terminal
 
 LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 
-class Case(NamedTuple):
+class BarCase(NamedTuple):
     """A command, and what its bar says that it does."""
 
     command: str
@@ -23,16 +23,16 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("verify", (), "verifying"),
-    Case("state", (), "reading"),
-    Case("timeline", (), "reading"),
-    Case("timeline", ("--digests",), "reading"),
-    Case("diff", ("--from", "config@9"), "reading"),
-    Case("history", ("--connector", "pages"), "reading"),
-    Case("audit", (), "auditing"),
-    Case("audit", ("--jobs", "2"), "auditing"),
-    Case("compat", ("--from", "3.9", "--to", "3.4"), "assessing"),
-    Case("lint", ("--release", "3.4"), "linting"),
+    BarCase("verify", (), "verifying"),
+    BarCase("state", (), "reading"),
+    BarCase("timeline", (), "reading"),
+    BarCase("timeline", ("--digests",), "reading"),
+    BarCase("diff", ("--from", "config@9"), "reading"),
+    BarCase("history", ("--connector", "pages"), "reading"),
+    BarCase("audit", (), "auditing"),
+    BarCase("audit", ("--jobs", "2"), "auditing"),
+    BarCase("compat", ("--from", "3.9", "--to", "3.4"), "assessing"),
+    BarCase("lint", ("--release", "3.4"), "linting"),
 ]
 
 
@@ -50,14 +50,14 @@ def _usual(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def assert_drawn_to_the_end(seen: Seen) -> None:
+def assert_drawn_to_the_end(seen: TerminalResult) -> None:
     """Check that a bar was drawn, and that its last count was the total."""
     *_, (done, total) = re.findall(r"━ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*\w", "", seen.terminal))
     assert int(done) == int(total) > 0
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.command}{case.options}")
-def test_whoever_looks_sees_how_far_it_is(archive: Path, case: Case) -> None:
+def test_whoever_looks_sees_how_far_it_is(archive: Path, case: BarCase) -> None:
     """On standard error; the answer is that of a pipe, and in a pipe there is nothing else."""
     words = (case.command, archive, *case.options, "-o", "json")
     quiet, seen = call(*words), at_a_terminal(*words)
