@@ -30,8 +30,8 @@ from rich.table import Table
 from benchmarks.cluster import CONNECTORS, fill
 from benchmarks.sample_logs import CONFIG
 from benchmarks.startup_probe import KNOWN
-from tests.kafka.process import NotReady
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.process import ProgramNotReady
+from tests.kafka.real_kafka import Broker, KafkaWorker
 
 RELEASE = "3.9.1"
 KEYS = 200_000
@@ -88,7 +88,7 @@ async def _known(broker: Broker) -> float:
     line = await process.stdout.readline()
     took = time.perf_counter() - began
     if await process.wait() or line.decode() != f"{KNOWN} {CONNECTORS}\n":
-        raise NotReady("benchmarks.startup_probe did not know the connectors")
+        raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
     return took
 
 
@@ -99,7 +99,7 @@ async def _inspected(broker: Broker) -> float:
     printed, _ = await process.communicate()
     took = time.perf_counter() - began
     if process.returncode or CONNECTOR.encode() not in printed:
-        raise NotReady("controlplane inspect did not print the connector")
+        raise ProgramNotReady("controlplane inspect did not print the connector")
     return took
 
 
@@ -114,7 +114,7 @@ async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
 async def java(broker: Broker) -> StartupTimes:
     """Times of a distributed worker."""
     jvm = (*SCRIPT_JVM, TELL_WHEN_READ)
-    worker = Worker(RELEASE, broker, jvm=jvm, plugin__discovery="hybrid_warn")
+    worker = KafkaWorker(RELEASE, broker, jvm=jvm, plugin__discovery="hybrid_warn")
     began = time.perf_counter()
     worker.launch()
     try:
@@ -148,11 +148,11 @@ async def _answered(url: str) -> None:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Poll until a condition holds. Raises `NotReady` after a timeout."""
+    """Poll until a condition holds. Raises `ProgramNotReady` after a timeout."""
     began = time.perf_counter()
     while not await is_so():
         if time.perf_counter() - began > PATIENCE_S:
-            raise NotReady(f"not within {PATIENCE_S} s: {what}")
+            raise ProgramNotReady(f"not within {PATIENCE_S} s: {what}")
         await asyncio.sleep(LOOK_S)
 
 

@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.boot import SCRIPT_JVM, until
-from tests.kafka.process import NotReady
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.process import ProgramNotReady
+from tests.kafka.real_kafka import Broker, KafkaWorker
 
 RELEASE = "3.9.1"
 CONNECTORS = 100
@@ -105,7 +105,7 @@ async def measure(
     """Best figures of each kind: the worker's and ours."""
     async with (
         Broker(RELEASE, folder) as broker,
-        Worker(RELEASE, broker, jvm=SCRIPT_JVM, session__timeout__ms=60_000) as worker,
+        KafkaWorker(RELEASE, broker, jvm=SCRIPT_JVM, session__timeout__ms=60_000) as worker,
     ):
         names = [f"c-{number:03}" for number in range(CONNECTORS)]
         await _make(worker, names)
@@ -126,7 +126,7 @@ async def _best(
     return theirs, ours
 
 
-async def _make(worker: Worker, names: Sequence[str]) -> None:
+async def _make(worker: KafkaWorker, names: Sequence[str]) -> None:
     """Create stopped connectors, and wait until they are known."""
     for name in names:
         (await worker.rest.post("/connectors", json=_stopped(name))).raise_for_status()
@@ -142,7 +142,7 @@ async def _ours(broker: Broker, file: Path) -> AsyncIterator[str]:
     """Yield the address of `controlplane serve` on a copy of the worker's topics."""
     imported = await _started("import", f"kafka://{broker.bootstrap}", str(file))
     if await imported.wait():
-        raise NotReady("controlplane import has failed")
+        raise ProgramNotReady("controlplane import has failed")
     where = ("--port", "0", "--release", RELEASE, "--quiet")
     serving = await _started("serve", f"sqlite:///{file}", *where)
     assert serving.stdout is not None
@@ -191,7 +191,7 @@ async def _asked(
     )
     said, _ = await process.communicate(json.dumps(told).encode())
     if process.returncode:
-        raise NotReady(f"{kind.name} was not answered well by {url}")
+        raise ProgramNotReady(f"{kind.name} was not answered well by {url}")
     result: dict[str, Any] = json.loads(said)
     return result
 

@@ -93,12 +93,12 @@ def test_docstrings_open_with_their_subject(python: list[SourceFile]) -> None:
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     """A module or class is called by a noun that says of what it is."""
     check(module_names, python)
-    check(class_names, ours(python))
+    check(class_names, python)
 
 
 def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
     """No two files define a class or an alias of a type with the same name."""
-    assert several_meanings(ours(python)) == []
+    assert several_meanings(python) == []
 
 
 def test_two_classes_of_one_name_are_found() -> None:
@@ -112,11 +112,6 @@ def test_two_classes_of_one_name_are_found() -> None:
         "Ends: controlplane/a.py:2 controlplane/b.py:3",
         "Row: controlplane/a.py:1 replay/c.py:1",
     ]
-
-
-def ours(python: list[SourceFile]) -> list[SourceFile]:
-    """The files outside of tests."""
-    return [source for source in python if not source.path.startswith("tests/")]
 
 
 def test_nothing_private_is_tracked() -> None:

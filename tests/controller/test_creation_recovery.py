@@ -20,7 +20,7 @@ from tests.controller.scene import (
     raw,
     written,
 )
-from tests.laws.commands.world import Clock, Extent, Kafka, Trouble
+from tests.laws.commands.world import Extent, Kafka, LawClock, Trouble
 
 SOURCE = {"connector.class": "lab.Source"}
 CREATE = CreateConnector("orders", SOURCE, None, (OffsetChange({"page": 1}, {"row": 1}),))
@@ -88,7 +88,7 @@ async def test_trouble_while_it_is_completed() -> None:
     """The next process takes back the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
     known = parse_catalogue(msgspec.json.encode(kinds))
-    kafka = Kafka(Clock())
+    kafka = Kafka(LawClock())
     change = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
     config = {"connector.class": "lab.Sink", "topics": "t"}
     log = MemoryLog()

@@ -14,7 +14,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
 from tests.controller.scene import plane_on
-from tests.laws.commands.world import Clock, Kafka
+from tests.laws.commands.world import Kafka, LawClock
 from tests.outages import until
 
 CHANGE = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
@@ -30,7 +30,7 @@ class UnreachableKafka(Kafka):
     """Sets offsets and does not say so; from then on it cannot be reached until it is `back`."""
 
     def __init__(self) -> None:
-        super().__init__(Clock())
+        super().__init__(LawClock())
         self.back = False
 
     async def perform(self, action: AnyAction) -> None:

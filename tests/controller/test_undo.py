@@ -33,7 +33,7 @@ NEW: Mapping[str, Any] = {**OLD, "topic": "new"}
 IDS = count(1)
 """Ids of commands: the planes of a test share one log, and so they share these."""
 
-Shape = tuple[Mapping[str, Any] | None, Target | None]
+ConnectorShape = tuple[Mapping[str, Any] | None, Target | None]
 
 
 def opened(log: MemoryLog, **given: Any) -> AbstractAsyncContextManager[ControlPlane]:
@@ -41,7 +41,7 @@ def opened(log: MemoryLog, **given: Any) -> AbstractAsyncContextManager[ControlP
     return plane_on(log, new_id=lambda: f"command-{next(IDS)}", **given)
 
 
-def shape(plane: ControlPlane) -> Shape:
+def shape(plane: ControlPlane) -> ConnectorShape:
     """Config and target state of the connector."""
     found = plane.state.config.connectors.get("orders")
     return found, views.target(plane.state, "orders")
@@ -59,7 +59,7 @@ async def log() -> MemoryLog:
     return made
 
 
-MOMENTS: Mapping[str, Shape] = {
+MOMENTS: Mapping[str, ConnectorShape] = {
     "config@0": (OLD, Target.STARTED),
     "config@1": (OLD, Target.PAUSED),
     "config@2": (NEW, Target.PAUSED),
@@ -126,7 +126,7 @@ def at_position(position: int) -> AlterOffsets:
     return AlterOffsets("orders", (OffsetChange({"filename": "f"}, {"position": position}),))
 
 
-def offsets_shape(state: ClusterState) -> tuple[Shape, list[Mapping[str, Any] | None]]:
+def offsets_shape(state: ClusterState) -> tuple[ConnectorShape, list[Mapping[str, Any] | None]]:
     """Config, target state and offsets of the connector."""
     found = state.config.connectors.get("orders")
     offsets = [one.offset for one in views.source_offsets(state, "orders")]

@@ -8,7 +8,7 @@ from controlplane.core.plan import HookSuccess
 from tests.core.decisions import SOURCE, steps
 from tests.core.logs import Pair
 
-Log = list[Pair | Entry]
+SmallLog = list[Pair | Entry]
 
 
 def connector(*more: str, name: str = "a") -> Pair:
@@ -18,8 +18,8 @@ def connector(*more: str, name: str = "a") -> Pair:
 
 
 STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
-STOPPED_A: Log = [connector(), STOPPED]
-STOPPED_WITH_OWN: Log = [connector('"offsets.storage.topic":"own"'), STOPPED]
+STOPPED_A: SmallLog = [connector(), STOPPED]
+STOPPED_WITH_OWN: SmallLog = [connector('"offsets.storage.topic":"own"'), STOPPED]
 
 SURE, PERHAPS = (HookSuccess(definite=True),), (HookSuccess(definite=False),)
 
@@ -27,7 +27,7 @@ ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
 """One release for each way of writing offsets."""
 
 
-def after(log: Log, *more: Pair | Entry) -> Log:
+def after(log: SmallLog, *more: Pair | Entry) -> SmallLog:
     """A log that goes on."""
     return [*log, *more]
 
@@ -51,6 +51,8 @@ ONE = alter((page(0), {"row": 1}))
 RESET = ResetOffsets("a")
 
 
-def written(log: Log, command: Any, release: str = "kip", **settings: Any) -> dict[str, list[str]]:
+def written(
+    log: SmallLog, command: Any, release: str = "kip", **settings: Any
+) -> dict[str, list[str]]:
     """The records by step, as text, where the hook is content."""
     return steps(log, command, release, hooks=SURE, **settings)

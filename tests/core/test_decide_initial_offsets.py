@@ -23,7 +23,7 @@ from controlplane.core.plan import (
 from controlplane.core.records import Target
 from tests.core.decisions import PROPERTIES, SINK, decided, planned, refused, steps
 from tests.core.logs import connector, offsets, records, tasks
-from tests.core.offset_cases import Log, after, key, page
+from tests.core.offset_cases import SmallLog, after, key, page
 
 SURE, PERHAPS = HookSuccess(definite=True), HookSuccess(definite=False)
 TWICE: dict[str, Any] = {"hooks": (SURE, SURE)}
@@ -42,7 +42,7 @@ CONFIG = (
     'connector-a {"properties":{"connector.class":'
     '"org.apache.kafka.connect.file.FileStreamSourceConnector","topic":"t","file":"f","name":"a"}}'
 )
-LEFT_OVER: Log = [
+LEFT_OVER: SmallLog = [
     *offsets((key(0), '{"row":41}'), (key(1), '{"row":7}'), ('["b",{"page":0}]', "{}"))
 ]
 OWN = PROPERTIES | {"offsets.storage.topic": "own"}
@@ -185,7 +185,7 @@ def test_the_state_comes_with_the_config() -> None:
     stopped = 'target-state-a {"state":"PAUSED","state.v2":"STOPPED"}'
     in_state = create((page(0), {"row": 1}), initial_state=Target.STOPPED)
     assert steps([], in_state, **TWICE)["create"] == [stopped, CONFIG]
-    orphan: Log = [("target-state-a", '{"state":"PAUSED"}')]
+    orphan: SmallLog = [("target-state-a", '{"state":"PAUSED"}')]
     assert steps(orphan, AT_ONE, **TWICE)["create"] == ["target-state-a ", CONFIG]
 
 
@@ -211,7 +211,7 @@ def test_the_key_of_the_log_is_used_again() -> None:
 def test_tasks_of_an_earlier_connector_are_fenced() -> None:
     """Their count outlives it (D3): with exactly-once support they must not write any more."""
     lived = [connector("a"), *tasks("a", 2), ("tasks-fencing-a", '{"task-count":2}')]
-    log: Log = [*lived, ("connector-a", None), ("target-state-a", None)]
+    log: SmallLog = [*lived, ("connector-a", None), ("target-state-a", None)]
     plan = planned(log, AT_ONE, exactly_once=True, **TWICE)
     assert [step.name for step in plan.steps] == ["fence", "count", "write", "create"]
     ids = ("connect-cluster-a-0", "connect-cluster-a-1")

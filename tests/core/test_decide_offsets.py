@@ -19,7 +19,7 @@ from tests.core.offset_cases import (
     STOPPED,
     STOPPED_A,
     SURE,
-    Log,
+    SmallLog,
     after,
     alter,
     connector,
@@ -57,7 +57,7 @@ def test_the_connector_must_be_there(command: Any, release: str) -> None:
     )
 
 
-NOT_STOPPED: Mapping[str, Log] = {
+NOT_STOPPED: Mapping[str, SmallLog] = {
     "started": [connector()],
     "paused": [connector(), ("target-state-a", '{"state":"PAUSED","state.v2":"PAUSED"}')],
     "stopped half-way": after(STOPPED_A, *tasks("a", 1)),
@@ -67,7 +67,7 @@ NOT_STOPPED: Mapping[str, Log] = {
 @by_name
 @pytest.mark.parametrize("log", NOT_STOPPED.values(), ids=NOT_STOPPED)
 @pytest.mark.parametrize("release", ["3.6", "3.9", "kip"])
-def test_the_connector_must_be_stopped(log: Log, command: Any, release: str) -> None:
+def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str) -> None:
     """O6: target state and task count both; the hook is not asked (O5)."""
     told = (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
@@ -88,7 +88,7 @@ def test_the_connector_must_be_stopped(log: Log, command: Any, release: str) -> 
 )
 def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str, told: str) -> None:
     """A source and a sink store offsets in different places."""
-    log: Log = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
+    log: SmallLog = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
     rejected = refused(log, command, "3.9")
     assert rejected.reason is Reason.FAILED
     assert str(rejected.text).startswith(told)

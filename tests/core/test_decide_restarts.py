@@ -7,7 +7,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
 from tests.core.decisions import planned, refused, steps
 from tests.core.logs import Pair, connector, report, status, tasks
-from tests.core.offset_cases import Log
+from tests.core.offset_cases import SmallLog
 
 A = connector("a")
 STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
@@ -40,7 +40,7 @@ def test_several_instances_are_restarted_by_a_record(
     *, include_tasks: bool, only_failed: bool
 ) -> None:
     """Each worker reads it and restarts what it has (KIP-745)."""
-    log: Log = [A, *reported("RUNNING")]
+    log: SmallLog = [A, *reported("RUNNING")]
     command = RestartConnector("a", include_tasks, only_failed)
     value = f'{{"include-tasks":{include_tasks},"only-failed":{only_failed}}}'.lower()
     for release in ("3.0", "3.9", "kip"):
@@ -61,7 +61,7 @@ def test_the_answer_tells_what_will_be_restarted(
     flags: tuple[bool, bool], instances: tuple[int | None, ...]
 ) -> None:
     """R4: of all, or of those that failed; the connector is the one without a number."""
-    log: Log = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
+    log: SmallLog = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
     outcome = planned(log, RestartConnector("a", *flags), "3.9").outcome
     assert outcome == Outcome(facts={"restarting": [*instances]})
 
@@ -109,7 +109,7 @@ def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
 
 def test_what_is_being_restarted_is_not_restarted() -> None:
     """KIP-52 wants a conflict; no release looks."""
-    log: Log = [A, *tasks("a", 2), *reported("RESTARTING", "RESTARTING", "RUNNING")]
+    log: SmallLog = [A, *tasks("a", 2), *reported("RESTARTING", "RESTARTING", "RUNNING")]
     conflict = Rejected(Reason.CONFLICT, "Connector a is already being restarted")
     assert refused(log, restart) == conflict
     conflict = Rejected(Reason.CONFLICT, "Task a-0 is already being restarted")

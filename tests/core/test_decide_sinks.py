@@ -17,7 +17,7 @@ from controlplane.core.plan import (
 )
 from tests.core.decisions import SINK, decided, planned, refused
 from tests.core.logs import Pair, tasks
-from tests.core.offset_cases import ALTERING, STOPPED, SURE, Log, alter
+from tests.core.offset_cases import ALTERING, STOPPED, SURE, SmallLog, alter
 
 RESET = ResetOffsets("a")
 
@@ -28,7 +28,7 @@ def sink(*more: str) -> Pair:
     return "connector-a", f'{{"properties":{{{members}}}}}'
 
 
-STOPPED_SINK: Log = [sink(), STOPPED]
+STOPPED_SINK: SmallLog = [sink(), STOPPED]
 
 
 def at(topic: Any, partition: Any) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def test_the_connectors_group_comes_before_the_workers(
 ) -> None:
     """`connect-<name>`, unless the worker names one, unless the connector does."""
     worker = DecisionSettings(consumer_group_id=workers)
-    log: Log = [sink(*override), STOPPED]
+    log: SmallLog = [sink(*override), STOPPED]
     assert decided(log, RESET, "3.9", worker=worker) == AskGroup("a", group)
 
 

@@ -21,7 +21,7 @@ LIVE = connector("a")
 STATUS = "status-connector-a"
 DEEP = "[" * 20_000 + "]" * 20_000
 
-View = Callable[[ClusterState], Any]
+MatrixView = Callable[[ClusterState], Any]
 
 
 class MatrixRow(NamedTuple):
@@ -29,7 +29,7 @@ class MatrixRow(NamedTuple):
 
     name: str
     log: list[Entry]
-    view: View
+    view: MatrixView
     seen: dict[str, Any]
 
 

@@ -40,7 +40,7 @@ USE = '{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
 USED = status(("status-topic-t:connector-a", USE))
 
 
-class Reading(NamedTuple):
+class WorkerReading(NamedTuple):
     """A plan's records, read by a worker that runs: what came of each, and what is known then."""
 
     state: ClusterState
@@ -54,11 +54,11 @@ class PlanRow(NamedTuple):
     log: list[Entry]
     command: c.AnyCommand
     writers: tuple[str, ...]
-    view: Callable[[Reading], Any]
+    view: Callable[[WorkerReading], Any]
     seen: dict[str, Any]
 
 
-def lives(reading: Reading) -> str:
+def lives(reading: WorkerReading) -> str:
     """Target state and tasks of the connector, if the worker lives to tell."""
     if any(outcome.kind is FateKind.POISON for outcome in reading.outcomes):
         return "poison"
@@ -68,24 +68,24 @@ def lives(reading: Reading) -> str:
     return f"{wanted.value if wanted else 'runs'}, {count} tasks" if there else "gone"
 
 
-def configured(reading: Reading) -> str:
+def configured(reading: WorkerReading) -> str:
     """Beside that, which file its config names."""
     return f"{reading.state.config.connectors['a'].get('file')}, {lives(reading)}"
 
 
-def heard(reading: Reading) -> str:
+def heard(reading: WorkerReading) -> str:
     """Listener calls that the last record causes, or its fate."""
     last = reading.outcomes[-1]
     return last.calls[0].name if last.calls else last.kind.value
 
 
-def offset(reading: Reading) -> Any:
+def offset(reading: WorkerReading) -> Any:
     """The offset with which the connector would start."""
     found = views.source_offsets(reading.state, "a")
     return next((one.offset for one in found if one.partition == PAGE), None)
 
 
-def kept(reading: Reading) -> str:
+def kept(reading: WorkerReading) -> str:
     """Remains of an offset that was removed."""
     values = reading.state.offsets["connect-offsets"].values
     return "null" if b'["a",{"page":1}]' in values else "nothing"
@@ -293,13 +293,13 @@ def written(log: Iterable[Entry], plan: Plan) -> list[Entry]:
     return found
 
 
-def read(log: Iterable[Entry], more: Iterable[Entry], reader: Profile) -> Reading:
+def read(log: Iterable[Entry], more: Iterable[Entry], reader: Profile) -> WorkerReading:
     """Effect of more records on a worker that has read the log."""
     fold = Fold(reader)
     fold.apply_all(log)
     fold.config.live = True
     outcomes = [fold.apply(entry) for entry in more]
-    return Reading(fold.snapshot(), outcomes)
+    return WorkerReading(fold.snapshot(), outcomes)
 
 
 CASES = [(row, writer) for row in ROWS for writer in row.writers]

@@ -12,7 +12,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from tests.jars import ROOT, classpath, compiled
-from tests.kafka.process import JavaProgram, NotReady
+from tests.kafka.process import JavaProgram, ProgramNotReady
 
 RELEASE = "3.9.1"
 
@@ -72,7 +72,7 @@ async def run(test_class: str, worker: Sequence[str], folder: Path) -> Mapping[s
     )
     try:
         await java.run()
-    except NotReady:  # JUnit ends with 1 where a test failed
+    except ProgramNotReady:  # JUnit ends with 1 where a test failed
         if not _report(folder).exists():
             raise
     return _outcomes(_report(folder))

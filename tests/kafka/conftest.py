@@ -13,7 +13,7 @@ from controlplane.logs.kafka.reader import KafkaReader
 from tests.jars import JarsUnavailable
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import Broker
-from tests.kafka.topic_histories import Past, worn
+from tests.kafka.topic_histories import TopicHistory, worn
 
 RELEASES = ("3.9.1", "4.3.0")
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
@@ -69,6 +69,6 @@ async def new_topic(broker: Broker) -> NewTopic:
 
 
 @pytest_asyncio.fixture
-async def past(broker: Broker, new_topic: NewTopic) -> Past:
+async def past(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
     return await worn(broker, new_topic)

@@ -12,7 +12,7 @@ import httpx
 
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.scenario.story import RecordedAnswer, same
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
 TOPICS = ("connect-configs", "connect-offsets", "connect-status")
@@ -47,7 +47,7 @@ class FollowingService:
 
 
 @asynccontextmanager
-async def serving(broker: Broker, worker: Worker) -> AsyncIterator[FollowingService]:
+async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
     """A service that has read the topics, told of the worker only through files."""
     catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
@@ -73,7 +73,7 @@ async def serving(broker: Broker, worker: Worker) -> AsyncIterator[FollowingServ
 class Beside:
     """A worker and a service that must give the same answers whenever nothing happens."""
 
-    def __init__(self, worker: Worker, service: FollowingService, reader: KafkaReader) -> None:
+    def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker
         self.compared = 0
         self._service = service

@@ -21,7 +21,7 @@ SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1
 """Quick to start and small, as tests want it."""
 
 
-class NotReady(RuntimeError):
+class ProgramNotReady(RuntimeError):
     """A program ended, or was not ready in time; the message holds the last lines it printed."""
 
 
@@ -80,9 +80,9 @@ class JavaProgram:
                 while self.alive and not await asked():
                     await asyncio.to_thread(self._ends_within, POLL_S)
         except TimeoutError:
-            raise NotReady(f"not ready in {PATIENCE_S} s\n{self.printed}") from None
+            raise ProgramNotReady(f"not ready in {PATIENCE_S} s\n{self.printed}") from None
         if not self.alive:
-            raise NotReady(f"ended while starting\n{self.printed}")
+            raise ProgramNotReady(f"ended while starting\n{self.printed}")
 
     def _ends_within(self, timeout_s: float) -> None:
         assert self._process is not None
@@ -94,7 +94,7 @@ class JavaProgram:
         self.start()
         assert self._process is not None
         if await asyncio.to_thread(self._process.wait):
-            raise NotReady(f"failed\n{self.printed}")
+            raise ProgramNotReady(f"failed\n{self.printed}")
 
     def tell(self, what: signal.Signals) -> None:
         """Send it a signal after which it is still there."""

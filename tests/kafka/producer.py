@@ -84,7 +84,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Writer:
+class TopicProducer:
     """A producer that remembers what it has written, as entries a reader must find."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
@@ -133,7 +133,7 @@ class Writer:
 @asynccontextmanager
 async def writer(
     broker: Broker, *, transactional_id: str | None = None, codec: str | None = None
-) -> AsyncIterator[Writer]:
+) -> AsyncIterator[TopicProducer]:
     """A producer, idempotent or transactional."""
     producer = AIOKafkaProducer(
         bootstrap_servers=broker.bootstrap,
@@ -145,7 +145,7 @@ async def writer(
     )
     await producer.start()
     try:
-        yield Writer(producer)
+        yield TopicProducer(producer)
     finally:
         await producer.stop()
 

@@ -24,9 +24,9 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
-Settings = Mapping[str, object]
+ProgramSettings = Mapping[str, object]
 
-BROKER: Settings = {
+BROKER: ProgramSettings = {
     "process.roles": "broker,controller",
     "node.id": 1,
     "controller.listener.names": "CONTROLLER",
@@ -225,7 +225,7 @@ def _sasl(protocol: str, users: str) -> dict[str, object]:
     }
 
 
-WORKER: Settings = {
+WORKER: ProgramSettings = {
     "group.id": "connect-cluster",
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -249,10 +249,10 @@ PARTS = ("runtime", "file", "json")
 """Artifacts of Kafka Connect on a worker's class path; `mirror` is another."""
 
 
-class Worker(_Service):
+class KafkaWorker(_Service):
     """A Connect worker.
 
-    A setting's name is written with `__` for a dot: `Worker(…, offset__storage__partitions=25)`.
+    A setting's name has `__` for each dot: `KafkaWorker(…, offset__storage__partitions=25)`.
     `more` are further artifacts on its class path, with their versions; `classes` is a folder of
     compiled classes.
     """
@@ -297,11 +297,11 @@ class Worker(_Service):
             return False
 
 
-def _dotted(settings: Settings) -> dict[str, object]:
+def _dotted(settings: ProgramSettings) -> dict[str, object]:
     return {name.replace("__", "."): value for name, value in settings.items()}
 
 
-def _write(file: Path, *settings: Settings) -> None:
+def _write(file: Path, *settings: ProgramSettings) -> None:
     """A `.properties` file of all these settings; later ones win."""
     merged = {key: value for some in settings for key, value in some.items()}
     file.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), "ascii")

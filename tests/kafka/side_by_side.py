@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.kafka.real_kafka import Worker
+from tests.kafka.real_kafka import KafkaWorker
 from tests.rest.probes.comparison import differences
-from tests.rest.probes.raw_requests import Address, Response, ask, request_of
+from tests.rest.probes.raw_requests import ClientAddress, Response, ask, request_of
 from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY
 from tests.rest.running_plane import AtWork
@@ -53,7 +53,7 @@ def name_of(row: ProbeRow) -> str:
 
 
 async def side_by_side(
-    worker: Worker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
+    worker: KafkaWorker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
 ) -> list[ComparedExchange]:
     """Ask both; the worker waits until it is where it is to be, ours goes there at once.
 
@@ -83,7 +83,7 @@ async def side_by_side(
     return exchanges
 
 
-async def _asked(row: ProbeRow, worker: Address) -> Response:
+async def _asked(row: ProbeRow, worker: ClientAddress) -> Response:
     """The worker's answer, as soon as it is not busy with itself."""
     for _ in range(TRIES):
         answer = await ask(worker, request_of(row, "", _text(worker), KEY))
@@ -93,7 +93,7 @@ async def _asked(row: ProbeRow, worker: Address) -> Response:
     return answer
 
 
-async def _holds(wait: ProbeRow, worker: Address) -> bool:
+async def _holds(wait: ProbeRow, worker: ClientAddress) -> bool:
     """True once the awaited text is in the answer."""
     assert wait.contains is not None
     looking = msgspec.structs.replace(wait, method="GET")
@@ -104,7 +104,7 @@ async def _holds(wait: ProbeRow, worker: Address) -> bool:
     return False
 
 
-def _as_recorded(row: ProbeRow, said: Response, worker: Address) -> ProbeRow:
+def _as_recorded(row: ProbeRow, said: Response, worker: ClientAddress) -> ProbeRow:
     """The worker's answer as a recording would hold it."""
     return msgspec.structs.replace(
         row,
@@ -114,12 +114,12 @@ def _as_recorded(row: ProbeRow, said: Response, worker: Address) -> ProbeRow:
     )
 
 
-def _address(url: str) -> Address:
+def _address(url: str) -> ClientAddress:
     where = urlsplit(url)
     assert where.hostname is not None
     assert where.port is not None
     return where.hostname, where.port
 
 
-def _text(address: Address) -> str:
+def _text(address: ClientAddress) -> str:
     return f"{address[0]}:{address[1]}"

@@ -14,7 +14,7 @@ from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from tests.conftest import PROVE, ROOT
 from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.capture_crashes import target_in
-from tests.kafka.topic_histories import Past, removed
+from tests.kafka.topic_histories import TopicHistory, removed
 from tests.replay.test_append import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -24,7 +24,7 @@ EVERY = 1 if PROVE else 11
 
 
 async def test_a_broker_is_archived_as_it_is(
-    past: Past, reader: KafkaReader, tmp_path: Path
+    past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
     """In three captures, of which one comes while a transaction is open."""
     target = target_in(tmp_path, past.topics)
@@ -50,7 +50,7 @@ async def test_a_broker_is_archived_as_it_is(
     assert (await capture()).added == 0
 
 
-def killed_at_steps(past: Past, folder: Path) -> list[CaptureTarget]:
+def killed_at_steps(past: TopicHistory, folder: Path) -> list[CaptureTarget]:
     """Archives of which each was left by a capture that was killed some steps later."""
     words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
     command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.capture_crashes", *words]
@@ -59,7 +59,7 @@ def killed_at_steps(past: Past, folder: Path) -> list[CaptureTarget]:
 
 
 async def test_killed_it_neither_loses_nor_doubles(
-    past: Past, reader: KafkaReader, tmp_path: Path
+    past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
     """At every step of a capture that makes several parts count; then the topics go on."""
     there = await past.there()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.client_calls import ClusterCalls
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -48,7 +48,7 @@ class AsyncCommands:
 @asynccontextmanager
 async def worker(release: str, broker: Broker) -> AsyncIterator[AsyncCommands]:
     """A worker of a release, and files of a source and a sink."""
-    async with Worker(release, broker) as one:
+    async with KafkaWorker(release, broker) as one:
         folder = one.directory
         cluster = ClusterCalls(one.url, folder)
         cluster.file("lines.txt", LINES)

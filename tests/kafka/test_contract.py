@@ -9,7 +9,7 @@ import pytest_asyncio
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.producer import Writer, create_topic, reading, settled, writer
+from tests.kafka.producer import TopicProducer, create_topic, reading, settled, writer
 from tests.kafka.real_kafka import Broker
 from tests.logs.reading_contract import SAMPLE, TOPICS, ReadingContract
 
@@ -24,7 +24,7 @@ def _transaction(entry: Entry) -> str:
     return "aborted" if entry.aborted else "committed" * (entry.position in COMMITTED)
 
 
-async def _write(out: Writer, entries: Iterable[Entry]) -> None:
+async def _write(out: TopicProducer, entries: Iterable[Entry]) -> None:
     for entry in entries:
         written = await out.put(
             entry.topic,

@@ -14,12 +14,20 @@ from controlplane.plane import Settings, Surroundings
 from tests.cli.command_calls import CommandResult, shell
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.live_cluster import CATALOGUE
-from tests.kafka.real_kafka import Worker
+from tests.kafka.real_kafka import KafkaWorker
 from tests.oracle.kafka import harness
 from tests.rest.served_history import client_of
 from tests.validation import class_cases
 from tests.validation.answers import WORKER
-from tests.validation.cases import CHECKPOINT, HEARTBEAT, MIRROR, SINK, SOURCE, TRANSFORM, Config
+from tests.validation.cases import (
+    CHECKPOINT,
+    HEARTBEAT,
+    MIRROR,
+    SINK,
+    SOURCE,
+    TRANSFORM,
+    ConfigBody,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -46,25 +54,27 @@ OVERRIDDEN = {
     "topic.creation.default.partitions": "1",
     "errors.deadletterqueue.topic.name": "dead",
 }
-CONFIGS: tuple[Config, ...] = (
+CONFIGS: tuple[ConfigBody, ...] = (
     *(SOURCE, SINK, MIRROR, CHECKPOINT, HEARTBEAT),
     *(SOURCE | TRANSFORMED, SINK | TRANSFORMED),
     *(SOURCE | OVERRIDDEN, SINK | OVERRIDDEN),
 )
 
 
-async def harvested(worker: Worker, file: Path, *options: str) -> CommandResult:
+async def harvested(worker: KafkaWorker, file: Path, *options: str) -> CommandResult:
     """The command, as a process of its own."""
     command = ("plugins", "harvest", "--worker", worker.url, "--file", file, *options)
     return await asyncio.to_thread(shell, *command)
 
 
-def _validate(config: Config) -> str:
+def _validate(config: ConfigBody) -> str:
     """The path where a config is validated."""
     return f"/connector-plugins/{config['connector.class']}/config/validate"
 
 
-async def differing(worker: Worker, catalogue: Path, configs: tuple[Config, ...]) -> list[str]:
+async def differing(
+    worker: KafkaWorker, catalogue: Path, configs: tuple[ConfigBody, ...]
+) -> list[str]:
     """The paths to which we give another answer than the worker, byte for byte."""
     listed: list[dict[str, str]] = (await worker.rest.get(CATALOGUE)).json()
     paths = [CATALOGUE, "/connector-plugins"]
@@ -101,7 +111,7 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
     classes = harness(class_cases.JAVA, "3.9.1")
     async with (
         up(release, tmp_path) as broker,
-        Worker(
+        KafkaWorker(
             release, broker, parts=PARTS, classes=classes, plugin__discovery="hybrid_warn"
         ) as worker,
     ):
@@ -120,7 +130,7 @@ async def test_an_old_worker_tells_documentation_where_it_validates(tmp_path: Pa
     file = tmp_path / "catalogue.json"
     async with (
         up("3.9.1", tmp_path) as broker,
-        Worker(OLD, broker, parts=PARTS) as worker,
+        KafkaWorker(OLD, broker, parts=PARTS) as worker,
     ):
         said = await harvested(worker, file)
         assert said.code == 1

@@ -11,7 +11,7 @@ import pytest
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.live_cluster import Beside, serving
 from tests.kafka.producer import reading
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -24,7 +24,7 @@ ARCHIVE = quote("größe 😀 +", safe="")
 async def beside(broker: Broker) -> AsyncIterator[Beside]:
     """A worker of the broker's release with a service beside it."""
     async with (
-        Worker(broker.release, broker) as worker,
+        KafkaWorker(broker.release, broker) as worker,
         serving(broker, worker) as service,
         reading(broker.bootstrap) as reader,
     ):

@@ -89,7 +89,7 @@ async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> se
     return found
 
 
-class Past:
+class TopicHistory:
     """Topics of a cluster, and of a connector that has its own, and all that was written."""
 
     def __init__(self, broker: Broker, topics: Topics, own: str) -> None:
@@ -144,11 +144,11 @@ class Past:
         return max(one.offset for one in there) > 2 * len(there)
 
 
-async def worn(broker: Broker, new_topic: NewTopic) -> Past:
+async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
     """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
-    past = Past(broker, Topics(config, await new_topic(2), await new_topic(2)), own)
+    past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)
     await past.begins()
     await past.goes_on()
     await past.goes_on()

@@ -5,10 +5,10 @@ from controlplane.harvest.bounded_worker import BoundedWorker
 from controlplane.harvest.catalogue_file import catalogue_text
 from controlplane.harvest.worker_harvest import from_worker, version_of
 from controlplane.plugins import kafkas_own
-from tests.kafka.real_kafka import Worker
+from tests.kafka.real_kafka import KafkaWorker
 
 
-async def catalogue_of(worker: Worker) -> bytes:
+async def catalogue_of(worker: KafkaWorker) -> bytes:
     """The catalogue file of a worker's plugins, with Kafka's documentation."""
     asked = BoundedWorker(worker.rest, worker.url)
     version, profile = await version_of(asked), Profile.of(worker.release)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.controller.scene import OFFSETS
-from tests.kips.service import SOURCE_CONFIG, Body, Service, came_to
+from tests.kips.service import SOURCE_CONFIG, AskedService, Body, came_to
 
 NEW = "/connectors/new"
 AT_100 = [{"partition": {"table": "a"}, "offset": {"pos": 100}}]
@@ -24,13 +24,13 @@ def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **more: Any) -> Bo
     return {"name": "new", "config": config, "initial_offsets": offsets} | more
 
 
-async def offsets_of(service: Service, name: str = "new") -> list[Any]:
+async def offsets_of(service: AskedService, name: str = "new") -> list[Any]:
     """Source offsets as REST lists them."""
     listed: list[Any] = (await service.shows(f"/connectors/{name}/offsets"))["offsets"]["source"]
     return listed
 
 
-def left_of(service: Service, name: str = "new") -> dict[str, str]:
+def left_of(service: AskedService, name: str = "new") -> dict[str, str]:
     """Offsets that the worker's topic has of a connector, whether that is there or not."""
     values = service.state.offsets[OFFSETS].values.items()
     texts = (((key or b"").decode(), value) for key, value in values)

@@ -83,7 +83,7 @@ IMPATIENT = CommandLimits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1
 """Limits that end waiting for a lost log within the time of a test."""
 
 
-class Service:
+class AskedService:
     """A control plane and who asks it. `beyond` has what it did outside of the log."""
 
     def __init__(
@@ -167,13 +167,13 @@ async def serving(
     beyond: ConsumerGroups | None = None,
     stepped: StepListener | None = None,
     **settings: Any,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[AskedService]:
     """A control plane of a release on a log, from start to end."""
     outside = beyond or Beyond()
     asked = Settings(profile=release, **settings)
     around = {"plugins": PLUGINS, "outside": outside, "stepped": stepped}
     async with plane_on(log, asked, **around) as plane:
-        yield Service(plane, log, asked, outside)
+        yield AskedService(plane, log, asked, outside)
 
 
 async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:

@@ -17,8 +17,8 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.memory import MemoryLog
 from tests.controller.scene import CONFIG, STATUS, Crash, entries
 from tests.kips.service import (
+    AskedService,
     Beyond,
-    Service,
     published,
     reported,
     running,
@@ -32,20 +32,20 @@ PAUSED = '{"state":"PAUSED","state.v2":"PAUSED"}'
 
 
 @pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
     """The small cluster, ours and a release's: what the KIP leaves open to neither."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 @pytest.fixture
-async def ours() -> AsyncIterator[Service]:
+async def ours() -> AsyncIterator[AskedService]:
     """The small cluster as the KIP has it."""
     async with serving(await running()) as service:
         yield service
 
 
-def restarts(service: Service) -> list[tuple[int | None, ...]]:
+def restarts(service: AskedService) -> list[tuple[int | None, ...]]:
     """Restarts sent to workers: the connector as None, tasks by number."""
     assert isinstance(service.beyond, Beyond)
     return [done.instances for done in service.beyond.done if isinstance(done, RestartInstances)]
@@ -54,19 +54,19 @@ def restarts(service: Service) -> list[tuple[int | None, ...]]:
 class TestPauseConnector:
     """Pause connector."""
 
-    async def test_put_asks_for_it(self, connect: Service) -> None:
+    async def test_put_asks_for_it(self, connect: AskedService) -> None:
         """The request is a PUT to the path `pause` below the connector; nothing else will do."""
         assert (await connect.told("PUT", PAUSE))[0] == 202
         assert (await connect.told("POST", PAUSE))[0] == 405
         assert views.target(connect.state, "orders") is Target.PAUSED
 
-    async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
+    async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
         """Pausing answers before the connector or a task changes its state."""
         before = await connect.shows("/connectors/orders/status")
         assert (await connect.told("PUT", PAUSE))[0] == 202
         assert await connect.shows("/connectors/orders/status") == before
 
-    async def test_twice_is_as_good_as_once(self, connect: Service) -> None:
+    async def test_twice_is_as_good_as_once(self, connect: AskedService) -> None:
         """A second pause changes no config, target state or task count."""
         await connect.told("PUT", PAUSE)
         once = connect.state.config
@@ -87,11 +87,11 @@ class TestPauseConnector:
         async with serving(log, release) as later:
             assert views.target(later.state, "orders") is Target.PAUSED
 
-    async def test_202(self, connect: Service) -> None:
+    async def test_202(self, connect: AskedService) -> None:
         """Accepted, with nothing more to say, also where there is nothing to do."""
         assert [await connect.told("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
 
-    async def test_404(self, connect: Service) -> None:
+    async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be paused."""
         told = (404, "Unknown connector nobody")
         assert await connect.told("PUT", "/connectors/nobody/pause") == told
@@ -100,14 +100,14 @@ class TestPauseConnector:
 class TestResumeConnector:
     """Resume Connector."""
 
-    async def test_put_asks_for_it(self, connect: Service) -> None:
+    async def test_put_asks_for_it(self, connect: AskedService) -> None:
         """The request is a PUT to the path `resume` below the connector."""
         await connect.told("PUT", PAUSE)
         assert (await connect.told("PUT", RESUME))[0] == 202
         assert (await connect.told("POST", RESUME))[0] == 405
         assert views.target(connect.state, "orders") is Target.STARTED
 
-    async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
+    async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
         """Resuming answers before anything runs."""
         await connect.told("PUT", PAUSE)
         await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
@@ -115,18 +115,18 @@ class TestResumeConnector:
         shown = await connect.shows("/connectors/orders/status")
         assert shown["connector"]["state"] == shown["tasks"][0]["state"] == "PAUSED"
 
-    async def test_nothing_happens_to_what_runs(self, connect: Service) -> None:
+    async def test_nothing_happens_to_what_runs(self, connect: AskedService) -> None:
         """Resuming a running connector changes no target state."""
         before = connect.state.config.targets
         await connect.told("PUT", RESUME)
         assert connect.state.config.targets == before
 
-    async def test_202(self, connect: Service) -> None:
+    async def test_202(self, connect: AskedService) -> None:
         """Accepted, also where there is nothing to do."""
         await connect.told("PUT", PAUSE)
         assert [await connect.told("PUT", RESUME) for _ in range(2)] == [(202, "")] * 2
 
-    async def test_404(self, connect: Service) -> None:
+    async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be resumed."""
         told = (404, "Unknown connector nobody")
         assert await connect.told("PUT", "/connectors/nobody/resume") == told
@@ -162,7 +162,7 @@ async def answered_behind(target: str) -> None:
 class TestRestartConnector:
     """Restart Connector."""
 
-    async def test_post_asks_for_it(self, connect: Service) -> None:
+    async def test_post_asks_for_it(self, connect: AskedService) -> None:
         """The request is a POST to the path `restart` below the connector."""
         assert (await connect.told("PUT", RESTART))[0] == 405
         assert (await connect.told("POST", RESTART))[0] == 204
@@ -172,16 +172,16 @@ class TestRestartConnector:
         """A restart answers after the connector has restarted."""
         await answered_behind(RESTART)
 
-    async def test_204(self, connect: Service) -> None:
+    async def test_204(self, connect: AskedService) -> None:
         """Done, with nothing more to say."""
         assert await connect.told("POST", RESTART) == (204, "")
 
-    async def test_404(self, connect: Service) -> None:
+    async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be restarted."""
         told = (404, "Unknown connector: nobody")
         assert await connect.told("POST", "/connectors/nobody/restart") == told
 
-    async def test_409(self, ours: Service) -> None:
+    async def test_409(self, ours: AskedService) -> None:
         """While one restart goes on there is no second."""
         await ours.given(reported("orders", "RESTARTING"))
         told = (409, "Connector orders is already being restarted")
@@ -190,7 +190,7 @@ class TestRestartConnector:
 
     @pytest.mark.parametrize("forward", ["true", "false"])
     async def test_forward_is_no_matter_to_who_need_not_forward(
-        self, connect: Service, forward: str
+        self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
         assert (await connect.told("POST", f"{RESTART}?forward={forward}"))[0] == 204
@@ -200,7 +200,7 @@ class TestRestartConnector:
 class TestRestartTask:
     """Restart Task."""
 
-    async def test_post_asks_for_it(self, connect: Service) -> None:
+    async def test_post_asks_for_it(self, connect: AskedService) -> None:
         """The request is a POST to `restart` below the task; it concerns that task alone."""
         assert (await connect.told("PUT", RESTART_1))[0] == 405
         assert (await connect.told("POST", RESTART_1))[0] == 204
@@ -210,7 +210,7 @@ class TestRestartTask:
         """A restart answers after the task has restarted."""
         await answered_behind(RESTART_1)
 
-    async def test_204(self, connect: Service) -> None:
+    async def test_204(self, connect: AskedService) -> None:
         """Done, with nothing more to say."""
         assert await connect.told("POST", RESTART_1) == (204, "")
 
@@ -221,11 +221,11 @@ class TestRestartTask:
             ("/connectors/orders/tasks/2/restart", "Unknown task: orders-2"),
         ],
     )
-    async def test_404(self, connect: Service, target: str, message: str) -> None:
+    async def test_404(self, connect: AskedService, target: str, message: str) -> None:
         """Neither can a task that is not there, or whose connector is not."""
         assert await connect.told("POST", target) == (404, message)
 
-    async def test_409(self, ours: Service) -> None:
+    async def test_409(self, ours: AskedService) -> None:
         """While the task is being restarted; its brother can be."""
         await ours.given(reported("orders", "RESTARTING", 1))
         told = (409, "Task orders-1 is already being restarted")
@@ -234,7 +234,7 @@ class TestRestartTask:
 
     @pytest.mark.parametrize("forward", ["true", "false"])
     async def test_forward_is_no_matter_to_who_need_not_forward(
-        self, connect: Service, forward: str
+        self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
         assert (await connect.told("POST", f"{RESTART_1}?forward={forward}"))[0] == 204
@@ -244,7 +244,7 @@ class TestRestartTask:
 class TestPauseResumeConnector:
     """Pause/resume Connector."""
 
-    async def test_the_wish_lies_in_the_config_topic(self, connect: Service) -> None:
+    async def test_the_wish_lies_in_the_config_topic(self, connect: AskedService) -> None:
         """One record there, and none in the topic in which workers report."""
         before, reports = await connect.holds(CONFIG), await connect.holds(STATUS)
         await connect.told("PUT", PAUSE)
@@ -269,7 +269,7 @@ class TestPauseResumeConnector:
             await first.told("PUT", PAUSE)
             assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
 
-    async def test_the_status_tells_when_it_is_done(self, connect: Service) -> None:
+    async def test_the_status_tells_when_it_is_done(self, connect: AskedService) -> None:
         """The status changes as workers report; a client polls it."""
         await connect.told("PUT", PAUSE)
         await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
@@ -277,7 +277,7 @@ class TestPauseResumeConnector:
         states = [one["state"] for one in (shown["connector"], *shown["tasks"])]
         assert states == ["PAUSED"] * 3
 
-    async def test_tasks_follow_one_by_one(self, connect: Service) -> None:
+    async def test_tasks_follow_one_by_one(self, connect: AskedService) -> None:
         """Between the first and the last that has paused some time may pass, in which one sees it.
 
         The connector is paused only as a wish then.
@@ -310,7 +310,7 @@ class TestRestartTasks:
     """Restart Tasks."""
 
     @pytest.mark.parametrize("target", [RESTART, RESTART_1])
-    async def test_nothing_is_kept(self, connect: Service, target: str) -> None:
+    async def test_nothing_is_kept(self, connect: AskedService, target: str) -> None:
         """A restart is an event: no topic of Connect's has a word of it."""
         before = await connect.everything()
         await connect.told("POST", target)
@@ -333,7 +333,7 @@ class TestRestartTasks:
             assert restarts(later) == []
             assert [trace.unfinished for trace in later.state.commands.values()] == [False]
 
-    async def test_who_is_refused_may_try_again(self, ours: Service) -> None:
+    async def test_who_is_refused_may_try_again(self, ours: AskedService) -> None:
         """A restart is refused only while another restart of the instance is running."""
         await ours.given(reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1))
         assert (await ours.told("POST", RESTART))[0] == 409
@@ -346,7 +346,7 @@ class TestRestartTasks:
 class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
-    async def test_other_endpoints_do_not_notice(self, connect: Service) -> None:
+    async def test_other_endpoints_do_not_notice(self, connect: AskedService) -> None:
         """Pausing does not change the answers of the endpoints that existed before."""
         base = "/connectors/orders"
         paths = ("/connectors", base, f"{base}/config", f"{base}/tasks", f"{base}/status")
@@ -354,7 +354,7 @@ class TestCompatibility:
         await connect.told("PUT", PAUSE)
         assert [await connect.shows(path) for path in paths] == before
 
-    async def test_without_a_word_it_is_started(self, connect: Service) -> None:
+    async def test_without_a_word_it_is_started(self, connect: AskedService) -> None:
         """A connector without a target state in the config topic is started."""
         assert not [key for key, _ in await connect.holds(CONFIG) if "target" in key]
         assert views.target(connect.state, "orders") is Target.STARTED

@@ -21,7 +21,7 @@ from tests.controller.scene import STATUS, Crash, crash_after, entries
 from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
-    Service,
+    AskedService,
     configured,
     log_of,
     reported,
@@ -35,13 +35,13 @@ FORBIDDEN = DecisionSettings(topic_tracking_allow_reset=False)
 
 
 @pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
     """The small cluster, ours and a release's; `orders` has used the topics t and u."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
-async def topics_of(service: Service, connector: str = "orders") -> set[str]:
+async def topics_of(service: AskedService, connector: str = "orders") -> set[str]:
     """The set of active topics of a connector."""
     shown = await service.shows(f"/connectors/{connector}/topics")
     listed = shown[connector]["topics"]
@@ -52,7 +52,7 @@ async def topics_of(service: Service, connector: str = "orders") -> set[str]:
 class TestStoringAndReturning:
     """Storing and returning names of topics that are actively used by connectors."""
 
-    async def test_in_the_status_topic(self, connect: Service) -> None:
+    async def test_in_the_status_topic(self, connect: AskedService) -> None:
         """The records lie beside the statuses, and need no topic of their own."""
         keys = [key for key, _ in await connect.holds(STATUS)]
         assert "status-topic-t:connector-orders" in keys
@@ -88,7 +88,7 @@ class TestStoringAndReturning:
             async with serving(log, release) as service:
                 assert await topics_of(service) == {"t", "u"}
 
-    async def test_every_worker_hears_of_news(self, connect: Service) -> None:
+    async def test_every_worker_hears_of_news(self, connect: AskedService) -> None:
         """A record that is written later is read by all who run."""
         await connect.given(used("orders", "v", 1))
         assert await topics_of(connect) == {"t", "u", "v"}
@@ -116,35 +116,35 @@ class TestFormat:
         )
 
     @pytest.mark.parametrize("name", ["a:b", "x:connector-y", "status-topic-t:connector-z", ":"])
-    async def test_a_colon_parts_the_names(self, connect: Service, name: str) -> None:
+    async def test_a_colon_parts_the_names(self, connect: AskedService, name: str) -> None:
         """The first one does: no topic has any. What follows may be called anything."""
         await connect.given(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
         assert views.active_topics(connect.state, name) == ["t.1_2-3"]
 
-    async def test_a_value_means_that_the_topic_is_used(self, connect: Service) -> None:
+    async def test_a_value_means_that_the_topic_is_used(self, connect: AskedService) -> None:
         """The latest record of a topic and a connector counts."""
         await connect.given(used("orders", "v", None), used("orders", "v"))
         assert "v" in await topics_of(connect)
 
-    async def test_a_tombstone_means_that_it_is_not(self, connect: Service) -> None:
+    async def test_a_tombstone_means_that_it_is_not(self, connect: AskedService) -> None:
         """A tombstone removes the topic of one connector only."""
         await connect.given(used("orders", "t", None))
         assert await topics_of(connect) == {"u"}
         assert await topics_of(connect, "sales") == {"t"}
 
-    async def test_the_rest_of_the_value_decides_nothing(self, connect: Service) -> None:
+    async def test_the_rest_of_the_value_decides_nothing(self, connect: AskedService) -> None:
         """Another task, another time: the set is the same."""
         before = await topics_of(connect)
         await connect.given(used("orders", "t", 99))
         assert await topics_of(connect) == before
 
-    async def test_the_last_task_is_known(self, connect: Service) -> None:
+    async def test_the_last_task_is_known(self, connect: AskedService) -> None:
         """The last record wins where several tasks report one topic."""
         await connect.given(used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7))
         activity = connect.state.status.active_topics["orders"]["t"]
         assert (activity.task, activity.discovered_at_ms) == (7, 1579297899)
 
-    async def test_statuses_are_not_touched(self, connect: Service) -> None:
+    async def test_statuses_are_not_touched(self, connect: AskedService) -> None:
         """Their keys begin otherwise, whatever a connector is called."""
         before = connect.state.status
         await connect.given(configured("topic-orders", SOURCE_CONFIG), used("topic-orders", "t"))
@@ -163,7 +163,7 @@ class TestRecording:
             assert (await service.told("POST", "/connectors", made))[0] == 201
             assert await topics_of(service, "new") == set()
 
-    async def test_many_may_report_the_same(self, connect: Service) -> None:
+    async def test_many_may_report_the_same(self, connect: AskedService) -> None:
         """Records that repeat each other have one key, and so are one topic."""
         await connect.given(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
         assert await topics_of(connect) == {"t", "u", "v"}
@@ -181,14 +181,14 @@ class TestRecording:
 class TestResetting:
     """Resetting a connector's set of active topics."""
 
-    async def test_the_set_only_grows(self, connect: Service) -> None:
+    async def test_the_set_only_grows(self, connect: AskedService) -> None:
         """New records add topics; a topic that is no longer used stays."""
         for topic in "vwx":
             before = await topics_of(connect)
             await connect.given(used("orders", topic))
             assert await topics_of(connect) == before | {topic}
 
-    async def test_each_topic_gets_a_tombstone(self, connect: Service) -> None:
+    async def test_each_topic_gets_a_tombstone(self, connect: AskedService) -> None:
         """One record without value for each topic of this connector, and no other record."""
         before = await connect.everything()
         await connect.ask("PUT", RESET)
@@ -212,21 +212,21 @@ class TestResetting:
                 await service.ask("PUT", RESET)
             assert await topics_of(service) == set()
 
-    async def test_whichever_record_is_last_counts(self, connect: Service) -> None:
+    async def test_whichever_record_is_last_counts(self, connect: AskedService) -> None:
         """A use that is noted behind the reset is in the set, one noted before it is not."""
         await connect.given(used("orders", "v"))
         await connect.ask("PUT", RESET)
         await connect.given(used("orders", "u"))
         assert await topics_of(connect) == {"u"}
 
-    async def test_it_need_not_be_stopped_for_that(self, connect: Service) -> None:
+    async def test_it_need_not_be_stopped_for_that(self, connect: AskedService) -> None:
         """A connector that runs, and goes on running, may be reset."""
         before = await connect.shows("/connectors/orders/status")
         assert before["connector"]["state"] == "RUNNING"
         assert (await connect.told("PUT", RESET))[0] < 300
         assert await connect.shows("/connectors/orders/status") == before
 
-    async def test_what_is_used_still_comes_back(self, connect: Service) -> None:
+    async def test_what_is_used_still_comes_back(self, connect: AskedService) -> None:
         """A reset topic returns when a task reports it again."""
         await connect.ask("PUT", RESET)
         assert await topics_of(connect) == set()
@@ -237,26 +237,26 @@ class TestResetting:
 class TestLifeOfAConnector:
     """Restarting, reconfiguring or deleting a connector."""
 
-    async def test_a_restart_changes_nothing(self, connect: Service) -> None:
+    async def test_a_restart_changes_nothing(self, connect: AskedService) -> None:
         """With a record of its own or without."""
         for query in ("", "?includeTasks=true"):
             assert (await connect.told("POST", f"/connectors/orders/restart{query}"))[0] < 300
             assert await topics_of(connect) == {"t", "u"}
 
-    async def test_another_config_changes_nothing(self, connect: Service) -> None:
+    async def test_another_config_changes_nothing(self, connect: AskedService) -> None:
         """A new config leaves the active topics as they are."""
         config = {**SOURCE_CONFIG, "tasks.max": "1"}
         assert (await connect.told("PUT", "/connectors/orders/config", config))[0] == 200
         assert await topics_of(connect) == {"t", "u"}
 
-    async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: Service) -> None:
+    async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: AskedService) -> None:
         """Also those that it will never read again."""
         config = {**SINK_CONFIG, "topics": "other"}
         assert (await connect.told("PUT", "/connectors/sales/config", config))[0] == 200
         await connect.given(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"t", "other"}
 
-    async def test_until_they_are_reset(self, connect: Service) -> None:
+    async def test_until_they_are_reset(self, connect: AskedService) -> None:
         """Only a reset removes topics that a sink no longer reads."""
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
@@ -264,7 +264,7 @@ class TestLifeOfAConnector:
         await connect.given(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"other"}
 
-    async def test_a_half_made_reset_is_finished_by_another(self, connect: Service) -> None:
+    async def test_a_half_made_reset_is_finished_by_another(self, connect: AskedService) -> None:
         """Some tombstones are there: the next request writes those that are missing."""
         await connect.given(used("orders", "t", None))
         before = len(await connect.holds(STATUS))
@@ -277,14 +277,14 @@ class TestLifeOfAConnector:
 class TestExtensions:
     """Extensions to Connect REST API."""
 
-    async def test_get_shows_the_set(self, connect: Service) -> None:
+    async def test_get_shows_the_set(self, connect: AskedService) -> None:
         """GET shows the topics used since the creation or the last reset."""
         got = await connect.shows(TOPICS)
         assert list(got) == ["orders"]
         assert list(got["orders"]) == ["topics"]
         assert set(got["orders"]["topics"]) == {"t", "u"}
 
-    async def test_put_resets_it(self, connect: Service) -> None:
+    async def test_put_resets_it(self, connect: AskedService) -> None:
         """From then on only what is used later is shown."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
@@ -298,14 +298,14 @@ class TestExtensions:
         async with serving(await running(), release) as service:
             assert await service.told("PUT", RESET) == (status, "")
 
-    async def test_whether_it_runs_makes_no_difference(self, connect: Service) -> None:
+    async def test_whether_it_runs_makes_no_difference(self, connect: AskedService) -> None:
         """Nor whether it ever did: failed, paused, or without a word about it."""
         for state in ("FAILED", "PAUSED", None):
             await connect.given(reported("orders", state), used("orders", "t"))
             assert (await connect.told("PUT", RESET))[0] < 300
             assert await topics_of(connect) == set()
 
-    async def test_a_deleted_one_can_be_reset(self, connect: Service) -> None:
+    async def test_a_deleted_one_can_be_reset(self, connect: AskedService) -> None:
         """Again and again, and also one that never was."""
         await connect.ask("DELETE", "/connectors/orders")
         for target in (RESET, RESET, "/connectors/nobody/topics/reset"):

@@ -21,9 +21,9 @@ from tests.kips.service import (
     ORDERS,
     OWN,
     SOURCE_CONFIG,
+    AskedService,
     Beyond,
     RefusingLog,
-    Service,
     came_to,
     configured,
     log_of,
@@ -50,14 +50,14 @@ NOT_STOPPED = (
 
 
 @pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
     """The small cluster, ours and a release's."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 @pytest.fixture
-async def ours() -> AsyncIterator[Service]:
+async def ours() -> AsyncIterator[AskedService]:
     """The small cluster as the KIP has it, with both connectors stopped."""
     async with serving(await running()) as service:
         for name in ("orders", "sales"):
@@ -79,12 +79,12 @@ TWO_TOPICS = (
 class TestEndpoints:
     """Endpoints."""
 
-    async def test_get_shows_the_offsets_of_what_is_there(self, connect: Service) -> None:
+    async def test_get_shows_the_offsets_of_what_is_there(self, connect: AskedService) -> None:
         """GET shows offsets of an existing connector, and 404 otherwise."""
         assert (await connect.told("GET", AT))[0] == 200
         assert (await connect.told("GET", "/connectors/nobody/offsets"))[0] == 404
 
-    async def test_delete_wants_it_stopped(self, connect: Service) -> None:
+    async def test_delete_wants_it_stopped(self, connect: AskedService) -> None:
         """DELETE needs an existing, stopped connector."""
         assert (await connect.told("DELETE", "/connectors/nobody/offsets"))[0] == 404
         assert (await connect.told("DELETE", AT))[0] == 400
@@ -92,7 +92,7 @@ class TestEndpoints:
         assert (await connect.told("DELETE", AT))[0] < 300
         assert views.source_offsets(connect.state, "orders") == []
 
-    async def test_stop_does_not_delete(self, connect: Service) -> None:
+    async def test_stop_does_not_delete(self, connect: AskedService) -> None:
         """Stopping keeps the connector; an unknown connector is 404."""
         before = await connect.shows("/connectors/orders/config")
         assert (await connect.told("PUT", STOP))[0] == 204
@@ -130,7 +130,7 @@ class TestResponseFormat:
         async with serving(await running(), release) as service:
             assert await service.shows(AT) == {"offsets": offsets}
 
-    async def test_partitions_and_offsets_are_the_connectors_own(self, ours: Service) -> None:
+    async def test_partitions_and_offsets_are_the_connectors_own(self, ours: AskedService) -> None:
         """Partitions and offsets may have any fields, in any order."""
         partition = {"db": "x", "shard": 3, "live": True, "none": None, "note": "ü\n"}
         offset = {"lsn": 2**62, "at": 1.5, "done": False}
@@ -145,7 +145,7 @@ class TestResponseFormat:
             empty = {"source": []} if release == KIP else []
             assert await service.shows(AT) == {"offsets": empty}
 
-    async def test_what_is_shown_can_be_sent(self, ours: Service) -> None:
+    async def test_what_is_shown_can_be_sent(self, ours: AskedService) -> None:
         """The form of the answer is one in which we take offsets, for sources and for sinks."""
         shown = await ours.shows(AT)
         assert (await ours.told("PATCH", AT, shown))[0] == 200
@@ -158,19 +158,19 @@ class TestResponseFormat:
 class TestGet:
     """Offsets endpoints behavior – GET."""
 
-    async def test_a_connector_that_runs_is_looked_at(self, connect: Service) -> None:
+    async def test_a_connector_that_runs_is_looked_at(self, connect: AskedService) -> None:
         """While it goes on: each commit of its tasks is seen by whoever asks behind it."""
         assert views.target(connect.state, "orders") is Target.STARTED
         await connect.given(came_to("orders", {"table": "a"}, {"pos": 42}))
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
 
-    async def test_its_config_tells_its_kind(self, ours: Service) -> None:
+    async def test_its_config_tells_its_kind(self, ours: AskedService) -> None:
         """The connector's config decides between source and sink."""
         assert list((await ours.shows(AT))["offsets"]) == ["source"]
         status, message = await ours.told("GET", "/connectors/sales/offsets")
         assert (status, "sink connector sales" in message) == (500, True)
 
-    async def test_404(self, connect: Service) -> None:
+    async def test_404(self, connect: AskedService) -> None:
         """Offsets that a connector has left behind are not shown: the connector is not there."""
         await connect.ask("DELETE", "/connectors/orders")
         assert await connect.told("GET", AT) == (404, "Connector orders not found")
@@ -179,14 +179,14 @@ class TestGet:
 class TestDelete:
     """Offsets endpoints behavior – DELETE."""
 
-    async def test_a_stopped_connector_loses_them(self, ours: Service) -> None:
+    async def test_a_stopped_connector_loses_them(self, ours: AskedService) -> None:
         """All of its own, and nobody else's."""
         await ours.given(came_to("users", {"table": "a"}, {"pos": 1}))
         assert await ours.told("DELETE", AT) == (204, "")
         assert await ours.shows(AT) == {"offsets": {"source": []}}
         assert views.offset_owners(ours.state) == ["users"]
 
-    async def test_the_config_topic_tells_whether_it_is_there(self, connect: Service) -> None:
+    async def test_the_config_topic_tells_whether_it_is_there(self, connect: AskedService) -> None:
         """Offsets and statuses of a name make no connector of it."""
         await connect.given(came_to("users", {"table": "a"}, {"pos": 1}))
         await connect.given(reported("users", "STOPPED"))
@@ -219,14 +219,14 @@ class TestDelete:
             status, body = await service.told("DELETE", AT)
         assert (status, list(body)) == (200, ["message"])
 
-    async def test_again_and_again(self, ours: Service) -> None:
+    async def test_again_and_again(self, ours: AskedService) -> None:
         """With nothing new in between each is a success, and only the first one writes."""
         assert await ours.told("DELETE", AT) == (204, "")
         once = await ours.everything()
         assert [await ours.told("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
         assert await ours.everything() == once
 
-    async def test_a_tombstone_for_each_partition(self, connect: Service) -> None:
+    async def test_a_tombstone_for_each_partition(self, connect: AskedService) -> None:
         """A reset writes one tombstone per partition."""
         await connect.ask("PUT", STOP)
         before = await connect.holds(OFFSETS)
@@ -234,7 +234,7 @@ class TestDelete:
         written = (await connect.holds(OFFSETS))[len(before) :]
         assert sorted(written) == [(key, None) for key in TABLES]
 
-    async def test_success_is_told_when_it_has_been_read_back(self, ours: Service) -> None:
+    async def test_success_is_told_when_it_has_been_read_back(self, ours: AskedService) -> None:
         """The barrier behind the tombstones; and behind the answer everybody sees them gone."""
         plan = await ours.plan("DELETE", AT)
         assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", (OFFSETS,))]
@@ -327,7 +327,7 @@ class TestDeleteOfSinks:
             assert isinstance(service.beyond, Beyond)
             assert service.beyond.done == [DeleteGroup("sales", "connect-sales")]
 
-    async def test_no_record_is_written(self, ours: Service) -> None:
+    async def test_no_record_is_written(self, ours: AskedService) -> None:
         """Connect's topics have nothing of a sink's offsets."""
         before = await ours.everything()
         assert await ours.told("DELETE", "/connectors/sales/offsets") == (204, "")
@@ -376,7 +376,7 @@ class TestFutureWork:
             shown = (await service.shows(AT))["offsets"]
         assert shown == ({"source": change[:1]} if release == KIP else change[:1])
 
-    async def test_offsets_outlive_their_connector(self, connect: Service) -> None:
+    async def test_offsets_outlive_their_connector(self, connect: AskedService) -> None:
         """Offsets survive a deletion; the next connector of that name continues from them."""
         before = await connect.shows(AT)
         await connect.ask("DELETE", "/connectors/orders")
@@ -388,12 +388,12 @@ class TestFutureWork:
 class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
-    async def test_sinks_are_not_left_out(self, ours: Service) -> None:
+    async def test_sinks_are_not_left_out(self, ours: AskedService) -> None:
         """One interface is there for both kinds of connectors."""
         for name in ("orders", "sales"):
             assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
 
-    async def test_the_way_round_for_what_runs(self, connect: Service) -> None:
+    async def test_the_way_round_for_what_runs(self, connect: AskedService) -> None:
         """A running connector is stopped, reset and resumed; only the stopped one can be reset."""
         assert (await connect.told("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)

@@ -15,8 +15,8 @@ from tests.kips.service import (
     OWN,
     SINK_CONFIG,
     SOURCE_CONFIG,
+    AskedService,
     Beyond,
-    Service,
     came_to,
     configured,
     log_of,
@@ -31,13 +31,13 @@ EITHER = pytest.mark.parametrize("base", [ORDERS, SALES])
 
 
 @pytest.fixture(params=[KIP, "3.6", "4.3"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
     """The small cluster, ours, that of the first release to have all of it, and of the newest."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
-async def offsets_of(service: Service, base: str = ORDERS) -> list[tuple[str, str]]:
+async def offsets_of(service: AskedService, base: str = ORDERS) -> list[tuple[str, str]]:
     """Partitions and offsets that are shown of a source, as text."""
     shown = (await service.shows(f"{base}/offsets"))["offsets"]
     listed = shown["source"] if isinstance(shown, dict) else shown
@@ -47,40 +47,42 @@ async def offsets_of(service: Service, base: str = ORDERS) -> list[tuple[str, st
 class TestOffsets:
     """Test Plan – Offsets tests."""
 
-    async def test_a_connector_that_is_not_there_shows_none(self, connect: Service) -> None:
+    async def test_a_connector_that_is_not_there_shows_none(self, connect: AskedService) -> None:
         """Cannot be viewed."""
         assert await connect.told("GET", f"{NOBODY}/offsets") == (404, "Connector nobody not found")
 
-    async def test_a_source_that_runs_shows_its_offsets(self, connect: Service) -> None:
+    async def test_a_source_that_runs_shows_its_offsets(self, connect: AskedService) -> None:
         """Can be viewed, as its tasks have committed them; and what they commit next, too."""
         before = [("{'table': 'a'}", "{'pos': 41}"), ("{'table': 'b'}", "{'pos': 7}")]
         assert sorted(await offsets_of(connect)) == before
         await connect.given(came_to("orders", {"table": "b"}, {"pos": 8}))
         assert sorted(await offsets_of(connect))[1] == ("{'table': 'b'}", "{'pos': 8}")
 
-    async def test_a_connector_that_is_not_there_cannot_be_reset(self, connect: Service) -> None:
+    async def test_a_connector_that_is_not_there_cannot_be_reset(
+        self, connect: AskedService
+    ) -> None:
         """Not there."""
         told = (404, "Connector nobody not found")
         assert await connect.told("DELETE", f"{NOBODY}/offsets") == told
 
     @EITHER
-    async def test_a_paused_one_cannot_be_reset(self, connect: Service, base: str) -> None:
+    async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
         """Its tasks are there, and might go on from where they were."""
         await connect.ask("PUT", f"{base}/pause")
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     @EITHER
-    async def test_a_running_one_cannot_be_reset(self, connect: Service, base: str) -> None:
+    async def test_a_running_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
         """Its tasks would commit over it."""
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
-    async def test_a_stopped_source_can_be_reset(self, connect: Service) -> None:
+    async def test_a_stopped_source_can_be_reset(self, connect: AskedService) -> None:
         """A reset leaves no offsets of a stopped source."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert (await connect.told("DELETE", f"{ORDERS}/offsets"))[0] == connect.reset_status
         assert await offsets_of(connect) == []
 
-    async def test_a_stopped_sink_can_be_reset(self, connect: Service) -> None:
+    async def test_a_stopped_sink_can_be_reset(self, connect: AskedService) -> None:
         """Its group has no offset any more."""
         await connect.ask("PUT", f"{SALES}/stop")
         at = {"kafka_topic": "t", "kafka_partition": 0}
@@ -91,7 +93,7 @@ class TestOffsets:
         assert await connect.beyond.group_offsets("connect-sales") == ()
 
     @EITHER
-    async def test_a_second_reset_succeeds_as_well(self, connect: Service, base: str) -> None:
+    async def test_a_second_reset_succeeds_as_well(self, connect: AskedService, base: str) -> None:
         """And is answered as the first."""
         await connect.ask("PUT", f"{base}/stop")
         first = await connect.told("DELETE", f"{base}/offsets")
@@ -144,18 +146,18 @@ async def own_topic() -> MemoryLog:
 class TestStopped:
     """Test Plan – Stopped state tests."""
 
-    async def test_a_running_connector_can_be_stopped(self, connect: Service) -> None:
+    async def test_a_running_connector_can_be_stopped(self, connect: AskedService) -> None:
         """From STARTED to STOPPED."""
         assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
         assert views.target(connect.state, "orders") is Target.STOPPED
 
-    async def test_a_paused_connector_can_be_stopped(self, connect: Service) -> None:
+    async def test_a_paused_connector_can_be_stopped(self, connect: AskedService) -> None:
         """From PAUSED to STOPPED."""
         await connect.ask("PUT", f"{ORDERS}/pause")
         assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
         assert views.target(connect.state, "orders") is Target.STOPPED
 
-    async def test_its_tasks_are_not_seen(self, connect: Service) -> None:
+    async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
         """Neither their configs nor, as soon as the leader has taken those away, their statuses."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
@@ -164,7 +166,7 @@ class TestStopped:
         told = (404, "No status found for task orders-0")
         assert await connect.told("GET", f"{ORDERS}/tasks/0/status") == told
 
-    async def test_a_stopped_connector_can_be_resumed(self, connect: Service) -> None:
+    async def test_a_stopped_connector_can_be_resumed(self, connect: AskedService) -> None:
         """From STOPPED to STARTED; tasks come when its owner publishes them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.told("PUT", f"{ORDERS}/resume") == (202, "")
@@ -173,13 +175,13 @@ class TestStopped:
         assert published_.status == 204
         assert len(await connect.shows(f"{ORDERS}/tasks")) == 2
 
-    async def test_a_stopped_connector_can_be_paused(self, connect: Service) -> None:
+    async def test_a_stopped_connector_can_be_paused(self, connect: AskedService) -> None:
         """From STOPPED to PAUSED."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.told("PUT", f"{ORDERS}/pause") == (202, "")
         assert views.target(connect.state, "orders") is Target.PAUSED
 
-    async def test_a_failed_connector_can_be_stopped(self, connect: Service) -> None:
+    async def test_a_failed_connector_can_be_stopped(self, connect: AskedService) -> None:
         """And is shown as STOPPED as soon as its worker says so, as any other."""
         await connect.given(reported("orders", "FAILED"))
         assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
@@ -187,7 +189,9 @@ class TestStopped:
         assert (await connect.shows(f"{ORDERS}/status"))["connector"]["state"] == "STOPPED"
 
     @pytest.mark.parametrize("before", ["FAILED", "RUNNING"])
-    async def test_a_failed_connector_can_be_resumed(self, connect: Service, before: str) -> None:
+    async def test_a_failed_connector_can_be_resumed(
+        self, connect: AskedService, before: str
+    ) -> None:
         """A connector that failed before or during the stop can be resumed."""
         await connect.given(reported("orders", before))
         await connect.ask("PUT", f"{ORDERS}/stop")

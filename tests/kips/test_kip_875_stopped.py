@@ -12,7 +12,7 @@ from controlplane.core.state import ConfigState
 from tests.controller.scene import CONFIG, entries
 from tests.kips.service import (
     SOURCE_CONFIG,
-    Service,
+    AskedService,
     came_to,
     reported,
     running,
@@ -27,14 +27,14 @@ BOTH = pytest.mark.parametrize("way", [RESUME, PAUSE])
 
 
 @pytest.fixture(params=[KIP, "3.9"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
     """The small cluster, ours and a release's."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 @pytest.fixture
-async def stopped(connect: Service) -> Service:
+async def stopped(connect: AskedService) -> AskedService:
     """The same, with `orders` stopped."""
     assert await connect.told("PUT", STOP) == (204, "")
     return connect
@@ -57,18 +57,18 @@ def _fields(state: str) -> dict[str, str]:
 class TestTargetStatesToday:
     """Background: target states today."""
 
-    async def test_running_is_the_default(self, connect: Service) -> None:
+    async def test_running_is_the_default(self, connect: AskedService) -> None:
         """Without a target state record the target is STARTED."""
         assert views.target(connect.state, "orders") is Target.STARTED
 
-    async def test_resume_and_pause_choose(self, connect: Service) -> None:
+    async def test_resume_and_pause_choose(self, connect: AskedService) -> None:
         """One request for each of the two."""
         await connect.ask("PUT", PAUSE)
         assert views.target(connect.state, "orders") is Target.PAUSED
         await connect.ask("PUT", RESUME)
         assert views.target(connect.state, "orders") is Target.STARTED
 
-    async def test_a_paused_connector_keeps_its_tasks(self, connect: Service) -> None:
+    async def test_a_paused_connector_keeps_its_tasks(self, connect: AskedService) -> None:
         """They are there, though they do nothing: that is what stopping is for."""
         before = await connect.shows(f"{ORDERS}/tasks")
         await connect.ask("PUT", PAUSE)
@@ -79,7 +79,7 @@ class TestTargetStatesToday:
 class TestNewState:
     """A new STOPPED state."""
 
-    async def test_the_config_stays_in_the_config_topic(self, connect: Service) -> None:
+    async def test_the_config_stays_in_the_config_topic(self, connect: AskedService) -> None:
         """Stopping neither rewrites nor removes the config."""
         before = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
         await connect.ask("PUT", STOP)
@@ -87,7 +87,7 @@ class TestNewState:
         assert len(before) == 1
         assert after == before
 
-    async def test_the_config_stays_visible(self, connect: Service) -> None:
+    async def test_the_config_stays_visible(self, connect: AskedService) -> None:
         """Every endpoint that shows the config still shows it."""
         before = await connect.shows(f"{ORDERS}/config")
         await connect.ask("PUT", STOP)
@@ -95,7 +95,7 @@ class TestNewState:
         assert (await connect.shows(ORDERS))["config"] == before
         assert "orders" in await connect.shows("/connectors")
 
-    async def test_an_empty_task_set_is_published(self, connect: Service) -> None:
+    async def test_an_empty_task_set_is_published(self, connect: AskedService) -> None:
         """In the config topic, where it takes the place of the former one."""
         before = len(await connect.holds(CONFIG))
         await connect.ask("PUT", STOP)
@@ -114,7 +114,7 @@ class TestNewState:
         assert [call.name for call in worker.apply(commit).calls] == ["task configs"]
         assert worker.apply(state).calls == (ListenerCall("target state", "orders"),)
 
-    async def test_nothing_shows_tasks_any_more(self, stopped: Service) -> None:
+    async def test_nothing_shows_tasks_any_more(self, stopped: AskedService) -> None:
         """Wherever a connector is shown with its tasks it has none, once workers have followed."""
         await stopped.given(*(reported("orders", None, task) for task in (0, 1)))
         await stopped.given(reported("orders", "STOPPED"))
@@ -125,7 +125,7 @@ class TestNewState:
         assert (expanded["status"]["tasks"], expanded["info"]["tasks"]) == ([], [])
 
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
-    async def test_it_is_shown_as_stopped(self, connect: Service, before: str) -> None:
+    async def test_it_is_shown_as_stopped(self, connect: AskedService, before: str) -> None:
         """A STOPPED report replaces any earlier report, a failure as well."""
         await connect.given(reported("orders", before))
         assert (await connect.told("PUT", STOP))[0] == 204
@@ -133,7 +133,7 @@ class TestNewState:
         shown = await connect.shows(f"{ORDERS}/status")
         assert shown["connector"]["state"] == "STOPPED"
 
-    async def test_it_cannot_have_tasks_again(self, stopped: Service) -> None:
+    async def test_it_cannot_have_tasks_again(self, stopped: AskedService) -> None:
         """Task configs that its owner had on their way are not taken."""
         before = await stopped.everything()
         late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)
@@ -147,7 +147,7 @@ class TestOutOfIt:
     """A new STOPPED state – and out of it again."""
 
     @BOTH
-    async def test_tasks_may_be_made_again(self, stopped: Service, way: str) -> None:
+    async def test_tasks_may_be_made_again(self, stopped: AskedService, way: str) -> None:
         """Resumed or paused, the connector may say which tasks it wants to have.
 
         With releases, too: only that a paused one is asked for them is the KIP's alone.
@@ -157,7 +157,7 @@ class TestOutOfIt:
         assert made.status == 204
 
     @BOTH
-    async def test_they_are_published(self, stopped: Service, way: str) -> None:
+    async def test_they_are_published(self, stopped: AskedService, way: str) -> None:
         """Task configs are written to the config topic, with a commit behind them."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
@@ -170,7 +170,7 @@ class TestOutOfIt:
         assert [task["config"] for task in shown] == [{"table": "c"}]
 
     @BOTH
-    async def test_like_any_other_tasks(self, stopped: Service, way: str) -> None:
+    async def test_like_any_other_tasks(self, stopped: AskedService, way: str) -> None:
         """Record by record what is written after any change of a config."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
@@ -183,7 +183,7 @@ class TestOutOfIt:
         assert (await stopped.holds(CONFIG))[before:] == written
 
     @BOTH
-    async def test_until_then_there_are_none(self, stopped: Service, way: str) -> None:
+    async def test_until_then_there_are_none(self, stopped: AskedService, way: str) -> None:
         """The wish alone brings no task back: the old ones are gone for good."""
         await stopped.ask("PUT", way)
         assert await stopped.shows(f"{ORDERS}/tasks") == []
@@ -206,7 +206,7 @@ class TestCompatibilityOfOffsets:
 class TestCompatibilityOfStopped:
     """Compatibility, Deprecation, and Migration Plan – STOPPED target state."""
 
-    async def test_the_naive_record_is_never_written(self, connect: Service) -> None:
+    async def test_the_naive_record_is_never_written(self, connect: AskedService) -> None:
         """No requests write STOPPED into the field `state`, which older workers read."""
         for way in (STOP, PAUSE, STOP, RESUME, STOP, STOP):
             await connect.ask("PUT", way)
@@ -218,7 +218,7 @@ class TestCompatibilityOfStopped:
         """An older worker knows no such state: it would go on running the connector."""
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
-    async def test_the_clever_record_is(self, stopped: Service) -> None:
+    async def test_the_clever_record_is(self, stopped: AskedService) -> None:
         """The bytes are exact: `state.v2` says STOPPED, `state` says PAUSED."""
         assert (await stopped.holds(CONFIG))[-1] == CLEVER
 

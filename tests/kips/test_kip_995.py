@@ -13,7 +13,7 @@ from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
     SURE_SOURCE,
-    Service,
+    AskedService,
     configured,
     running,
     serving,
@@ -24,7 +24,7 @@ SET = "The offsets for this connector have been set successfully"
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Service]:
+async def connect() -> AsyncIterator[AskedService]:
     """The small cluster; an earlier connector `new` has left offsets."""
     async with serving(await running(*LEFT_OVER)) as service:
         yield service
@@ -33,7 +33,7 @@ async def connect() -> AsyncIterator[Service]:
 class TestPost:
     """Public Interfaces – POST /connectors."""
 
-    async def test_a_field_may_say_where_to_begin(self, connect: Service) -> None:
+    async def test_a_field_may_say_where_to_begin(self, connect: AskedService) -> None:
         """With it the connector is there, and so are its offsets."""
         assert (await connect.told("POST", "/connectors", asked()))[0] == 200
         assert await offsets_of(connect) == AT_100
@@ -57,14 +57,14 @@ class TestPost:
         ],
         ids=str,
     )
-    async def test_400_for_another_form(self, connect: Service, offsets: Any) -> None:
+    async def test_400_for_another_form(self, connect: AskedService, offsets: Any) -> None:
         """Offsets that are no list in the form of KIP-875 are the client's error."""
         before = await connect.everything()
         assert (await connect.told("POST", "/connectors", asked(offsets)))[0] == 400
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("offsets", [{}, {"initial_offsets": None}], ids=["absent", "null"])
-    async def test_without_it_all_is_as_before(self, connect: Service, offsets: Any) -> None:
+    async def test_without_it_all_is_as_before(self, connect: AskedService, offsets: Any) -> None:
         """Answer, records and what is left of earlier times: nothing tells of a new field."""
         before = await connect.everything()
         body = {"name": "new", "config": SOURCE_CONFIG, **offsets}
@@ -86,7 +86,7 @@ class TestPost:
         ("plugin", "told"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
     )
     async def test_the_connectors_hook_decides_what_is_told(
-        self, connect: Service, plugin: str, told: str
+        self, connect: AskedService, plugin: str, told: str
     ) -> None:
         """200 either way: with a hook that vouches for the offsets, and without one."""
         config = {**SOURCE_CONFIG, "connector.class": plugin}
@@ -96,7 +96,7 @@ class TestPost:
         assert answer.body["name"] == "new"
         assert answer.body["config"] == {**config, "name": "new"}
 
-    async def test_other_fields_stay(self, connect: Service) -> None:
+    async def test_other_fields_stay(self, connect: AskedService) -> None:
         """The KIP's example leaves them away; who decodes every creation alike needs them."""
         answer = await connect.ask("POST", "/connectors", asked())
         assert list(answer.body) == ["name", "config", "tasks", "type", "initial_offsets_response"]
@@ -116,7 +116,7 @@ class TestPost:
 class TestSteps:
     """Proposed Changes."""
 
-    async def test_in_this_order(self, connect: Service) -> None:
+    async def test_in_this_order(self, connect: AskedService) -> None:
         """Wipe, set, create, each read back before the next; checks come before all of them."""
         plan = await connect.plan("POST", "/connectors", asked(initial_state="PAUSED"))
         assert [(step.name, step.read_back) for step in plan.steps] == [
@@ -126,7 +126,7 @@ class TestSteps:
         ]
         assert plan.commit_point == "create"
 
-    async def test_1_the_config_is_checked(self, connect: Service) -> None:
+    async def test_1_the_config_is_checked(self, connect: AskedService) -> None:
         """Before the offsets are: where both are wrong, the config is told."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "name": "other"}
@@ -152,7 +152,7 @@ class TestSteps:
         ids=str,
     )
     async def test_2_offsets_are_checked_as_by_alteration(
-        self, connect: Service, config: Any, offsets: Any
+        self, connect: AskedService, config: Any, offsets: Any
     ) -> None:
         """Creation refuses what `PATCH` refuses, with the step in front of the same words."""
         await connect.given(configured("other", config))
@@ -168,19 +168,19 @@ class TestSteps:
 
     @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED", None])
     async def test_2_but_it_need_not_be_there_and_stopped(
-        self, connect: Service, state: str | None
+        self, connect: AskedService, state: str | None
     ) -> None:
         """Neither can be demanded of what is to be made, in whatever state it begins."""
         got = await connect.told("POST", "/connectors", asked(initial_state=state))
         assert got[0] == 200
 
-    async def test_3_nothing_of_before_is_merged_in(self, connect: Service) -> None:
+    async def test_3_nothing_of_before_is_merged_in(self, connect: AskedService) -> None:
         """Partitions that the request does not name have no offset any more."""
         await connect.ask("POST", "/connectors", asked())
         assert await offsets_of(connect) == AT_100
         assert left_of(connect) == {'["new",{"table":"a"}]': '{"pos":100}'}
 
-    async def test_4_the_offsets_are_those_asked_for(self, connect: Service) -> None:
+    async def test_4_the_offsets_are_those_asked_for(self, connect: AskedService) -> None:
         """Each of them; of two for one partition the later one."""
         others = [{"partition": {"table": name}, "offset": {"pos": 5}} for name in "cd"]
         first = [{"partition": {"table": "a"}, "offset": {"pos": 99}}]
@@ -189,7 +189,7 @@ class TestSteps:
         assert len(shown) == 3
         assert all(one in shown for one in [*AT_100, *others])
 
-    async def test_4_a_null_asks_for_none(self, connect: Service) -> None:
+    async def test_4_a_null_asks_for_none(self, connect: AskedService) -> None:
         """A partition without an offset has none, as it had none after the wiping."""
         nothing = [{"partition": {"table": "a"}, "offset": None}]
         assert (await connect.told("POST", "/connectors", asked(nothing)))[0] == 200
@@ -205,7 +205,7 @@ class TestSteps:
         ],
     )
     async def test_5_config_and_state_come_last(
-        self, connect: Service, state: str | None, target: Target, record: str | None
+        self, connect: AskedService, state: str | None, target: Target, record: str | None
     ) -> None:
         """The state that was asked for stands before the config; without one nothing does."""
         plan = await connect.plan("POST", "/connectors", asked(initial_state=state))

@@ -24,9 +24,9 @@ from tests.kips.service import (
     PLUGINS,
     SINK_CONFIG,
     SOURCE_CONFIG,
+    AskedService,
     Beyond,
     RefusingLog,
-    Service,
     came_to,
     log_of,
     running,
@@ -36,7 +36,7 @@ from tests.scenario.playback import played
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Service]:
+async def connect() -> AsyncIterator[AskedService]:
     """The small cluster; an earlier connector `new` has left offsets."""
     async with serving(await running(*LEFT_OVER)) as service:
         yield service
@@ -81,7 +81,7 @@ class TestFailures:
         [({}, "wipe the existing offsets"), ({"file": "f"}, "set the initial offsets")],
         ids=["3", "4"],
     )
-    async def test_the_step_is_told(self, connect: Service, more: Any, step: str) -> None:
+    async def test_the_step_is_told(self, connect: AskedService, more: Any, step: str) -> None:
         """The error names the step at which the connector throws; nothing is written."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **more}
@@ -143,7 +143,7 @@ class TestFailures:
 class TestRace:
     """Validate offset before connector creation."""
 
-    async def test_with_offsets_first(self, connect: Service) -> None:
+    async def test_with_offsets_first(self, connect: AskedService) -> None:
         """The second of two requests for one name is refused: here the one without offsets."""
         both = asked(), {"name": "new", "config": SOURCE_CONFIG}
         first, second = await asyncio.gather(
@@ -152,7 +152,7 @@ class TestRace:
         assert (first[0], second) == (200, (409, "Connector new already exists"))
         assert await offsets_of(connect) == AT_100
 
-    async def test_without_offsets_first(self, connect: Service) -> None:
+    async def test_without_offsets_first(self, connect: AskedService) -> None:
         """The second request, with offsets, is refused and neither wipes nor sets any."""
         before = left_of(connect)
         both = {"name": "new", "config": SOURCE_CONFIG}, asked()
@@ -162,7 +162,7 @@ class TestRace:
         assert (first[0], second) == (201, (409, "Connector new already exists"))
         assert left_of(connect) == before
 
-    async def test_nothing_to_clean_up_after_a_check(self, connect: Service) -> None:
+    async def test_nothing_to_clean_up_after_a_check(self, connect: AskedService) -> None:
         """Config, offsets and name are looked at before the first record is written."""
         before = await connect.everything()
         nested: Any = [{"partition": {"table": {}}, "offset": None}]
@@ -181,7 +181,7 @@ class TestRace:
 class TestRemanentOffsets:
     """Remanent offsets from connectors with same name."""
 
-    async def test_a_clean_slate(self, connect: Service) -> None:
+    async def test_a_clean_slate(self, connect: AskedService) -> None:
         """Creation wipes the offsets of a deleted connector before it writes the new ones."""
         await connect.ask("DELETE", "/connectors/orders")
         before = len(await connect.holds(OFFSETS))
@@ -206,7 +206,7 @@ class TestRemanentOffsets:
 class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
-    async def test_the_records_are_those_of_an_alteration(self, connect: Service) -> None:
+    async def test_the_records_are_those_of_an_alteration(self, connect: AskedService) -> None:
         """Offsets have the bytes of a `PATCH`, the config those of a plain creation."""
         async with serving(await log_of()) as plain:
             await plain.ask("POST", "/connectors", {"name": "new", "config": SOURCE_CONFIG})
@@ -293,7 +293,7 @@ view connectors
 class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
-    async def test_it_need_not_begin_stopped(self, connect: Service) -> None:
+    async def test_it_need_not_begin_stopped(self, connect: AskedService) -> None:
         """Offsets are taken for a connector that is to run at once."""
         assert (await connect.told("POST", "/connectors", asked(initial_state="RUNNING")))[0] == 200
         assert views.target(connect.state, "new") is Target.STARTED

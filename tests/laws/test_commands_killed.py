@@ -20,7 +20,7 @@ from tests.laws.commands.commander import PAUSE_MS
 from tests.laws.commands.execution import (
     AnsweredCommand,
     Died,
-    Journal,
+    RunJournal,
     SimulatedCluster,
     entries_in,
 )
@@ -56,7 +56,7 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[A
 async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
     """Answered commands are in the log, nothing is half done, and nothing was done twice."""
     chance, place = seeded(release), in_file(tmp_path / "state.db")
-    journal = Journal([], [], [])
+    journal = RunJournal([], [], [])
     for kill in range(KILLS):
         seed, steps = f"{SEED}.{release}.{kill}", chance.randint(*STEPS)
         journal.told.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))

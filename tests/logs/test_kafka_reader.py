@@ -313,11 +313,11 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
         await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=QUICK)
 
 
-Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ListenerBehaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def listening(behaviour: Behaviour) -> AsyncIterator[str]:
+async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
     """Listener that is no broker, by its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -345,7 +345,7 @@ async def _web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     await writer.drain()
 
 
-def _answering(payload: bytes) -> Behaviour:
+def _answering(payload: bytes) -> ListenerBehaviour:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(struct.pack(">i", len(payload)) + payload)
@@ -354,7 +354,7 @@ def _answering(payload: bytes) -> Behaviour:
     return answer
 
 
-STRANGERS: dict[str, Behaviour] = {
+STRANGERS: dict[str, ListenerBehaviour] = {
     "silence": _silence,
     "goodbye": _goodbye,
     "web": _web,

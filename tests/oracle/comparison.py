@@ -22,7 +22,7 @@ SHOWN = 400
 """Characters of a key, a value or an answer that are printed."""
 
 
-class Disagreement(NamedTuple):
+class LogDisagreement(NamedTuple):
     """A log of which Kafka's classes make something else than our fold."""
 
     release: str
@@ -34,7 +34,7 @@ class Disagreement(NamedTuple):
 
 def disagreements(
     oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None
-) -> Iterator[Disagreement]:
+) -> Iterator[LogDisagreement]:
     """Every case on which the two disagree, of the first so many that are drawn from a seed.
 
     `profile` is by what our fold reads, if not by that of the release.
@@ -44,7 +44,7 @@ def disagreements(
     for number, (case, answer) in enumerate(answers):
         found = compared(answer, case, profile)
         if found:
-            yield Disagreement(oracle.release, f"{seed}/{number}", case, found)
+            yield LogDisagreement(oracle.release, f"{seed}/{number}", case, found)
 
 
 def compared(answer: StoreAnswer, case: Case, profile: Profile) -> Differences:
@@ -58,7 +58,7 @@ def compared(answer: StoreAnswer, case: Case, profile: Profile) -> Differences:
     return {f"loaded {name}": pair for name, pair in loaded.items()}
 
 
-def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
+def shrunk(found: LogDisagreement, profile: Profile | None = None) -> LogDisagreement:
     """The smallest case that differs in what the given one differs in first."""
     profile = profile or Profile.of(found.release)
     sort = _sort(found.differences)
@@ -77,7 +77,7 @@ def _sort(found: Differences) -> str | None:
     return first and first.split(" ")[0]
 
 
-def explained(found: Disagreement) -> str:
+def explained(found: LogDisagreement) -> str:
     """The log beside both answers, for people."""
     startup, entries, batch = found.case.startup, found.case.entries, found.case.batch
     sizes = ", ".join(map(str, batch))

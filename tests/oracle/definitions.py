@@ -33,7 +33,7 @@ for which MirrorMaker can be had. Older ones are taken as the oldest of these.""
 
 DefinedKey = dict[str, Any]
 DefinitionRow = dict[str, Any]
-_Answers = Mapping[str, Mapping[str, Any]]
+_ReleaseAnswers = Mapping[str, Mapping[str, Any]]
 _Definition = tuple[str, Sequence[DefinedKey]]
 """A release, and the keys that it defines, in their order."""
 
@@ -232,7 +232,7 @@ def plain(key: DefinedKey) -> DefinedKey:
 # --- files --------------------------------------------------------------------------------------
 
 
-def definitions(answers: _Answers) -> dict[str, list[DefinitionRow]]:
+def definitions(answers: _ReleaseAnswers) -> dict[str, list[DefinitionRow]]:
     """Kafka's definitions of all connectors of a kind, and of the clients of connectors."""
     found = {"connector": rows(_of(answers, "connector"))}
     for kind in ("source", "sink"):
@@ -245,7 +245,7 @@ def definitions(answers: _Answers) -> dict[str, list[DefinitionRow]]:
     return found
 
 
-def _of(answers: _Answers, name: str) -> list[_Definition]:
+def _of(answers: _ReleaseAnswers, name: str) -> list[_Definition]:
     return [(release, told[name]) for release, told in answers.items()]
 
 
@@ -263,7 +263,7 @@ def _without_words(row: DefinitionRow) -> DefinitionRow:
     return rest | ({"before": kept} if kept else {})
 
 
-def _mirrored(answers: _Answers, name: str | None = None) -> list[_Definition]:
+def _mirrored(answers: _ReleaseAnswers, name: str | None = None) -> list[_Definition]:
     """Keys defined by one of MirrorMaker's connectors only or, without `name`, by all of them.
 
     Up to 3.3 each of them defined all keys: a key belongs to the connector that kept it later.
@@ -300,7 +300,7 @@ def _mirrors(plugin: DefinitionRow) -> bool:
     return str(plugin["class"]).startswith(MIRRORS)
 
 
-def _owners(answers: _Answers) -> dict[str, set[str]]:
+def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
     """Keys that not all of MirrorMaker's connectors have, each with those that do."""
     owners: dict[str, set[str]] = {}
     for told in answers.values():
@@ -315,18 +315,18 @@ def _owners(answers: _Answers) -> dict[str, set[str]]:
     return owners
 
 
-def plugins(answers: _Answers) -> list[DefinitionRow]:
+def plugins(answers: _ReleaseAnswers) -> list[DefinitionRow]:
     """Every plugin of Kafka's own."""
     return [_plugin(answers, *found) for found in sorted(_names(answers))]
 
 
-def _names(answers: _Answers) -> set[tuple[str, str]]:
+def _names(answers: _ReleaseAnswers) -> set[tuple[str, str]]:
     """Class and kind of every plugin; the kind of connectors may change."""
     told = (one for answer in answers.values() for one in answer["plugins"])
     return {(one["class"], KINDS.get(one["among"], "connector")) for one in told}
 
 
-def _plugin(answers: _Answers, name: str, kind: str) -> DefinitionRow:
+def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
     told = [(release, _told(told, name, kind)) for release, told in answers.items()]
     present = [(release, one) for release, one in told if one is not None]
     row: DefinitionRow = {

@@ -26,7 +26,7 @@ from controlplane.scenario.views import LOOKS, WorkerView
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import Common
-from tests.oracle.comparison import Disagreement
+from tests.oracle.comparison import LogDisagreement
 from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.kafkas_state import outcome_of, state_of
@@ -50,7 +50,7 @@ Views = Mapping[str, list[str]]
 """Lines that each view prints."""
 
 
-def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None = None) -> Path:
+def keep(found: LogDisagreement, folder: Path = SCENARIOS, profile: Profile | None = None) -> Path:
     """Write the scenario of a disagreement, named after its release and seed.
 
     `profile` is by what our fold has read, if not by that of the release.
@@ -67,7 +67,7 @@ def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None 
     return file
 
 
-def _name(found: Disagreement) -> str:
+def _name(found: LogDisagreement) -> str:
     """`3.9.1-1-17`: the release, the seed, which log."""
     drawn = (part for part in found.seed.split("/") if part != found.release)
     return re.sub(r"[^\w.]+", "-", "-".join([found.release, *drawn]))
@@ -146,7 +146,7 @@ def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
 # --- the file -------------------------------------------------------------------------------
 
 
-def _scenario(found: Disagreement, entries: Sequence[Entry], kafkas: Views, ours: Views) -> str:
+def _scenario(found: LogDisagreement, entries: Sequence[Entry], kafkas: Views, ours: Views) -> str:
     """The log as steps, and the views in which the two differ, as Kafka has them."""
     shown = [name for name in kafkas if kafkas[name] != ours[name]]
     steps = [_about(found, shown), f"cluster {WORKER}@{found.release}\n----"]
@@ -162,7 +162,7 @@ def _scenario(found: Disagreement, entries: Sequence[Entry], kafkas: Views, ours
     return rewritten(scenario, printed)
 
 
-def _about(found: Disagreement, shown: Sequence[str]) -> str:
+def _about(found: LogDisagreement, shown: Sequence[str]) -> str:
     lines = [
         f"What Kafka {found.release} makes of this, and our fold did not.",
         "",

@@ -69,7 +69,7 @@ class FieldSpec(NamedTuple):
     optional: bool = False
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """A kind of record: how its key is made, and the fields of its value."""
 
     key: Callable[[Draw], bytes]
@@ -191,10 +191,10 @@ _TOPIC = struct(
 )
 _OFFSET = struct(FieldSpec(b"pos", (b"1", b"2", b"1.5", b'"x"', b"[1]")))
 
-CONNECTOR = Kind(named(b"connector-"), _config, 0.15)
-TASK = Kind(numbered(b"task-"), _config)
-COMMIT = Kind(named(b"commit-"), struct(FieldSpec(b"tasks", _COUNTS, _ODD_COUNTS)))
-TARGET = Kind(
+CONNECTOR = RecordKind(named(b"connector-"), _config, 0.15)
+TASK = RecordKind(numbered(b"task-"), _config)
+COMMIT = RecordKind(named(b"commit-"), struct(FieldSpec(b"tasks", _COUNTS, _ODD_COUNTS)))
+TARGET = RecordKind(
     named(b"target-state-"),
     struct(
         FieldSpec(b"state", TARGETS, ODD_TARGETS),
@@ -202,8 +202,10 @@ TARGET = Kind(
     ),
     0.15,
 )
-FENCING = Kind(named(b"tasks-fencing-"), struct(FieldSpec(b"task-count", _COUNTS, _ODD_COUNTS)))
-SESSION_KEY = Kind(
+FENCING = RecordKind(
+    named(b"tasks-fencing-"), struct(FieldSpec(b"task-count", _COUNTS, _ODD_COUNTS))
+)
+SESSION_KEY = RecordKind(
     lambda _: b"session-key",
     struct(
         FieldSpec(b"key", SECRETS, ODD_SECRETS),
@@ -213,15 +215,17 @@ SESSION_KEY = Kind(
         ),
     ),
 )
-RESTART = Kind(
+RESTART = RecordKind(
     named(b"restart-connector-"),
     struct(FieldSpec(b"include-tasks", _FLAGS), FieldSpec(b"only-failed", _FLAGS)),
 )
-LOGGER = Kind(named(b"logger-cluster-"), struct(FieldSpec(b"level", (b'"DEBUG"', b'"x"', b'""'))))
-CONNECTOR_STATUS = Kind(named(b"status-connector-"), _STATUS, 0.15)
-TASK_STATUS = Kind(numbered(b"status-task-"), _STATUS, 0.1)
-ACTIVE_TOPIC = Kind(_topic_key, _active_topic, 0.2)
-OFFSET = Kind(_offset_key, _OFFSET, 0.25)
+LOGGER = RecordKind(
+    named(b"logger-cluster-"), struct(FieldSpec(b"level", (b'"DEBUG"', b'"x"', b'""')))
+)
+CONNECTOR_STATUS = RecordKind(named(b"status-connector-"), _STATUS, 0.15)
+TASK_STATUS = RecordKind(numbered(b"status-task-"), _STATUS, 0.1)
+ACTIVE_TOPIC = RecordKind(_topic_key, _active_topic, 0.2)
+OFFSET = RecordKind(_offset_key, _OFFSET, 0.25)
 
 CONFIG_KINDS = (
     *(CONNECTOR, CONNECTOR, TASK, TASK, TASK, COMMIT, COMMIT, TARGET, TARGET),
@@ -231,7 +235,7 @@ STATUS_KINDS = (CONNECTOR_STATUS, TASK_STATUS, TASK_STATUS, ACTIVE_TOPIC)
 OFFSET_KINDS = (OFFSET,)
 
 
-def pair(draw: Draw, kind: Kind) -> KeyValue:
+def pair(draw: Draw, kind: RecordKind) -> KeyValue:
     """Key and value of a record of this kind, or nearly."""
     key: bytes | None = kind.key(draw)
     if draw.mishap(0.03):

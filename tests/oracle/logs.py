@@ -21,7 +21,7 @@ from tests.oracle.kinds import (
     STATUS_KINDS,
     TARGET,
     TASK,
-    Kind,
+    RecordKind,
     pair,
 )
 
@@ -29,7 +29,7 @@ MOST_RECORDS = 25
 MOST_OF_LONG = 200
 """Records of most logs, and of the few long ones."""
 
-TopicKinds = tuple[str, tuple[Kind, ...]]
+TopicKinds = tuple[str, tuple[RecordKind, ...]]
 """A topic, and the kinds of records that are drawn for it."""
 
 CONFIG: TopicKinds = (TOPICS.config, CONFIG_KINDS)

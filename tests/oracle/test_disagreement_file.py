@@ -16,7 +16,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play, read, report
 from tests.oracle.case import Case
 from tests.oracle.common import typed
-from tests.oracle.comparison import Differences, Disagreement, disagreements, shrunk
+from tests.oracle.comparison import Differences, LogDisagreement, disagreements, shrunk
 from tests.oracle.disagreement_file import kafkas_reader, keep, our_reader, views
 from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_state import untyped
@@ -125,7 +125,7 @@ def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
     """A difference in reading by batches has no view: the file lists its parts."""
     entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
     differs: Differences = {"offsets.data": ([], [["6b", "76"]])}
-    found = Disagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
+    found = LogDisagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
     file = keep(found, tmp_path)
     assert file.name == "3.9.1-1-5.scenario"
     assert file.read_text("utf-8").splitlines()[3:7] == [

@@ -40,7 +40,7 @@ COUNT_PROVED = 20_000
 CONNECTOR = "größe \U0001f600"
 
 
-class Request(NamedTuple):
+class OffsetRequest(NamedTuple):
     """Offsets that are asked for, of a connector of some kind."""
 
     sink: bool
@@ -63,14 +63,14 @@ NUMBERS = (0, 1, 10, "0", "1", "10", "+1")
 NO_NUMBERS = (" 1", "1.0", 1.0, None, True, [1, None], {"a": 1e10}, 2**31, 2**63, "٣", "x")
 
 
-def requests(seed: str, count: int) -> Iterator[Request]:
+def requests(seed: str, count: int) -> Iterator[OffsetRequest]:
     """Requests of all sizes; one in five has something wrong somewhere."""
     random = Random(seed)
     for _ in range(count):
         sink, own, wild = random.random() < 0.3, random.random() < 0.5, random.random() < 0.2
         some = _sink_offset if sink else _source_offset
         size = random.choice((1, 1, 2, 3, 4, 6, 9, 13, 25, 40))
-        yield Request(sink, own, [some(random, wild) for _ in range(size)])
+        yield OffsetRequest(sink, own, [some(random, wild) for _ in range(size)])
 
 
 def _source_offset(random: Random, wild: bool) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _number(random: Random, wild: bool) -> Any:
 # --- the two answers ----------------------------------------------------------------------------
 
 
-def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
+def kafkas(release: str, asked: list[OffsetRequest]) -> list[list[str]]:
     """Results of Kafka's classes for requests."""
     folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
     path = os.pathsep.join((*map(str, folders), release_path(release)))
@@ -133,7 +133,7 @@ def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
     return [json.loads(line) for line in program.stdout.splitlines()]
 
 
-def ours(release: str, request: Request) -> list[str]:
+def ours(release: str, request: OffsetRequest) -> list[str]:
     """Our result for a request."""
     profile = Profile.of(release)
     config = {"offsets.storage.topic": "own"} if request.own else {}

@@ -27,7 +27,7 @@ from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from tests.conftest import SEED
 from tests.oracle.case import Case
 from tests.oracle.common import UNREAD, Common, differences
-from tests.oracle.comparison import Disagreement, disagreements, explained, shrunk
+from tests.oracle.comparison import LogDisagreement, disagreements, explained, shrunk
 from tests.oracle.disagreement_file import keep
 from tests.oracle.kafka import KafkaOracle
 from tests.oracle.logs import MOST_RECORDS, case, cases
@@ -167,7 +167,7 @@ def test_disagreement_is_shown() -> None:
         Entry("connect-configs", 0, 4, 0, b"connector-a", b"{}"),
         Entry("connect-offsets", 0, 0, 0, b"\xff  k", None),
     )
-    found = Disagreement("3.9.1", "s/1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
+    found = LogDisagreement("3.9.1", "s/1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
     assert explained(found).splitlines()[1:] == [
         "  record 0 (at start)  config@4  connector-a  {}",
         r"  record 1 (live)  offsets@0  \xFF \x20k  ∅",

@@ -25,7 +25,7 @@ async def log() -> MemoryLog:
     return made
 
 
-class Unreadable(Cable):
+class TailOnlyLog(Cable):
     """A log of which only the tail may be read, once it is followed."""
 
     followed = False
@@ -44,7 +44,7 @@ async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) 
 
     A release that is followed notes how far it has read, too.
     """
-    cable = Unreadable(log)
+    cable = TailOnlyLog(log)
     async with Follower(cable, limits=QUICK) as follower:
         await follower.state(KIP)
         cable.followed = True

@@ -110,29 +110,31 @@ BEGINNINGS = [
 ]
 """Beginnings of records that are no JSON, or JSON in another encoding than the rest."""
 
-Tokens = list[bytes]
+JsonTokens = list[bytes]
 
 
-def one_of(tokens: list[bytes]) -> st.SearchStrategy[Tokens]:
+def one_of(tokens: list[bytes]) -> st.SearchStrategy[JsonTokens]:
     """One of them, as a document of one token."""
     return st.sampled_from(tokens).map(lambda token: [token])
 
 
-def nested(inner: st.SearchStrategy[Tokens], names: list[bytes]) -> st.SearchStrategy[Tokens]:
+def nested(
+    inner: st.SearchStrategy[JsonTokens], names: list[bytes]
+) -> st.SearchStrategy[JsonTokens]:
     """Lists and maps of values."""
     members = st.lists(st.tuples(st.sampled_from(names), inner), max_size=4)
     return st.lists(inner, max_size=3).map(_list) | members.map(_map)
 
 
-def _list(items: list[Tokens]) -> Tokens:
+def _list(items: list[JsonTokens]) -> JsonTokens:
     return [b"[", *_separated(items), b"]"]
 
 
-def _map(members: list[tuple[bytes, Tokens]]) -> Tokens:
+def _map(members: list[tuple[bytes, JsonTokens]]) -> JsonTokens:
     return [b"{", *_separated([[name, b":", *value] for name, value in members]), b"}"]
 
 
-def _separated(items: list[Tokens]) -> Tokens:
+def _separated(items: list[JsonTokens]) -> JsonTokens:
     return [token for item in items for token in (b",", *item)][1:]
 
 

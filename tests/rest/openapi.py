@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-Schema = Mapping[str, Any]
+DescribedSchema = Mapping[str, Any]
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -35,7 +35,7 @@ class Description:
     def __init__(self, path: Path) -> None:
         whole = yaml.safe_load(path.read_text())
         self._paths: Mapping[str, Any] = whole["paths"]
-        self._schemas: Mapping[str, Schema] = whole["components"]["schemas"]
+        self._schemas: Mapping[str, DescribedSchema] = whole["components"]["schemas"]
 
     def has(self, template: str) -> bool:
         """True if the release has this endpoint with GET."""
@@ -46,7 +46,7 @@ class Description:
         content = self._paths[template]["get"]["responses"]["default"]["content"]
         return list(self._faults(answer, content["application/json"].get("schema", {}), "$"))
 
-    def _faults(self, value: Any, schema: Schema, place: str) -> Iterator[str]:
+    def _faults(self, value: Any, schema: DescribedSchema, place: str) -> Iterator[str]:
         if "$ref" in schema:
             schema = self._schemas[schema["$ref"].rpartition("/")[2]]
         kind = schema.get("type")
@@ -63,7 +63,7 @@ class Description:
             yield from self._faults_of_object(value, schema, place)
 
     def _faults_of_object(
-        self, value: Mapping[str, Any], schema: Schema, place: str
+        self, value: Mapping[str, Any], schema: DescribedSchema, place: str
     ) -> Iterator[str]:
         """Stricter than JSON Schema: a member that is not described is a fault."""
         known, rest = schema.get("properties", {}), schema.get("additionalProperties")
@@ -74,6 +74,6 @@ class Description:
                 yield from self._faults(member, known.get(name, rest), f"{place}.{name}")
 
 
-def _is_anything(schema: Schema) -> bool:
+def _is_anything(schema: DescribedSchema) -> bool:
     """Java's `Object` is described as an object that has nothing."""
     return dict(schema) == {"type": "object"}

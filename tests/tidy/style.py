@@ -19,7 +19,7 @@ CALLED_BY_OTHERS = {"data_received", "handle_data", "timeout_keep_alive_handler"
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Definition = Function | ast.ClassDef
+DefinitionNode = Function | ast.ClassDef
 
 
 def file_size(source: SourceFile) -> Iterator[Offence]:
@@ -79,10 +79,10 @@ def docstrings(source: SourceFile) -> Iterator[Offence]:
             yield Offence(node.lineno, f"{node.name} has no docstring")
 
 
-def _public(body: list[ast.stmt], source: SourceFile) -> Iterator[Definition]:
+def _public(body: list[ast.stmt], source: SourceFile) -> Iterator[DefinitionNode]:
     """Definitions that others see: names without underscore; in other files only the tests."""
     for node in body:
-        if not isinstance(node, Definition) or node.name.startswith("_"):
+        if not isinstance(node, DefinitionNode) or node.name.startswith("_"):
             continue
         if source.in_package or node.name.startswith("test_"):
             yield node

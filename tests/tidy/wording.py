@@ -63,11 +63,15 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def several_meanings(sources: list[SourceFile]) -> list[str]:
-    """Class names and type aliases that several files define, each with its places."""
+    """Class names and type aliases that several files define, each with its places.
+
+    Classes that only group tests are left out: their module completes their name.
+    """
     places: defaultdict[str, list[str]] = defaultdict(list)
     for source in sources:
         for line, name in _classes(source):
-            places[name].append(f"{source.path}:{line}")
+            if not (source.is_test and name.startswith("Test")):
+                places[name].append(f"{source.path}:{line}")
     return [f"{name}: {' '.join(found)}" for name, found in sorted(places.items()) if found[1:]]
 
 

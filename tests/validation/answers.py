@@ -15,7 +15,7 @@ from controlplane.core.validation import Validation, refusal, validate
 from controlplane.plugins import catalogued
 from tests.documentation_digests import digest_of_all
 from tests.harvested_catalogues import harvested_catalogue
-from tests.validation.cases import APACHE, JSON, Config
+from tests.validation.cases import APACHE, JSON, ConfigBody
 
 FILE = Path(__file__).parent / "recorded.jsonl"
 CLASSES_FILE = Path(__file__).parent / "recorded-classes.jsonl"
@@ -61,7 +61,7 @@ def context_of(
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 
 
-def ours(config: Config, context: Context) -> ValidationAnswer:
+def ours(config: ConfigBody, context: Context) -> ValidationAnswer:
     """Our answer, as a worker of the context's release; valid configs are not posted."""
     found = validate(config, context)
     answer = ValidationAnswer(None, None)
@@ -92,7 +92,7 @@ def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
 class RecordedValidation(NamedTuple):
     """A config and what workers said of it, by release."""
 
-    config: Config
+    config: ConfigBody
     answers: Mapping[str, ValidationAnswer]
 
 

@@ -2,26 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 
-Config = dict[str, str | None]
+ConfigBody = dict[str, str | None]
 Value = str | None
 
 APACHE = "org.apache.kafka.connect."
 TRANSFORM = f"{APACHE}transforms."
 JSON = f"{APACHE}json.JsonConverter"
 
-SOURCE: Config = {
+SOURCE: ConfigBody = {
     "name": "x",
     "connector.class": "FileStreamSource",
     "topic": "t",
     "file": "/tmp/in",
 }
-SINK: Config = {
+SINK: ConfigBody = {
     "name": "x",
     "connector.class": "FileStreamSink",
     "topics": "a",
     "file": "/tmp/out",
 }
-MIRROR: Config = {
+MIRROR: ConfigBody = {
     "name": "x",
     "connector.class": f"{APACHE}mirror.MirrorSourceConnector",
     "source.cluster.alias": "west",
@@ -101,7 +101,7 @@ MIRRORS_KEY: Mapping[str, tuple[Value, ...]] = {
     "metric.names.formats": ("old",),
 }
 
-TRANSFORMED: tuple[tuple[str | None, Config], ...] = (
+TRANSFORMED: tuple[tuple[str | None, ConfigBody], ...] = (
     ("no.such", {}),
     (None, {}),
     ("", {}),
@@ -140,14 +140,14 @@ TRANSFORMED: tuple[tuple[str | None, Config], ...] = (
 )
 """Types of a transformation, and what is configured for it."""
 
-PREDICATED: tuple[tuple[str, Config], ...] = (
+PREDICATED: tuple[tuple[str, ConfigBody], ...] = (
     (f"{TRANSFORM}predicates.TopicNameMatches", {}),
     ("TopicNameMatches", {"pattern": "["}),
     (f"{TRANSFORM}predicates.HasHeaderKey", {"name": ""}),
     (f"{TRANSFORM}RegexRouter", {}),
 )
 
-TOGETHER: tuple[Config, ...] = (
+TOGETHER: tuple[ConfigBody, ...] = (
     {},
     {"name": "x"},
     {"name": "x", "a": None, "b": "c"},
@@ -226,7 +226,7 @@ TOGETHER: tuple[Config, ...] = (
     CHECKPOINT | {"enabled": "false", "emit.checkpoints.enabled": "false"},
 )
 
-BY_REGEX: tuple[Config, ...] = (
+BY_REGEX: tuple[ConfigBody, ...] = (
     {},
     {"topics.regex": "("},
     {"topics.regex": "a.*"},
@@ -238,7 +238,7 @@ BY_REGEX: tuple[Config, ...] = (
 """Added to a sink without topics."""
 
 
-def cases() -> Iterator[Config]:
+def cases() -> Iterator[ConfigBody]:
     """Every config, each once."""
     yield from TOGETHER
     yield from ({"name": "x", "connector.class": name} for name in CLASSES)
@@ -253,12 +253,12 @@ def cases() -> Iterator[Config]:
     yield from (_aliased("predicates", "p", *one) for one in PREDICATED)
 
 
-def without(config: Config, key: str) -> Config:
+def without(config: ConfigBody, key: str) -> ConfigBody:
     """A config that lacks a key."""
     return {name: value for name, value in config.items() if name != key}
 
 
-def _aliased(listed: str, alias: str, kind: Value, own: Config) -> Config:
+def _aliased(listed: str, alias: str, kind: Value, own: ConfigBody) -> ConfigBody:
     prefix = f"{listed}.{alias}."
     configured = {prefix + key: value for key, value in own.items()}
     return SOURCE | {listed: alias, f"{prefix}type": kind} | configured

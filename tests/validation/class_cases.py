@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.validation.cases import APACHE, SINK, SOURCE, TRANSFORM, Config
+from tests.validation.cases import APACHE, SINK, SOURCE, TRANSFORM, ConfigBody
 
 JAVA = Path(__file__).parent / "java"
 OLDER_JAVA = JAVA / "classes"
@@ -62,7 +62,7 @@ _STRANGE = ("lab.Nowhere", f"{APACHE}file.FileStreamSinkConnector", "java.lang.S
 _BROKEN = tuple(f"lab.BrokenConnectors${name}" for name in DEFECTS if name != "Abstract")
 
 
-def cases() -> Iterator[Config]:
+def cases() -> Iterator[ConfigBody]:
     """Every config, each once."""
     for name in ("Connectors$Sound", "Connectors$Abstract", "Connectors", "Nowhere"):
         yield SINK | {"connector.class": f"lab.{name}"}
@@ -86,7 +86,7 @@ def cases() -> Iterator[Config]:
     yield SINK | {"transforms": "t, t", "transforms.t.type": f"{TRANSFORM}Filter"}
 
 
-def cases_of(release: str) -> list[Config]:
+def cases_of(release: str) -> list[ConfigBody]:
     """Cases that a worker of this release can answer."""
     return [
         config

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.oracle.kafka import harness
 from tests.validation import class_cases
 from tests.validation.answers import (
@@ -28,7 +28,7 @@ from tests.validation.answers import (
     with_digests,
     write,
 )
-from tests.validation.cases import Config, cases
+from tests.validation.cases import ConfigBody, cases
 
 RELEASES = (
     *("2.8.2", "3.0.2", "3.2.0", "3.4.1", "3.6.2"),
@@ -44,7 +44,7 @@ CACHED = "org.apache.kafka.connect.errors.ConnectException: "
 """From 4.1 on, a worker that is asked a second time puts the exception's class in front."""
 
 
-async def ask(rest: httpx.AsyncClient, config: Config) -> ValidationAnswer:
+async def ask(rest: httpx.AsyncClient, config: ConfigBody) -> ValidationAnswer:
     """Answer of a worker. A valid config is not posted, so that nothing runs."""
     plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
     validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
@@ -55,7 +55,7 @@ async def ask(rest: httpx.AsyncClient, config: Config) -> ValidationAnswer:
     return with_digests(refused, found)
 
 
-async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:
+async def _refused(rest: httpx.AsyncClient, config: ConfigBody) -> str | None:
     body = {"name": config.get("name"), "config": config}
     while True:
         posted = await rest.post("/connectors", json=body)
@@ -70,19 +70,19 @@ async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:
 
 
 async def answers(
-    broker: Broker, release: str, configs: Sequence[Config], classes: Path | None = None
+    broker: Broker, release: str, configs: Sequence[ConfigBody], classes: Path | None = None
 ) -> list[ValidationAnswer]:
     """Ask a worker of a release about each config. `classes` is a folder on its class path."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
-    async with Worker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
+    async with KafkaWorker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
         return [await ask(worker.rest, config) for config in configs]
 
 
 class WorkerConfigs(NamedTuple):
     """The configs of which a worker of a release is asked, and the classes that it finds."""
 
-    configs: list[Config]
+    configs: list[ConfigBody]
     classes: Path | None = None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.validation import class_cases
 from tests.validation.answers import CLASSES_FILE, RecordedValidation, context_of, ours, read
-from tests.validation.cases import Config
+from tests.validation.cases import ConfigBody
 from tests.validation.recorder import RELEASES
 
 NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER))
@@ -19,7 +19,7 @@ def recorded() -> list[RecordedValidation]:
     return read(CLASSES_FILE)
 
 
-def is_different(config: Config) -> bool:
+def is_different(config: ConfigBody) -> bool:
     """True if we refuse a class in other words than workers, which accept some before 3.7."""
     return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
 

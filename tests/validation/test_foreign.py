@@ -11,7 +11,7 @@ from controlplane.core.context import Context
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.validation import ValidationFailure, refusal, validate
 from tests.validation.answers import context_of
-from tests.validation.cases import SINK, SOURCE, Config, cases
+from tests.validation.cases import SINK, SOURCE, ConfigBody, cases
 
 CONTEXTS = tuple(map(context_of, ("0.9.0", "2.8.2", "3.9.1", "4.3.0")))
 CONFIGS = tuple(cases())
@@ -28,7 +28,7 @@ values = st.one_of(
     more=st.dictionaries(st.sampled_from(KEYS), values, max_size=3),
     context=st.sampled_from(CONTEXTS),
 )
-def test_everything_is_answered(config: Config, more: dict[str, Any], context: Context) -> None:
+def test_everything_is_answered(config: ConfigBody, more: dict[str, Any], context: Context) -> None:
     """Every config has an answer, and is refused exactly if it has errors."""
     asked = config | more
     found = validate(asked, context)

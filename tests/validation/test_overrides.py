@@ -4,11 +4,11 @@ import pytest
 
 from controlplane.core.validation import Validation, validate
 from tests.validation.answers import context_of
-from tests.validation.cases import SINK, SOURCE, Config
+from tests.validation.cases import SINK, SOURCE, ConfigBody
 
 CLIENTS = ("producer", "consumer", "admin")
-OVERRIDDEN: Config = {f"{client}.override.client.id": "x" for client in reversed(CLIENTS)}
-USES_ALL: tuple[Config, ...] = (
+OVERRIDDEN: ConfigBody = {f"{client}.override.client.id": "x" for client in reversed(CLIENTS)}
+USES_ALL: tuple[ConfigBody, ...] = (
     SINK | {"errors.deadletterqueue.topic.name": "dead"},
     SOURCE | {"topic.creation.default.partitions": "1", "offsets.storage.topic": "own"},
 )
@@ -17,7 +17,7 @@ USES_ALL: tuple[Config, ...] = (
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
 @pytest.mark.parametrize("config", USES_ALL, ids=["sink", "source"])
 def test_overrides_of_consumers_are_told_before_those_of_admin_clients(
-    config: Config, release: str
+    config: ConfigBody, release: str
 ) -> None:
     """Though a worker looks at those of the admin client first (`tests/kafka/test_harvest.py`)."""
     found = validate(config | OVERRIDDEN, context_of(release))

@@ -37,7 +37,7 @@ ROWS = 250
 """So many requests in the file are about validation: a filter that lost some would be noticed."""
 
 
-class ProbeRow(NamedTuple):
+class ValidationRow(NamedTuple):
     """A request and its answer."""
 
     number: int
@@ -52,7 +52,7 @@ class ProbeRow(NamedTuple):
 class Probes(NamedTuple):
     """Requests about configs, and the workers that they were sent to."""
 
-    rows: list[ProbeRow]
+    rows: list[ValidationRow]
     workers: Mapping[str, DecisionSettings]
     listed: list[Any]
     """Entries of the catalogue."""
@@ -93,7 +93,7 @@ def _listed(answers: Mapping[Any, Any], histories: Path) -> list[Any]:
     return [known | {"config": config} if one["class"] == known["class"] else one for one in listed]
 
 
-def _about_configs(told: Mapping[str, Any]) -> Iterator[ProbeRow]:
+def _about_configs(told: Mapping[str, Any]) -> Iterator[ValidationRow]:
     path = (told.get("path") or "").partition("?")[0].rstrip("/")
     config = path == "/connectors" or path.endswith(("/config", "/config/validate"))
     if told["method"] not in {"POST", "PUT"} or not config or not told.get("body"):
@@ -103,12 +103,14 @@ def _about_configs(told: Mapping[str, Any]) -> Iterator[ProbeRow]:
         answer = json.loads(told["answer"])
     except json.JSONDecodeError:
         return
-    row = ProbeRow(told["n"], told["world"], told["method"], path, body, told["status"], answer)
+    row = ValidationRow(
+        told["n"], told["world"], told["method"], path, body, told["status"], answer
+    )
     if isinstance(_config(row), dict) and _of_validation(row):
         yield row
 
 
-def _config(row: ProbeRow) -> Any:
+def _config(row: ValidationRow) -> Any:
     """The config of a request, with its name; None if it has none that is one."""
     config = row.body
     if row.path == "/connectors":
@@ -123,7 +125,7 @@ def _config(row: ProbeRow) -> Any:
     return texts | {"name": trim(name or "")} if not isinstance(name, dict | list) else None
 
 
-def _of_validation(row: ProbeRow) -> bool:
+def _of_validation(row: ValidationRow) -> bool:
     """True if validation gave the recorded answer, or none."""
     if row.path.endswith("/validate"):
         words = row.answer.get("message", "")
@@ -133,7 +135,7 @@ def _of_validation(row: ProbeRow) -> bool:
     return str(row.answer["message"]).startswith(VALIDATIONS)
 
 
-def _ours(row: ProbeRow, workers: Mapping[str, DecisionSettings], plugins: Plugins) -> Any:
+def _ours(row: ValidationRow, workers: Mapping[str, DecisionSettings], plugins: Plugins) -> Any:
     """Our answer; None for a valid config."""
     profile, worker = Profile.of("3.9.1"), workers[row.world]
     context = Context(profile=profile, worker=worker, plugins=plugins)
@@ -146,7 +148,7 @@ def _ours(row: ProbeRow, workers: Mapping[str, DecisionSettings], plugins: Plugi
     return msgspec.json.decode(msgspec.json.encode(found))
 
 
-def _theirs(row: ProbeRow) -> Any:
+def _theirs(row: ValidationRow) -> Any:
     if "configs" in row.answer:
         return row.answer
     return (row.status, row.answer["message"]) if row.status in {400, 500} else None

@@ -11,17 +11,17 @@ import pytest
 
 from controlplane.core.context import Context
 from tests.validation.answers import RecordedValidation, ValidationAnswer, context_of, ours, read
-from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
+from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, ConfigBody, cases
 from tests.validation.recorder import RELEASES
 
 
-def transformed(kind: str, **own: str | None) -> Config:
+def transformed(kind: str, **own: str | None) -> ConfigBody:
     """A transformation of some type."""
     configured = {f"transforms.t.{key}": value for key, value in own.items()}
     return SOURCE | {"transforms": "t", "transforms.t.type": TRANSFORM + kind} | configured
 
 
-DIFFERENT: tuple[tuple[Config, tuple[str, ...], str], ...] = (
+DIFFERENT: tuple[tuple[ConfigBody, tuple[str, ...], str], ...] = (
     (
         MIRROR | {"replication.policy.class": "no.such.Policy"},
         RELEASES,
@@ -130,6 +130,6 @@ def test_old_mirrors_are_refused_alike(
             assert ours(one.config, context).refused == one.answers[release].refused
 
 
-def _old_mirror(config: Config, release: str) -> bool:
+def _old_mirror(config: ConfigBody, release: str) -> bool:
     mirror = f"{APACHE}mirror." in (config.get("connector.class") or "")
     return mirror and RELEASES.index(release) < RELEASES.index(MIRRORED_SINCE)

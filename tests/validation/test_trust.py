@@ -10,10 +10,10 @@ from controlplane.core.plugins import UNCHECKED
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation import ValidationFailure, refusal, validate
 from controlplane.plugins import catalogued
-from tests.validation.cases import SINK, SOURCE, Config
+from tests.validation.cases import SINK, SOURCE, ConfigBody
 
 RELEASES = ("2.0.0", "2.8.2", "3.4.1", "3.9.1", "4.3.0", "kip")
-UNKNOWN: Config = {"name": "x", "connector.class": "org.example.Jdbc", "url": "jdbc:x"}
+UNKNOWN: ConfigBody = {"name": "x", "connector.class": "org.example.Jdbc", "url": "jdbc:x"}
 
 
 def context(
@@ -25,7 +25,7 @@ def context(
     return Context(profile=Profile.of(release), worker=worker_of, plugins=plugins)
 
 
-def text(config: Config, where: Context) -> str:
+def text(config: ConfigBody, where: Context) -> str:
     """Text of a refusal."""
     refused = refusal(config, where)
     assert isinstance(refused, Rejected)
@@ -172,7 +172,7 @@ def test_exactly_once_needs_worker_and_connector() -> None:
         {"class": "a.Silent", "type": "source"},
     ]
     where = context(*listed, exactly_once_source=True)
-    wanted: Config = {"name": "x", "exactly.once.support": "required"}
+    wanted: ConfigBody = {"name": "x", "exactly.once.support": "required"}
     assert refusal(wanted | {"connector.class": "a.Yes"}, where) is None
     assert "does not support exactly-once semantics with the provided" in text(
         wanted | {"connector.class": "a.No"}, where
@@ -188,7 +188,7 @@ def test_transaction_boundaries_need_the_connector() -> None:
     """Only one that can may say where its transactions end."""
     able = {"class": "a.Able", "type": "source", "transaction_boundaries": "supported"}
     where = context(able, {"class": "a.Other", "type": "source"})
-    wanted: Config = {"name": "x", "transaction.boundary": "connector"}
+    wanted: ConfigBody = {"name": "x", "transaction.boundary": "connector"}
     assert refusal(wanted | {"connector.class": "a.Able"}, where) is None
     assert "does not support connector-defined" in text(
         wanted | {"connector.class": "a.Other"}, where

@@ -15,12 +15,12 @@ from controlplane.logs.log import EmbeddedLog
 from controlplane.plane import ControlPlane, Refusal
 from tests.controller.scene import COMMANDS
 from tests.laws.commands.execution import TOPICS, SimulatedCluster
-from tests.laws.commands.life import CommandRun, Crashed, Life, Observation
+from tests.laws.commands.life import CommandRun, CrashedRun, Life, Observation
 from tests.laws.commands.storage import LogOpener
 from tests.laws.commands.world import Extent, Groups, Trouble, plugins
 
 
-async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[Crashed]:
+async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[CrashedRun]:
     """Outcome of a life for each of its crashes, on new logs."""
     return [
         await _crashed(life, new, act, at_ms, groups)
@@ -39,7 +39,7 @@ def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
 
 async def _crashed(
     life: Life, new: Callable[[], LogOpener], act: CommandRun, at_ms: int, groups: Groups
-) -> Crashed:
+) -> CrashedRun:
     entries = [one for one in life.entries if one.timestamp <= at_ms]
     survivor = _another(life, groups)
     async with _copied(entries, new()) as log, survivor.plane(log) as plane:
@@ -52,7 +52,7 @@ async def _crashed(
     async with _copied(untold, new()) as log, stranger.plane(log) as plane:
         anew = await _ended(plane, act.command)
         reissued = _seen(plane, stranger)
-    return Crashed(
+    return CrashedRun(
         act=act,
         dead=life.at(at_ms)._replace(groups=groups),
         back=back,

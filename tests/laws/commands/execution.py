@@ -29,7 +29,7 @@ from tests.laws.commands.events import (
     TakeOver,
 )
 from tests.laws.commands.storage import FaultInjection, LogOpener
-from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, Unheard, plugins
+from tests.laws.commands.world import Groups, Hooks, Kafka, LawClock, Unheard, plugins
 
 PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
@@ -81,7 +81,7 @@ class SimulatedCluster:
         groups: Groups | None = None,
     ) -> None:
         self.profile, self.exactly_once, self.limits = profile, exactly_once, limits
-        self.clock = Clock() if now_ms is None else Clock(now_ms)
+        self.clock = LawClock() if now_ms is None else LawClock(now_ms)
         self.kafka = Kafka(self.clock, groups)
         self.hooks = Hooks()
         self.plugins = plugins(self.hooks)
@@ -139,7 +139,7 @@ class Displaced(NamedTuple):
     """Numbers of outside actions before and after the request."""
 
 
-class Journal(NamedTuple):
+class RunJournal(NamedTuple):
     """Effects of a history outside of the log."""
 
     told: list[AnsweredCommand]
@@ -147,7 +147,7 @@ class Journal(NamedTuple):
     displaced: list[Displaced]
 
 
-async def live(place: LogOpener, events: Iterable[Event], cluster: SimulatedCluster) -> Journal:
+async def live(place: LogOpener, events: Iterable[Event], cluster: SimulatedCluster) -> RunJournal:
     """Live these events one after the other, from process to process."""
     living = Living(events, cluster)
     while not living.is_over:
@@ -181,7 +181,7 @@ class Living:
         name: str = "c",
         tell: Callable[[AnsweredCommand], None] = lambda _: None,
     ) -> None:
-        self.journal = Journal([], [], [])
+        self.journal = RunJournal([], [], [])
         self.is_over = False
         self._events = iter(events)
         self._again: deque[_Again] = deque()

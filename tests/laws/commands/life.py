@@ -27,7 +27,7 @@ from controlplane.core.records import CommandRefused, Properties
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from tests.controller.scene import COMMANDS, CONFIG, STATUS
-from tests.laws.commands.execution import AnsweredCommand, Died, Journal, SimulatedCluster
+from tests.laws.commands.execution import AnsweredCommand, Died, RunJournal, SimulatedCluster
 from tests.laws.commands.world import SINK, Acted, Groups
 
 C = TypeVar("C", bound=AnyCommand)
@@ -208,7 +208,7 @@ class CommandRun(NamedTuple):
                 yield one
 
 
-class Crashed(NamedTuple):
+class CrashedRun(NamedTuple):
     """A process died in the middle of a command, and another one took over."""
 
     act: CommandRun
@@ -249,8 +249,8 @@ class Life(NamedTuple):
     """State after the whole history, including the command topic."""
     moments: Sequence[ObservedRecord]
     acts: Sequence[CommandRun]
-    journal: Journal
-    crashes: Sequence[Crashed] = ()
+    journal: RunJournal
+    crashes: Sequence[CrashedRun] = ()
 
     @property
     def profile(self) -> Profile:
@@ -268,7 +268,7 @@ class Life(NamedTuple):
             if isinstance(act.command, kind):
                 yield act, act.command
 
-    def crashes_of(self, kind: type[C]) -> Iterator[tuple[Crashed, C]]:
+    def crashes_of(self, kind: type[C]) -> Iterator[tuple[CrashedRun, C]]:
         """The crashes of commands of a kind."""
         for crash in self.crashes:
             if isinstance(crash.act.command, kind):
@@ -300,7 +300,7 @@ class Life(NamedTuple):
         return {act.name for act in self.acts}
 
 
-def life_of(entries: Sequence[Entry], journal: Journal, cluster: SimulatedCluster) -> Life:
+def life_of(entries: Sequence[Entry], journal: RunJournal, cluster: SimulatedCluster) -> Life:
     """Result of a history. `entries` are in the order of writing."""
     growing = Fold(cluster.profile, exactly_once=cluster.exactly_once)
     known = [TopicPeriod(-1, growing.snapshot())]

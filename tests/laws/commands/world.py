@@ -27,7 +27,7 @@ Groups = Mapping[str, Mapping[tuple[str, int], int]]
 """Consumer group → topic and partition → committed offset."""
 
 
-class Clock:
+class LawClock:
     """Counts how often it was looked at, in milliseconds since 1970."""
 
     def __init__(self, now_ms: int = 1_795_000_000_000) -> None:
@@ -67,7 +67,7 @@ class Acted(NamedTuple):
 class Kafka:
     """The consumer groups of a cluster, and each state in which they ever were."""
 
-    def __init__(self, clock: Clock, groups: Groups | None = None) -> None:
+    def __init__(self, clock: LawClock, groups: Groups | None = None) -> None:
         self.acted: list[Acted] = []
         self.committed_ms: list[int] = []
         """Times at which tasks of sinks committed offsets."""

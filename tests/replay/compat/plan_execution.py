@@ -25,7 +25,7 @@ from tests.cli.command_calls import call
 TOPICS = Topics()
 
 
-class Record(NamedTuple):
+class AppendedRecord(NamedTuple):
     """Record that a step appends to a topic."""
 
     topic: str
@@ -87,7 +87,7 @@ class PlanTarget:
             assert release.stops
         for step in told["plan"]["steps"]:
             self._append(
-                Record(one["topic"], one["key"], one["value"], one["partition"] or 0)
+                AppendedRecord(one["topic"], one["key"], one["value"], one["partition"] or 0)
                 for one in step["records"]
             )
             instances = step.get("action", {}).get("instances", ())
@@ -111,8 +111,10 @@ class PlanTarget:
         tasks = self._made[name]
         for task, properties in tasks.items():
             value = json.dumps({"properties": properties})
-            self._append([Record(TOPICS.config, f"task-{name}-{task}", value)])
-        self._append([Record(TOPICS.config, f"commit-{name}", json.dumps({"tasks": len(tasks)}))])
+            self._append([AppendedRecord(TOPICS.config, f"task-{name}-{task}", value)])
+        self._append(
+            [AppendedRecord(TOPICS.config, f"commit-{name}", json.dumps({"tasks": len(tasks)}))]
+        )
 
     def _has_older_tasks(self, name: str) -> bool:
         last = {one.key: one.offset for one in self.log if one.topic == TOPICS.config}
@@ -122,7 +124,7 @@ class PlanTarget:
         for one in instances:
             key = f"status-connector-{name}" if one is None else f"status-task-{name}-{one}"
             value = {"state": "RUNNING", "trace": None, "worker_id": "w2", "generation": 2}
-            self._append([Record(TOPICS.status, key, json.dumps(value))])
+            self._append([AppendedRecord(TOPICS.status, key, json.dumps(value))])
 
     # --- kcat -----------------------------------------------------------------------------------
 
@@ -141,7 +143,7 @@ class PlanTarget:
             text = done.stdout
         self._append(_put(text, producer))
 
-    def _append(self, records: Iterable[Record]) -> None:
+    def _append(self, records: Iterable[AppendedRecord]) -> None:
         """At the end of their topics, later than all there is."""
         for topic, key, value, partition in records:
             ends = [
@@ -182,19 +184,19 @@ def lines(command: str) -> Iterator[list[list[str]]]:
     yield pipeline
 
 
-def _printed(printf: list[str], producer: list[str]) -> Iterator[Record]:
+def _printed(printf: list[str], producer: list[str]) -> Iterator[AppendedRecord]:
     assert printf[:2] == ["printf", r"%s\t%s\n"]
     return _put("\t".join(printf[2:]) + "\n", producer)
 
 
-def _put(text: str, producer: list[str]) -> Iterator[Record]:
+def _put(text: str, producer: list[str]) -> Iterator[AppendedRecord]:
     """Records that `kcat -P` makes of lines: key, tab, value; -Z makes an empty one a tombstone."""
     assert producer[:2] == ["kcat", "-P"]
     assert _option(producer, "-K") == r"\t"
     for line in text.splitlines():
         key, _, value = line.partition("\t")
         partition = int(_option(producer, "-p")) if "-p" in producer else 0
-        yield Record(
+        yield AppendedRecord(
             _option(producer, "-t"),
             key,
             None if "-Z" in producer and not value else value,

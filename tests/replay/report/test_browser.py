@@ -35,7 +35,7 @@ TOLD_APART = 1.4
 """The least contrast of two states that look the same otherwise."""
 
 
-class State(NamedTuple):
+class StateDrawing(NamedTuple):
     """Drawing of a state."""
 
     name: str
@@ -44,7 +44,7 @@ class State(NamedTuple):
     """The luminance of its colour, from 0 to 1."""
     is_hollow: bool
 
-    def contrast(self, other: "State") -> float:
+    def contrast(self, other: "StateDrawing") -> float:
         """Contrast of two colours by WCAG 2.2."""
         dark, light = sorted((self.light, other.light))
         return (light + 0.05) / (dark + 0.05)
@@ -186,7 +186,7 @@ def test_states_are_told_apart_without_their_colours(
 ) -> None:
     """States of equal height differ in lightness, or one is hollow."""
     browser.open(life, scheme=scheme)
-    states = [State(*one) for one in browser.ask("drawnStates()")]
+    states = [StateDrawing(*one) for one in browser.ask("drawnStates()")]
     assert len(states) == 8
     alike = [
         (one.name, other.name)

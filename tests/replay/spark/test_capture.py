@@ -16,7 +16,7 @@ from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, encrypted, kept
 from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
-from tests.kafka.producer import NewTopic, Writer, in_order, writer
+from tests.kafka.producer import NewTopic, TopicProducer, in_order, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
 from tests.replay.test_append import archived
@@ -67,7 +67,7 @@ async def both(
     return found
 
 
-async def some_records(out: Writer, topics: Topics, count: int = 12) -> None:
+async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> None:
     """Configs and offsets; tombstones, headers, and times before and behind each other."""
     for number in range(count):
         at_ms = 1_700_000_000_000 - number

@@ -15,7 +15,7 @@ from replay.capture.spark_capture import KafkaFrames
 from tests.conftest import PROVE
 from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.conftest import RELEASES
-from tests.kafka.topic_histories import Past, removed
+from tests.kafka.topic_histories import TopicHistory, removed
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at, killed_when
 from tests.replay.spark.capture_process import capture, little_at_a_time
 from tests.replay.test_append import archived
@@ -33,7 +33,7 @@ MOMENTS = (before_manifest(1), behind_manifest(0)) if PROVE else (before_manifes
 
 
 async def test_killed_it_neither_loses_nor_doubles(
-    spark: SparkSession, past: Past, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
+    spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """While tasks write, when all is written that is to count next, and when it just counts."""
     target = little_at_a_time(tmp_path, past.topics)

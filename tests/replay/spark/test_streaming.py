@@ -25,7 +25,7 @@ from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.conftest import RELEASES
 from tests.kafka.producer import NewTopic, in_order, reading, writer
 from tests.kafka.real_kafka import Broker
-from tests.kafka.topic_histories import Past, removed
+from tests.kafka.topic_histories import TopicHistory, removed
 from tests.patience import PATIENCE_S
 from tests.replay.cli.replay_calls import started, wait_for
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
@@ -43,7 +43,7 @@ TRIED_AGAIN = "tried again\n"
 """End of the line that tells of a cluster that is away."""
 
 
-def words(past: Past, jars: Path, folder: Path) -> tuple[str, ...]:
+def words(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
     """Arguments of `replay` that follow a broker."""
     config, offsets, status, _ = msgspec.structs.astuple(past.topics)
     return (
@@ -71,7 +71,7 @@ def told_until(lines: Iterable[str], end: str) -> list[str]:
 
 
 async def test_killed_it_goes_on(
-    spark: SparkSession, past: Past, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
+    spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """Once before its segments count, once before the checkpoint knows that they do."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
@@ -99,7 +99,7 @@ async def test_killed_it_goes_on(
 
 
 async def test_a_cluster_that_is_away_stops_no_other(
-    past: Past, kafka_jars: Path, tmp_path: Path
+    past: TopicHistory, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """The unreachable cluster is retried; Ctrl-C ends both."""
     name, *rest = words(past, kafka_jars, tmp_path)

@@ -24,7 +24,7 @@ from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.spark.smallest_log import disagreement
-from tests.replay.spark.three_answers import Answers, FoldQuestion, Three, jobs_done, some
+from tests.replay.spark.three_answers import FoldAnswers, FoldQuestion, Three, jobs_done, some
 from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle
 from tests.replay.sql.sql_logs import followed, whole
@@ -117,7 +117,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
             yield FoldQuestion(cut._replace(exactly_once=exactly_once), able)
 
 
-def up_to(answers: Answers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:
+def up_to(answers: FoldAnswers, logs: Mapping[str, Sequence[Entry]]) -> list[FoldTask]:
     """The same questions about a log that ends where they were asked."""
     cut, readers = answers.question
     log = tuple(before(logs[cut.cluster], cut.ends or {}))

@@ -50,7 +50,7 @@ class FoldQuestion(NamedTuple):
         return "{}@{}:{}".format(*self.cut.record)
 
 
-class Answers(NamedTuple):
+class FoldAnswers(NamedTuple):
     """Answers about a moment: two states per profile, and SQL's lines per release."""
 
     question: FoldQuestion
@@ -132,7 +132,7 @@ class Three:
 
     def answers(
         self, logs: Mapping[str, Sequence[Entry]], questions: Sequence[FoldQuestion]
-    ) -> Iterator[Answers]:
+    ) -> Iterator[FoldAnswers]:
         """Answers to each question; cuts that contain no record are left out."""
         held = {name: log_of(log) for name, log in logs.items()}
         with TemporaryDirectory() as name:
@@ -145,7 +145,7 @@ class Three:
             self._oracle.archive(folder)
             in_sql = self._lines([question.cut for question, _ in known])
             for (question, service), spark, sql in zip(known, in_spark, in_sql, strict=True):
-                yield Answers(question, service, spark, sql)
+                yield FoldAnswers(question, service, spark, sql)
 
     def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
         """For each question about a log what not all say of it behind some of its records."""

@@ -31,7 +31,7 @@ PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 TOPICS = Topics()
 FOLDED = ("connect-configs", "connect-status")
 
-ConnectorFacts = dict[tuple[str, Aspect, str], Any]
+IntervalFacts = dict[tuple[str, Aspect, str], Any]
 
 
 def told(
@@ -43,9 +43,9 @@ def told(
     return [seen for _, seen in timelines([TimelineJob(cluster, plan, question)], lambda _: None)]
 
 
-def facts_of(state: ClusterState) -> ConnectorFacts:
+def facts_of(state: ClusterState) -> IntervalFacts:
     """All facts of a state but the source offsets, as `core.diff` finds them; configs whole."""
-    found: ConnectorFacts = {}
+    found: IntervalFacts = {}
     for one in diff(ClusterState(state.profile), state):
         if one.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
             found[one.connector, one.aspect, one.item] = one.after
@@ -54,7 +54,7 @@ def facts_of(state: ClusterState) -> ConnectorFacts:
     return found
 
 
-def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> ConnectorFacts:
+def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> IntervalFacts:
     """The facts that hold behind a record, given by its number in the one order."""
     return {
         (one.connector, one.aspect, one.item): one.value

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.rest.plugins.cases import PluginRequest, cases
 from tests.rest.plugins.recordings import PluginAnswer, plain, write
 
@@ -51,7 +51,7 @@ async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)
     more = (LOG4J,) if release.startswith("4") else ()
-    async with Worker(release, broker, parts=parts, more=more, **settings) as worker:
+    async with KafkaWorker(release, broker, parts=parts, more=more, **settings) as worker:
         return [await ask(worker.rest, one, release) for one in cases()]
 
 

@@ -15,7 +15,7 @@ from controlplane.core.context import DecisionSettings
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from tests.rest.served_history import client_of
-from tests.validation.cases import APACHE, JSON, SINK, SOURCE, TRANSFORM, Config, without
+from tests.validation.cases import APACHE, JSON, SINK, SOURCE, TRANSFORM, ConfigBody, without
 from tests.validation.class_cases import CATALOGUE
 
 GROUP = "connect-worker-group-id"
@@ -24,18 +24,18 @@ TOMBSTONE = f"{TRANSFORM}predicates.RecordIsTombstone"
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
-def transformed(kind: str, names: str = "t", **own: str) -> Config:
+def transformed(kind: str, names: str = "t", **own: str) -> ConfigBody:
     """A sink with a transformation, under one or more names."""
     configured = {f"transforms.t.{key}": value for key, value in own.items()}
     return SINK | {"transforms": names, "transforms.t.type": kind} | configured
 
 
-def predicated(kind: str, names: str = "p") -> Config:
+def predicated(kind: str, names: str = "p") -> ConfigBody:
     """A sink with a predicate, under one or more names."""
     return SINK | {"predicates": names, "predicates.p.type": kind}
 
 
-SITUATIONS: dict[str, tuple[Config, int]] = {
+SITUATIONS: dict[str, tuple[ConfigBody, int]] = {
     "neither topics nor a pattern": (without(SINK, "topics"), 2),
     "topics and a pattern": (SINK | {"topics.regex": "r.*"}, 2),
     "dead letters among the topics": (SINK | {DEAD_LETTERS: "a"}, 1),

@@ -27,7 +27,7 @@ from tests.harvested_catalogues import with_documentation
 from tests.recorded_requests import installed
 from tests.rest.broker import SimulatedBroker
 from tests.rest.probes.comparison import differences
-from tests.rest.probes.raw_requests import Address, Response, ask, call, request_of
+from tests.rest.probes.raw_requests import ClientAddress, Response, ask, call, request_of
 from tests.rest.probes.rows import RELEASE, ProbeRow, rows
 from tests.rest.probes.runtime import KEY, Recording, Runtime
 
@@ -35,7 +35,7 @@ CONNECTORS = ("source", "sink")
 PREFIX = f"/compat/{RELEASE}"
 
 
-class Exchange(NamedTuple):
+class ProbeExchange(NamedTuple):
     """A request and what we answered."""
 
     row: ProbeRow
@@ -43,12 +43,12 @@ class Exchange(NamedTuple):
     differences: list[str]
 
 
-class World(NamedTuple):
+class ProbeWorld(NamedTuple):
     """One world that goes on: where it is served, and what runs in it."""
 
     app: ASGIApp
-    address: Address
-    admin: Address
+    address: ClientAddress
+    admin: ClientAddress
     """The listener for administrators."""
     runtime: Runtime
 
@@ -66,7 +66,7 @@ def worlds() -> Iterator[tuple[ProbeRow, list[ProbeRow]]]:
 
 async def replay(
     about: ProbeRow, rest: list[ProbeRow], *, harvested: bool = False
-) -> tuple[list[Exchange], list[ProbeRow]]:
+) -> tuple[list[ProbeExchange], list[ProbeRow]]:
     """Every request of a world with its answer, and the waits that found something else.
 
     The documentation of keys is compared if the catalogue is to hold what was `harvested`.
@@ -84,11 +84,11 @@ async def replay(
                 case "request":
                     given = await _sent(row, world)
                     found = differences(row, given, documentation=harvested)
-                    told.append(Exchange(row, given, found))
+                    told.append(ProbeExchange(row, given, found))
     return told, missed
 
 
-async def _sent(row: ProbeRow, world: World) -> Response:
+async def _sent(row: ProbeRow, world: ProbeWorld) -> Response:
     if not row.target.isascii():
         return await call(world.app, row, PREFIX, KEY)
     address = world.admin if row.worker == "admin" else world.address
@@ -97,7 +97,9 @@ async def _sent(row: ProbeRow, world: World) -> Response:
 
 
 @asynccontextmanager
-async def _opened(about: ProbeRow, recording: Recording, plugins: Plugins) -> AsyncIterator[World]:
+async def _opened(
+    about: ProbeRow, recording: Recording, plugins: Plugins
+) -> AsyncIterator[ProbeWorld]:
     log, broker = MemoryLog(), SimulatedBroker()
     with TemporaryDirectory() as folder:
         told = _told(about.workers["w1"], Path(folder))
@@ -110,7 +112,7 @@ async def _opened(about: ProbeRow, recording: Recording, plugins: Plugins) -> As
             async with serving(app, listening), serving(admin, apart):
                 runtime = Runtime(log, plane, broker, recording)
                 await runtime.lead()
-                yield World(app, listening.getsockname(), apart.getsockname(), runtime)
+                yield ProbeWorld(app, listening.getsockname(), apart.getsockname(), runtime)
 
 
 def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
@@ -144,7 +146,7 @@ def _answer_to(ending: str) -> Any:
     return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
 
 
-async def _holds(wait: ProbeRow, world: World) -> bool:
+async def _holds(wait: ProbeRow, world: ProbeWorld) -> bool:
     """True if the condition of a wait holds. Nothing runs here, so it holds now or never."""
     answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 
 from tests.rest.probes.rows import ProbeRow
 
-Address = tuple[str, int]
+ClientAddress = tuple[str, int]
 
 
 class Response(NamedTuple):
@@ -25,7 +25,7 @@ class Response(NamedTuple):
     body: bytes
 
 
-async def ask(address: Address, request: bytes) -> Response:
+async def ask(address: ClientAddress, request: bytes) -> Response:
     """Send bytes, and read the answer until the server closes."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(request)

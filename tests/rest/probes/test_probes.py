@@ -13,7 +13,7 @@ import pytest
 
 from tests.documentation_digests import DIGEST
 from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
-from tests.rest.probes.probe_replay import Exchange, replay, worlds
+from tests.rest.probes.probe_replay import ProbeExchange, replay, worlds
 from tests.rest.probes.rows import ProbeRow, rows
 
 _DIGESTED = f'"documentation":"{DIGEST}'
@@ -61,14 +61,14 @@ def test_every_request_is_replayed() -> None:
     assert len(REASONS) == sum(len([*found]) for found in EXCEPTIONS.values())
 
 
-def summary(exchanges: list[Exchange]) -> Counter[str]:
+def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
     """Number of differing answers by reason; the empty reason counts the equal ones."""
     return Counter(
         REASONS.get(one.row.n, "for no reason") if one.differences else "" for one in exchanges
     )
 
 
-def told(one: Exchange) -> str:
+def told(one: ProbeExchange) -> str:
     """A request whose answer differs, and in what."""
     what = f"{one.row.n} {one.row.method} {one.row.path[:80]}"
     return "\n  ".join([what, *(line[:600] for line in one.differences)])

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from tests.kafka.real_kafka import Broker, Worker
+from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.rest.plugins.recorder import LOG4J
 from tests.rest.plugins.recorder import RELEASES as SOME
-from tests.rest.probes.raw_requests import Address, Response, ask, request_of
+from tests.rest.probes.raw_requests import ClientAddress, Response, ask, request_of
 from tests.rest.probes.rows import ProbeRow
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases, request
 from tests.rest.releases.recordings import ReleaseAnswer, plain, write
@@ -37,7 +37,7 @@ BUSY = (b"rebalance", b"momentarily", b"is starting", b"Request timed out")
 KEY = b""
 
 
-async def sent(address: Address, row: ProbeRow, prefix: str = "") -> Response | None:
+async def sent(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Response | None:
     """Answer to a request; None where the server closes without one."""
     host, port = address
     try:
@@ -47,7 +47,7 @@ async def sent(address: Address, row: ProbeRow, prefix: str = "") -> Response | 
         return None
 
 
-async def patiently(address: Address, row: ProbeRow, prefix: str = "") -> Response | None:
+async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Response | None:
     """The same, asked again while the worker is busy with itself."""
     for _ in range(TRIES):
         answer = await sent(address, row, prefix)
@@ -60,7 +60,7 @@ async def patiently(address: Address, row: ProbeRow, prefix: str = "") -> Respon
 
 
 async def all_said(
-    address: Address, rows: Sequence[ProbeRow], prefix: str = ""
+    address: ClientAddress, rows: Sequence[ProbeRow], prefix: str = ""
 ) -> list[ReleaseAnswer]:
     """Answers to all requests; a connector that one of them creates is deleted behind it."""
     host, port = address
@@ -73,7 +73,7 @@ async def all_said(
     return found
 
 
-async def delete_all(address: Address, prefix: str) -> None:
+async def delete_all(address: ClientAddress, prefix: str) -> None:
     """Delete every connector there is."""
     listed = await patiently(address, request("GET", "/connectors"), prefix)
     assert listed is not None
@@ -92,7 +92,7 @@ async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
         settings["group__id"] = f"group-{release}-{turn}"
         loggers = (LOG4J,) if release.startswith("4") else ()
         settings |= more
-        async with Worker(release, broker, more=loggers, **settings) as worker:
+        async with KafkaWorker(release, broker, more=loggers, **settings) as worker:
             where = urlsplit(worker.url)
             assert where.hostname is not None
             assert where.port is not None

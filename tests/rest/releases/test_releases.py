@@ -26,7 +26,7 @@ from controlplane.settings.plane import plane_settings
 from tests.kafka.real_kafka import WORKER
 from tests.rest.broker import SimulatedBroker
 from tests.rest.probes.comparison import differences
-from tests.rest.probes.raw_requests import Address, Response, call
+from tests.rest.probes.raw_requests import ClientAddress, Response, call
 from tests.rest.probes.rows import ProbeRow
 from tests.rest.probes.runtime import KEY, Recording, Runtime
 from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
@@ -45,7 +45,7 @@ class ReleaseWorker(NamedTuple):
     """A control plane that is asked as a worker of a release."""
 
     app: ASGIApp
-    address: Address
+    address: ClientAddress
     prefix: str
     plane: ControlPlane
 

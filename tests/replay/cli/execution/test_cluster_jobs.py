@@ -326,7 +326,7 @@ def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
     assert list(alone.json["failed"]) == ["east"]
 
 
-class Ends(msgspec.Struct, frozen=True):
+class InterruptedLooks(msgspec.Struct, frozen=True):
     """Looks at two clusters, and is interrupted at the third."""
 
     def __call__(self, log: OpenedInput) -> Topics:
@@ -341,7 +341,7 @@ def test_ctrl_c_leaves_what_is_finished(
 ) -> None:
     """The message after Ctrl-C says how far the command came and how to resume."""
     asked = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
-    job: ClusterJob[Any] = ClusterJob("looking", Ends(), Topics)
+    job: ClusterJob[Any] = ClusterJob("looking", InterruptedLooks(), Topics)
     with pytest.raises(SystemExit) as ended:
         for_each(asked, job, JobOptions(tmp_path / "kept" if kept else None))
     assert ended.value.code == INTERRUPTED
