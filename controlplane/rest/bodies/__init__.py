@@ -32,7 +32,7 @@ from controlplane.rest.errors import BadRequest, BodyTooLarge, Failed, RestError
 RequestConfig = dict[str, str | None]
 
 
-class Create(NamedTuple):
+class Creation(NamedTuple):
     """The body of `POST /connectors`."""
 
     name: str | None
@@ -49,7 +49,7 @@ class Offset(NamedTuple):
     kind: str | None = None
 
 
-def create(body: bytes | None, profile: Profile) -> Create:
+def create(body: bytes | None, profile: Profile) -> Creation:
     """Parse the body of `POST /connectors`. Raises `RestError`, as all functions here do."""
     fields = _read(body, _create_bean(profile), profile, fast_json.bean(_PLAIN_CREATE))
     if fields is None:
@@ -59,7 +59,7 @@ def create(body: bytes | None, profile: Profile) -> Create:
         raise _missing(profile, _null("connectorConfig", _GET), "field config")
     _check_aliases(fields["config"])
     offsets = fields.get("initial_offsets")
-    return Create(
+    return Creation(
         fields.get("name"),
         fields["config"],
         fields.get("initial_state"),
@@ -164,28 +164,28 @@ _LONG_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": 
 
 def _offsets(profile: Profile) -> Shape:
     """Return the shape of a list of offsets; `kip` also admits the object `{"sink": [...]}`."""
-    return _either if profile.rest_kip_offsets else _LIST
+    return _list_or_kip_form if profile.rest_kip_offsets else _LIST
 
 
-def _either(reader: BodyReader, token: Token) -> Any:
+def _list_or_kip_form(reader: BodyReader, token: Token) -> Any:
     return (_BY_KIND if token.kind is TokenKind.OBJECT else _LIST)(reader, token)
 
 
-def _listed(given: Any, profile: Profile) -> list[Offset]:
+def _listed(value: Any, profile: Profile) -> list[Offset]:
     """Return the offsets of either form; at least one is required."""
-    kind, listed = None, given
-    if isinstance(given, dict):
-        kind, listed = next(iter(given.items()), (None, []))
-        if given and (len(given) > 1 or kind not in _KINDS):
+    kind, listed = None, value
+    if isinstance(value, dict):
+        kind, listed = next(iter(value.items()), (None, []))
+        if value and (len(value) > 1 or kind not in _KINDS):
             raise BadRequest('The field offsets has to be a list, {"source": []} or {"sink": []}')
     if not listed:
         raise BadRequest(
             "Partitions / offsets need to be provided for an alter offsets request",
         )
-    return [_one(item, kind, profile) for item in listed]
+    return [_offset(item, kind, profile) for item in listed]
 
 
-def _one(item: dict[str, Any] | None, kind: str | None, profile: Profile) -> Offset:
+def _offset(item: dict[str, Any] | None, kind: str | None, profile: Profile) -> Offset:
     if item is None:
         method = f"{ENTITIES}.ConnectorOffset.partition()"
         raise _missing(profile, _null("offset", method), "element of offsets")

@@ -46,14 +46,14 @@ class BodyReader(NamedTuple):
             fault.pointing_at(self.tokens.last_at)
         return fault.within(link)
 
-    def mismatch(self, wanted: str, token: Token) -> NoReturn:
+    def mismatch(self, java_type: str, token: Token) -> NoReturn:
         """Raise the fault for a value of another shape."""
-        name, spoken = token.kind.value
+        name, description = token.kind.value
         if self.profile.rest_body_out_of_token:
-            raw = _RAW if wanted.startswith(MAP) else wanted
+            raw = _RAW if java_type.startswith(MAP) else java_type
             text = f"Cannot deserialize instance of `{raw}` out of {name} token"
         else:
-            text = f"Cannot deserialize value of type `{wanted}` from {spoken}"
+            text = f"Cannot deserialize value of type `{java_type}` from {description}"
             text += f" (token `JsonToken.{name}`)"
         raise Fault(text, token.at)
 
@@ -87,16 +87,16 @@ def anything(reader: BodyReader, token: Token, deepest: int = DEPTH.maximum) -> 
 # --- containers ---------------------------------------------------------------------------------
 
 
-def map_of(shape: Shape, wanted: str) -> Shape:
+def map_of(shape: Shape, java_type: str) -> Shape:
     """Return the shape of a map from names to values of a shape."""
 
     def read(reader: BodyReader, token: Token) -> dict[str, Any] | None:
         if token.kind is TokenKind.NULL:
             return None
         if token.kind is TokenKind.STRING:
-            _from_text(reader, token, wanted)
+            _fail_at_text(reader, token, java_type)
         if token.kind is not TokenKind.OBJECT:
-            reader.mismatch(wanted, token)
+            reader.mismatch(java_type, token)
         members: dict[str, Any] = {}
         while (name := reader.next()).kind is TokenKind.NAME:
             value = reader.next()
@@ -112,7 +112,7 @@ def map_of(shape: Shape, wanted: str) -> Shape:
     return read
 
 
-def list_of(shape: Shape, wanted: str) -> Shape:
+def list_of(shape: Shape, java_type: str) -> Shape:
     """Return the shape of a list of values of a shape, or null."""
 
     def read(reader: BodyReader, token: Token) -> list[Any] | None:
@@ -121,9 +121,9 @@ def list_of(shape: Shape, wanted: str) -> Shape:
         if token.kind is TokenKind.STRING and reader.profile.rest_body_out_of_token:
             _check_empty(reader, token)
         elif token.kind is TokenKind.STRING and not reader.profile.rest_body_switches:
-            _check_blank(reader, token, f"element of `{LIST}<{wanted}>`")
+            _check_blank(reader, token, f"element of `{LIST}<{java_type}>`")
         if token.kind is not TokenKind.ARRAY:
-            reader.mismatch(f"{LIST}<{wanted}>", token)
+            reader.mismatch(f"{LIST}<{java_type}>", token)
         items: list[Any] = []
         while (value := reader.next()).kind is not TokenKind.END_ARRAY:
             try:
@@ -160,7 +160,7 @@ class Bean(msgspec.Struct, frozen=True):
         if token.kind is TokenKind.NULL:
             return None
         if token.kind is not TokenKind.OBJECT:
-            _no_object(reader, token, self.class_name)
+            _fail_at_scalar(reader, token, self.class_name)
         bound: dict[str, Any] = {}
         unknown: list[str] = []
         while (name := reader.next()).kind is TokenKind.NAME:
@@ -211,33 +211,33 @@ def choice(name: str, names: tuple[str, ...]) -> Shape:
         if token.kind is TokenKind.NULL:
             return None
         if token.kind in (TokenKind.OBJECT, TokenKind.ARRAY):
-            spelled, spoken = token.kind.value
+            spelled, description = token.kind.value
             creator = f"[method {class_name}#forValue({TEXT})]"
             raise Fault(
                 f"Input mismatch reading Enum `{class_name}`: properties-based `@JsonCreator` "
-                f"({creator}) expects String Value, got {spoken} (`JsonToken.{spelled}`)",
+                f"({creator}) expects String Value, got {description} (`JsonToken.{spelled}`)",
                 token.at,
             )
-        given = reader.tokens.text_of(token).upper()
-        if given not in names:
-            constant = f"{class_name.replace('$', '.')}.{given}"
+        constant_name = reader.tokens.text_of(token).upper()
+        if constant_name not in names:
+            constant = f"{class_name.replace('$', '.')}.{constant_name}"
             problem = f"problem: No enum constant {constant}"
             raise Fault(f"Cannot construct instance of `{class_name}`, {problem}", token.at)
-        return given
+        return constant_name
 
     return read
 
 
-# --- a scalar where an object is wanted ---------------------------------------------------------
+# --- a scalar where an object is expected -------------------------------------------------------
 
 
-def _no_object(reader: BodyReader, token: Token, wanted: str) -> NoReturn:
+def _fail_at_scalar(reader: BodyReader, token: Token, java_type: str) -> NoReturn:
     if token.kind is TokenKind.ARRAY:
-        reader.mismatch(wanted, token)
+        reader.mismatch(java_type, token)
     if token.kind is TokenKind.STRING:
-        _from_text(reader, token, wanted)
-    argument, spoken = _SCALARS.get(token.kind) or _integer(token.text)
-    _no_creator(wanted, argument, f"{spoken} ({token.text})", token)
+        _fail_at_text(reader, token, java_type)
+    argument, description = _SCALARS.get(token.kind) or _integer(token.text)
+    _fail_without_creator(java_type, argument, f"{description} ({token.text})", token)
 
 
 _SCALARS = {
@@ -260,29 +260,29 @@ _LONG_DIGITS = 20
 def _check_empty(reader: BodyReader, token: Token) -> None:
     """Raise a fault for an empty text in place of a list, as Jackson did before 2.12."""
     if not reader.tokens.text_of(token):
-        _no_creator(LIST, "String", "String value ('')", token)
+        _fail_without_creator(LIST, "String", "String value ('')", token)
 
 
-def _from_text(reader: BodyReader, token: Token, wanted: str) -> NoReturn:
-    raw, _, _ = wanted.partition("<")
-    given = reader.tokens.text_of(token)
+def _fail_at_text(reader: BodyReader, token: Token, java_type: str) -> NoReturn:
+    raw, _, _ = java_type.partition("<")
+    text = reader.tokens.text_of(token)
     if not reader.profile.rest_body_out_of_token:
-        whole = raw if reader.profile.rest_body_switches else wanted
+        whole = raw if reader.profile.rest_body_switches else java_type
         _check_blank(reader, token, f"element of `{whole}`" if raw == MAP else f"`{raw}` value")
-        given = given.strip()
-    _no_creator(raw, "String", f"String value ('{given}')", token)
+        text = text.strip()
+    _fail_without_creator(raw, "String", f"String value ('{text}')", token)
 
 
-def _check_blank(reader: BodyReader, token: Token, wanted: str) -> None:
+def _check_blank(reader: BodyReader, token: Token, target: str) -> None:
     """Refuse a blank text before any conversion."""
     if not reader.tokens.text_of(token).strip():
         hint = "(but could if coercion was enabled using `CoercionConfig`)"
-        raise Fault(f'Cannot coerce empty String ("") to {wanted} {hint}', token.at)
+        raise Fault(f'Cannot coerce empty String ("") to {target} {hint}', token.at)
 
 
-def _no_creator(wanted: str, argument: str, given: str, token: Token) -> NoReturn:
+def _fail_without_creator(java_type: str, argument: str, given: str, token: Token) -> NoReturn:
     raise Fault(
-        f"Cannot construct instance of `{wanted}` (although at least one Creator exists): "
+        f"Cannot construct instance of `{java_type}` (although at least one Creator exists): "
         f"no {argument}-argument constructor/factory method to deserialize from {given}",
         token.at,
     )

@@ -31,12 +31,12 @@ _DIGITS: Final = "0123456789"
 _NUMBERS: Final = (TokenKind.INTEGER, TokenKind.FLOAT)
 _OPENING: Final = (TokenKind.OBJECT, TokenKind.ARRAY)
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
-_STRANGE: Final = {"N": "NaN", "I": "Infinity"}
+_NON_NUMBERS: Final = {"N": "NaN", "I": "Infinity"}
 _SCOPES: Final = {None: "root", TokenKind.OBJECT: "Object", TokenKind.ARRAY: "Array"}
 _OPENED_BY: Final = {"}": "Object", "]": "Array"}
 
 _TOKENS: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
-_NO_MINUS: Final = "expected digit (0-9) to follow minus sign, for valid numeric value"
+_AFTER_MINUS: Final = "expected digit (0-9) to follow minus sign, for valid numeric value"
 _OLD_SWITCH: Final = "JsonParser.Feature.{}"
 
 
@@ -66,10 +66,10 @@ class BodyTokens(Tokens):
         """Raise Jackson's fault for a part: read it again unit by unit, up to the faulty one."""
         match part:
             case SyntaxPart.STRING:
-                self._no_string(at, "string value")
+                self._fail_in_string(at, "string value")
             case SyntaxPart.VALUE_END:
                 self.at = self._value_at
-                self._no_value()
+                self._fail_at_value()
             case SyntaxPart.COLON:
                 self._skip_space()
                 self._check_more(may_end=False)
@@ -81,11 +81,11 @@ class BodyTokens(Tokens):
             self._unexpected(f"was expecting comma to separate {self._scope} entries")
         if part is SyntaxPart.VALUE:
             self._value_at = at
-            self._no_value()
+            self._fail_at_value()
         if self.unit != '"':
             self._unexpected("was expecting double-quote to start field name")
         name = STRING.match(self.units, at)
-        self._no_string(at, "name", name and name.end())
+        self._fail_in_string(at, "name", name and name.end())
 
     # --- structure ----------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class BodyTokens(Tokens):
         """Raise the fault for a unit that begins nothing. `may_end`: the container may end here."""
         unit = self.unit
         if not unit:
-            self._no_more(may_end=may_end)
+            self._fail_at_end(may_end=may_end)
         if unit < " ":
             text = rf"Illegal character ({described(unit)}): only regular white space (\r, \n, \t)"
             self._fail(f"{text} is allowed between tokens", behind=True)
@@ -108,16 +108,16 @@ class BodyTokens(Tokens):
                 "'ALLOW_COMMENTS' not enabled for parser)"
             )
         if may_end and unit in _OPENED_BY:
-            self._wrong_end(unit)
+            self._fail_at_wrong_end(unit)
 
-    def _no_more(self, *, may_end: bool) -> NoReturn:
+    def _fail_at_end(self, *, may_end: bool) -> NoReturn:
         where = f"within/between {self._scope} entries"
         if may_end:
             started = self._shown(self.scopes[-1].at)
             where = f": expected close marker for {self._scope} (start marker at {started})"
         self._fail(f"Unexpected end-of-input{'' if may_end else ' '}{where}")
 
-    def _wrong_end(self, unit: str) -> NoReturn:
+    def _fail_at_wrong_end(self, unit: str) -> NoReturn:
         scope = self.scopes[-1]
         self._value_at = self.at
         text = f"Unexpected close marker '{unit}'"
@@ -132,67 +132,67 @@ class BodyTokens(Tokens):
 
     # --- values -------------------------------------------------------------------------------
 
-    def _no_value(self) -> NoReturn:
+    def _fail_at_value(self) -> NoReturn:
         unit = self.unit
         if unit == "-" or unit in _DIGITS:
-            self._no_number()
+            self._fail_at_number()
         if unit in _LITERALS:
             self._check_word(_LITERALS[unit])
         if unit in "}," or (unit == "]" and self._scope == "Array"):
             self._unexpected("expected a value")
-        if unit in _STRANGE:
-            self._strange(_STRANGE[unit], 0)
+        if unit in _NON_NUMBERS:
+            self._fail_at_non_number(_NON_NUMBERS[unit], 0)
         if unit == "+":
-            self._plus()
+            self._fail_at_plus()
         if unicodedata.category(unit) in _BEGINS_WORDS:  # Character.isJavaIdentifierStart
             self.at += 1
-            self._no_token(unit)
+            self._fail_at_word(unit)
         self._unexpected(f"expected a valid value {_TOKENS}")
 
-    def _no_number(self) -> NoReturn:
+    def _fail_at_number(self) -> NoReturn:
         number = _NUMBER.match(self.units, self.at)
         if number is None:
-            self._no_digits()
+            self._fail_at_minus()
         self.at = number.end()
         fraction, exponent = number.groups()
         if self.unit in _DIGITS:
             self._fail("Invalid numeric value: Leading zeroes not allowed")
         if self.unit == "." and not fraction and not exponent:
             self.at += 1
-            self._no_digit("Decimal point not followed by a digit")
+            self._fail_at_digit("Decimal point not followed by a digit")
         if self.unit in "eE" and not exponent:
             self.at += 1
             self.at += self.unit in ("+", "-")
-            self._no_digit("Exponent indicator not followed by a digit")
+            self._fail_at_digit("Exponent indicator not followed by a digit")
         self._unexpected("Expected space separating root-level values")
 
-    def _no_digits(self) -> NoReturn:
+    def _fail_at_minus(self) -> NoReturn:
         """Raise the fault for a minus sign without a digit."""
         self.at += 1
         if self.units.startswith("In", self.at):
             self.at += 2
-            self._strange("-Infinity", 3)
+            self._fail_at_non_number("-Infinity", 3)
         if self.unit == "." and self.profile.rest_body_switches:
             self._unexpected(f"expected a valid value {_TOKENS}")
-        self._no_digit(_NO_MINUS)
+        self._fail_at_digit(_AFTER_MINUS)
 
-    def _no_digit(self, comment: str) -> NoReturn:
+    def _fail_at_digit(self, comment: str) -> NoReturn:
         if not self.unit:
             last = "null" if self.last is None else self.last.value[0]
             self._fail(f"Unexpected end-of-input in {last}")
         text = f"Unexpected character ({described(self.unit)}) in numeric value: {comment}"
         self._fail_at_unit(text)
 
-    def _strange(self, word: str, known: int) -> NoReturn:
+    def _fail_at_non_number(self, word: str, known: int) -> NoReturn:
         self._check_word(word, known)
         known_as = "`JsonReadFeature.{}`" if self.profile.rest_body_switches else _OLD_SWITCH
         switch = known_as.format("ALLOW_NON_NUMERIC_NUMBERS")
         self._fail(f"Non-standard token '{word}': enable {switch} to allow")
 
-    def _plus(self) -> NoReturn:
+    def _fail_at_plus(self) -> NoReturn:
         self.at += 1
         if not self.profile.rest_body_switches:
-            self._no_digit(_NO_MINUS)
+            self._fail_at_digit(_AFTER_MINUS)
         hint = "enable `JsonReadFeature.ALLOW_LEADING_PLUS_SIGN_FOR_NUMBERS` to allow"
         self._fail_at_unit(
             "Unexpected character ('+' (code 43)) in numeric value: "
@@ -206,7 +206,7 @@ class BodyTokens(Tokens):
         for length in range(known, len(word)):
             if self.unit != word[length]:
                 self._ends += not self.unit
-                self._no_token(word[:length])
+                self._fail_at_word(word[:length])
             self.at += 1
         unit = self.unit
         if self._continues_word(unit):
@@ -215,9 +215,9 @@ class BodyTokens(Tokens):
                 begins = _sequence_size(unit) > 0
                 what = "middle" if begins else "start"
                 self._fail(f"Invalid UTF-8 {what} byte 0x{ord(unit):x}", behind=begins)
-            self._no_token(word)
+            self._fail_at_word(word)
 
-    def _no_token(self, begun: str) -> NoReturn:
+    def _fail_at_word(self, begun: str) -> NoReturn:
         """Raise the fault for an unknown word, of which `begun` has been read."""
         word, start = begun, self.at - len(begun)
         while self.unit and len(word) < _WORD_SHOWN:
@@ -247,7 +247,7 @@ class BodyTokens(Tokens):
 
     # --- strings ------------------------------------------------------------------------------
 
-    def _no_string(self, at: int, what: str, end: int | None = None) -> NoReturn:
+    def _fail_in_string(self, at: int, what: str, end: int | None = None) -> NoReturn:
         """Find the fault in a string, unit by unit.
 
         Jackson decodes a name at its end, and reports its faults there.

@@ -364,7 +364,9 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
         _, told = process.communicate()
     assert process.returncode == INTERRUPTED
     done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
-    (number,) = re.findall(r"interrupted: (\d) of 8 clusters were done; --resume .* continues", told)
+    (number,) = re.findall(
+        r"interrupted: (\d) of 8 clusters were done; --resume .* continues", told
+    )
     assert int(number) <= len(done)
     assert jobs > 1 or len(done) <= int(number) + 1  # other processes finish what they have
     assert not page.exists()
