@@ -78,7 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Release whose behaviour the plane has."""
     worker: DecisionSettings = DecisionSettings()
     administered: bool = True
-    """True if `app` includes the endpoints for administrators (KIP-495); see `Service.part`."""
+    """True if `app` includes the endpoints for administrators (KIP-495)."""
     topics: Topics = Topics()
     partitions: Partitions = Partitions()
     exactly_once: bool = False
@@ -237,7 +237,7 @@ class ControlPlane:
             cluster_id=self._log.cluster_id if isinstance(self._log, HasClusterId) else None,
             watching=self._watching,
             loggers=self._loggers,
-            part=EndpointSet.ALL if self._administered else EndpointSet.PUBLIC,
+            endpoint_set=EndpointSet.ALL if self._administered else EndpointSet.PUBLIC,
         )
 
     @cached_property

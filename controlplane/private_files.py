@@ -112,29 +112,29 @@ def replacing(file: Path) -> Iterator[Path]:
     A link is followed. A device or a pipe is yielded itself. The order of writes makes the change
     atomic and durable: the bytes are flushed, then the draft is renamed, then the name is flushed.
     """
-    place = file.resolve()
-    if place.exists() and not place.is_file():
-        yield place
+    target = file.resolve()
+    if target.exists() and not target.is_file():
+        yield target
         return
-    remove_abandoned(place.parent)
-    with draft_file(place) as draft:
+    remove_abandoned(target.parent)
+    with draft_file(target) as draft:
         yield draft
         sync_file(draft)
-        draft.replace(place)
-        sync_folder(place.parent)
+        draft.replace(target)
+        sync_folder(target.parent)
 
 
 @contextmanager
-def draft_file(place: Path) -> Iterator[Path]:
-    """Yield a new, empty, private file beside `place`; it is removed if it is still there."""
-    with _draft(place, _new_file) as draft:
+def draft_file(target: Path) -> Iterator[Path]:
+    """Yield a new, empty, private file beside `target`; it is removed if it is still there."""
+    with _draft(target, _new_file) as draft:
         yield draft
 
 
 @contextmanager
-def draft_folder(place: Path) -> Iterator[Path]:
-    """Yield a new, empty, private folder beside `place`; it is removed if it is still there."""
-    with _draft(place, _new_folder) as draft:
+def draft_folder(target: Path) -> Iterator[Path]:
+    """Yield a new, empty, private folder beside `target`; it is removed if it is still there."""
+    with _draft(target, _new_folder) as draft:
         yield draft
 
 
@@ -159,8 +159,8 @@ def _new_folder(path: Path) -> int:
 
 
 @contextmanager
-def _draft(place: Path, new: Callable[[Path], int]) -> Iterator[Path]:
-    draft, number = _locked_draft(place, new)
+def _draft(target: Path, new: Callable[[Path], int]) -> Iterator[Path]:
+    draft, number = _locked_draft(target, new)
     try:
         yield draft
     finally:
@@ -169,7 +169,7 @@ def _draft(place: Path, new: Callable[[Path], int]) -> Iterator[Path]:
         os.close(number)
 
 
-def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
+def _locked_draft(target: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
     """Create a draft under the first free name, and lock it.
 
     Between the two, another process may take it for abandoned and remove it. The path is therefore
@@ -177,14 +177,14 @@ def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
     """
     vanished = 0
     for attempt in count():
-        draft = place.with_name(f".{_cut(place.name)}.{attempt}{_DRAFT}")
+        draft = target.with_name(f".{_cut(target.name)}.{attempt}{_DRAFT}")
         try:
             number = new(draft)
         except FileExistsError:
             continue
         except FileNotFoundError:
             vanished += 1
-            if vanished > _VANISHED_MOST or not place.parent.is_dir():
+            if vanished > _VANISHED_MOST or not target.parent.is_dir():
                 raise
             continue
         with suppress(OSError):  # no locks on this file system, or locked for its removal

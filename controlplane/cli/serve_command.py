@@ -47,8 +47,8 @@ from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.stack import MiddlewareStack
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
-from controlplane.settings.parts import FOLLOWER, LOG
 from controlplane.settings.plane import plane_settings
+from controlplane.settings.prefixes import FOLLOWER, LOG
 from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
@@ -235,7 +235,7 @@ async def _serve(
         app = front.before(known)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if admin is not None:
-            admin_app = front.before(known._replace(part=EndpointSet.ADMIN))
+            admin_app = front.before(known._replace(endpoint_set=EndpointSet.ADMIN))
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:
@@ -340,7 +340,7 @@ async def _following(
             limits=reading.configuration.settings(FollowerLimits, FOLLOWER),
             notices=tell,
             loggers=loggers,
-            part=part,
+            endpoint_set=part,
         ) as known:
             yield known, opened.log
     finally:

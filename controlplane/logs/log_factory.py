@@ -16,7 +16,7 @@ from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embed
 from controlplane.logs.topic_checks import missing_topics, split_config
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
-from controlplane.settings.parts import READER, SQLITE
+from controlplane.settings.prefixes import READER, SQLITE
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.reader import KafkaReader

@@ -54,7 +54,7 @@ async def reading_service(  # noqa: PLR0913 - settings, by name
     limits: FollowerLimits,
     notices: Notices | None = None,
     loggers: Loggers | None = None,
-    part: EndpointSet = EndpointSet.ALL,
+    endpoint_set: EndpointSet = EndpointSet.ALL,
 ) -> AsyncIterator[Service]:
     """Follow an open log and answer from it; commands are planned, none is executed.
 
@@ -77,5 +77,5 @@ async def reading_service(  # noqa: PLR0913 - settings, by name
             planner=ReadOnlyPlanner(follower, context, opened.assumed),
             cluster_id=opened.cluster_id,
             loggers=loggers,
-            part=part,
+            endpoint_set=endpoint_set,
         )

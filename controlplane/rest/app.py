@@ -66,7 +66,7 @@ class App:
     def __init__(self, service: Service, logger: Logger | None = None) -> None:
         self._service = service
         self._offering = Offering(
-            service.part,
+            service.endpoint_set,
             read_only=service.commands is None,
             plans=service.planner is not None,
         )

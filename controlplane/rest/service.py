@@ -131,7 +131,7 @@ class Service(NamedTuple):
     watching: Changes | None = None
     loggers: Loggers | None = None
     """Loggers of this process; None hides them."""
-    part: EndpointSet = EndpointSet.ALL
+    endpoint_set: EndpointSet = EndpointSet.ALL
     metrics: bool = False
     """True if `/metrics` is served in front of the application."""
     bodies: BodyProcesses = BodyProcesses()
@@ -147,7 +147,7 @@ def compose(  # noqa: PLR0913 - parts, by name
     planner: Planner | None = None,
     cluster_id: str | None = None,
     loggers: Loggers | None = None,
-    part: EndpointSet = EndpointSet.ALL,
+    endpoint_set: EndpointSet = EndpointSet.ALL,
 ) -> Service:
     """Build the service of a log: every program that serves one calls this.
 
@@ -165,7 +165,7 @@ def compose(  # noqa: PLR0913 - parts, by name
         log=log,
         watching=watching,
         loggers=loggers,
-        part=part,
+        endpoint_set=endpoint_set,
     )
 
 

@@ -17,7 +17,7 @@ from controlplane.plane import Partitions, Settings
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.parts import CONTROLLER, FOLLOWER, UPKEEP
+from controlplane.settings.prefixes import CONTROLLER, FOLLOWER, UPKEEP
 from controlplane.settings.sources import file_values
 from controlplane.settings.worker import BROKERS_DEFAULT, decision_settings
 

@@ -20,7 +20,7 @@ from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, environment_values
 from controlplane.settings.known_settings import UnknownSetting, unknown
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings
-from controlplane.settings.parts import (
+from controlplane.settings.prefixes import (
     AUTH,
     CONTROLLER,
     FOLLOWER,

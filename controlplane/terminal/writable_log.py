@@ -8,7 +8,7 @@ from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.logs.sqlite.writer_lock import LogHeld
 from controlplane.logs.topic_checks import missing_for_writer
-from controlplane.settings.parts import SQLITE
+from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.log_options import NAMING, LogOptions
 
 

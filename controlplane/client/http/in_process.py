@@ -25,8 +25,8 @@ from controlplane.read_only.read_only_service import reading_service
 from controlplane.rest.app import App
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.environment import WORKER_FILE
-from controlplane.settings.parts import FOLLOWER
 from controlplane.settings.plane import plane_settings
+from controlplane.settings.prefixes import FOLLOWER
 from controlplane.settings.worker import decision_settings
 from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note

@@ -4,6 +4,7 @@ The endpoints, their shapes and their errors follow `state.profile`, field by fi
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from controlplane.core import views
@@ -166,27 +167,22 @@ def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _always(_: Profile) -> bool:
+def every_release(_: Profile) -> bool:
+    """Return True: every release has it."""
     return True
 
 
 _CONNECTOR = ("connectors", "{}")
 
 ROUTES: tuple[ReadRoute, ...] = (
-    ReadRoute((), _always, _root, reads_log=False),  # many clients use it as a liveness check
-    ReadRoute(("connectors",), _always, _connectors),
-    ReadRoute(_CONNECTOR, _always, _info),
-    ReadRoute((*_CONNECTOR, "config"), _always, _config),
-    ReadRoute((*_CONNECTOR, "tasks"), _always, _tasks),
-    ReadRoute(
-        (*_CONNECTOR, "tasks-config"), lambda profile: profile.rest_tasks_config, _tasks_config
-    ),
-    ReadRoute((*_CONNECTOR, "status"), lambda profile: profile.statuses, _status),
-    ReadRoute(
-        (*_CONNECTOR, "tasks", "{}", "status"), lambda profile: profile.statuses, _task_status
-    ),
-    ReadRoute((*_CONNECTOR, "topics"), lambda profile: profile.rest_topics, _topics),
-    ReadRoute(
-        (*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets, reads_group=True
-    ),
+    ReadRoute((), every_release, _root, reads_log=False),  # many clients use it as a liveness check
+    ReadRoute(("connectors",), every_release, _connectors),
+    ReadRoute(_CONNECTOR, every_release, _info),
+    ReadRoute((*_CONNECTOR, "config"), every_release, _config),
+    ReadRoute((*_CONNECTOR, "tasks"), every_release, _tasks),
+    ReadRoute((*_CONNECTOR, "tasks-config"), attrgetter("rest_tasks_config"), _tasks_config),
+    ReadRoute((*_CONNECTOR, "status"), attrgetter("statuses"), _status),
+    ReadRoute((*_CONNECTOR, "tasks", "{}", "status"), attrgetter("statuses"), _task_status),
+    ReadRoute((*_CONNECTOR, "topics"), attrgetter("rest_topics"), _topics),
+    ReadRoute((*_CONNECTOR, "offsets"), attrgetter("rest_offsets"), _offsets, reads_group=True),
 )

@@ -119,7 +119,7 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         if route.body == "bytes":
             checking = partial(command_requests.checked_first, request, call.body)
             request = await apart(checking, len(call.body or b"") // TEXT_IN_A_PART)
-        reading = partial(writes.command_for, writes.ROUTES.index(route), request, call.names)
+        reading = partial(writes.read_command, route, request, call.names)
         return await _run_or_plan(call, await call.service.bodies.read(reading, call.body))
 
     return answer

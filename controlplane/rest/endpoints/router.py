@@ -89,7 +89,7 @@ def find(
     profile: Profile,
     *,
     compat: bool = False,
-    part: EndpointSet = EndpointSet.ALL,
+    endpoint_set: EndpointSet = EndpointSet.ALL,
 ) -> tuple[Methods, Path]:
     """Find a release's endpoints at a path, and the path's names.
 
@@ -99,18 +99,24 @@ def find(
         NoSuchPath: the release has nothing there, or `target` escapes a fixed segment.
     """
     matched = match(path)
-    methods = matched and _offered(profile, part, compat=compat).get(matched.template)
+    methods = matched and _offered(profile, endpoint_set, compat=compat).get(matched.template)
     if matched is None or not methods or not is_literal(target, matched.template):
         raise NoSuchPath
     return methods, matched.names
 
 
-@lru_cache(maxsize=256)  # an unknown release is a profile of its own
-def _offered(profile: Profile, part: EndpointSet, *, compat: bool) -> Mapping[Path, Methods]:
+@lru_cache(maxsize=256)  # bounded: clients may name any number of unknown releases
+def _offered(
+    profile: Profile, endpoint_set: EndpointSet, *, compat: bool
+) -> Mapping[Path, Methods]:
     """List the endpoints of a release, by template."""
     offered: dict[Path, dict[str, Endpoint]] = {}
     for endpoint in ENDPOINTS:
-        if endpoint.known(profile) and not (compat and endpoint.ours) and part.has(endpoint):
+        if (
+            endpoint.known(profile)
+            and not (compat and endpoint.ours)
+            and endpoint_set.has(endpoint)
+        ):
             offered.setdefault(endpoint.template, {})[endpoint.method] = endpoint
     return offered
 
@@ -124,7 +130,7 @@ def methods_of(endpoints: Methods) -> Sequence[str]:
 class Offering(NamedTuple):
     """The endpoints that one listener of a service offers."""
 
-    part: EndpointSet = EndpointSet.ALL
+    endpoint_set: EndpointSet = EndpointSet.ALL
     read_only: bool = False
     """True if no commands are run here."""
     plans: bool = False
@@ -155,9 +161,11 @@ def route(
     """
     check_origin(request, profile)
     check_readable(request, profile)
-    part, read_only, plans = offering
+    endpoint_set, read_only, plans = offering
     compat = request.compat
-    methods, names = find(target.segments, request.target, profile, compat=compat, part=part)
+    methods, names = find(
+        target.segments, request.target, profile, compat=compat, endpoint_set=endpoint_set
+    )
     if read_only:
         methods = _unchanging(methods, request, target.query, plans=plans)
     if request.method == "OPTIONS":

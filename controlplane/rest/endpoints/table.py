@@ -13,11 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints import connector_plugins, reads, writes
 
 
-def _always(_: Profile) -> bool:
-    return True
-
-
-def _never(_: Profile) -> bool:
+def _no_release(_: Profile) -> bool:
     return False
 
 
@@ -33,9 +29,9 @@ class Endpoint(NamedTuple):
     command: writes.WriteRoute | None = None
     """The command that a request to it runs, if any."""
     reads_body: bool = False
-    consumes_json: Callable[[Profile], bool] = _always
+    consumes_json: Callable[[Profile], bool] = reads.every_release
     """True for the releases that refuse a `Content-Type` other than JSON."""
-    type_optional: Callable[[Profile], bool] = _never
+    type_optional: Callable[[Profile], bool] = _no_release
     """True for the releases that accept a body without a `Content-Type`."""
     changes: bool = False
     """True if it exists only where commands are run, or as a dry run."""
@@ -74,7 +70,7 @@ LOGGER = ("admin", "loggers", "{}")
 """Template of one logger."""
 
 PLUGINS = (
-    reads.ReadRoute(("connector-plugins",), _always, connector_plugins.listed),
+    reads.ReadRoute(("connector-plugins",), reads.every_release, connector_plugins.listed),
     reads.ReadRoute(
         ("connector-plugins", "{}", "config"),
         attrgetter("rest_all_plugins"),
@@ -87,7 +83,7 @@ PLUGINS = (
 def _connector_endpoints() -> Iterator[Endpoint]:
     """Connect's endpoints about connectors."""
     for view in reads.ROUTES:
-        consumes = _always if view.template else _never
+        consumes = reads.every_release if view.template else _no_release
         yield Endpoint("GET", view.template, view.known, view, consumes_json=consumes)
     for command in writes.ROUTES:
         if command.template != LOGGER:
@@ -102,8 +98,8 @@ def _change(command: writes.WriteRoute) -> Endpoint:
         command.known,
         command=command,
         reads_body=command.body is not None,
-        consumes_json=_refuses_bytes if takes_bytes else _always,
-        type_optional=attrgetter("session_keys") if takes_bytes else _never,
+        consumes_json=_refuses_bytes if takes_bytes else reads.every_release,
+        type_optional=attrgetter("session_keys") if takes_bytes else _no_release,
         changes=True,
     )
 
@@ -117,9 +113,9 @@ def _worker_endpoints() -> Iterator[Endpoint]:
     for view in PLUGINS:
         yield Endpoint("GET", view.template, view.known, view)
     validated = ("connector-plugins", "{}", "config", "validate")
-    yield Endpoint("PUT", validated, _always, reads_body=True)
+    yield Endpoint("PUT", validated, reads.every_release, reads_body=True)
     has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")
-    yield Endpoint("GET", ("health",), has_health, consumes_json=_never)
+    yield Endpoint("GET", ("health",), has_health, consumes_json=_no_release)
     yield Endpoint("GET", LOGGER[:2], has_loggers)
     yield Endpoint("GET", LOGGER, has_loggers)
     # A level for this worker alone writes no record: a read-only service sets it as well.
@@ -130,13 +126,13 @@ def _worker_endpoints() -> Iterator[Endpoint]:
 def _own_endpoints() -> Iterator[Endpoint]:
     """This project's own endpoints, which Connect lacks."""
     connector = ("connectors", "{}")
-    yield Endpoint("GET", (*connector, "history"), _always, reads_log=True)
-    yield Endpoint("POST", (*connector, "undo"), _always, changes=True)
-    yield Endpoint("GET", ("diff",), _always, reads_log=True)
-    yield Endpoint("GET", ("targets",), _always)
-    yield Endpoint("GET", ("commands",), _always, reads_log=True)
-    yield Endpoint("GET", ("watch",), _always, media_type="text/event-stream")
-    yield Endpoint("GET", ("openapi.json",), _always)
+    yield Endpoint("GET", (*connector, "history"), reads.every_release, reads_log=True)
+    yield Endpoint("POST", (*connector, "undo"), reads.every_release, changes=True)
+    yield Endpoint("GET", ("diff",), reads.every_release, reads_log=True)
+    yield Endpoint("GET", ("targets",), reads.every_release)
+    yield Endpoint("GET", ("commands",), reads.every_release, reads_log=True)
+    yield Endpoint("GET", ("watch",), reads.every_release, media_type="text/event-stream")
+    yield Endpoint("GET", ("openapi.json",), reads.every_release)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

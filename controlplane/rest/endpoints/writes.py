@@ -45,15 +45,18 @@ class WriteRoute(NamedTuple):
         return self.needs is None or getattr(profile, self.needs)
 
 
-def command_for(
-    route: int, request: command_requests.CommandInput, names: Sequence[str], body: bytes | None
+def read_command(
+    route: WriteRoute,
+    request: command_requests.CommandInput,
+    names: Sequence[str],
+    body: bytes | None,
 ) -> AnyCommand:
-    """Return the command of a request with a known row of `ROUTES`.
+    """Return the command of a request with this body; a function that another process can run.
 
     Raises:
         RestError: a release refuses the request in every state.
     """
-    return ROUTES[route].command_for(request._replace(body=body), *names)
+    return route.command_for(request._replace(body=body), *names)
 
 
 def answer_to(done: command_responses.CompletedCommand) -> Answer:

@@ -17,7 +17,7 @@ from controlplane.rest.security.origins import OriginGuard, allowed_origins
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.settings import Configuration
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listener_tls, own_hosts
-from controlplane.settings.parts import AUTH, HTTP
+from controlplane.settings.prefixes import AUTH, HTTP
 from controlplane.settings.security import ServerTls
 from controlplane.settings.worker import WorkerSettings
 

@@ -253,13 +253,17 @@ PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}
 
 
 @pytest.mark.parametrize(
-    ("part", "there"),
+    ("endpoint_set", "there"),
     [(EndpointSet.ALL, ADMIN | PUBLIC), (EndpointSet.ADMIN, ADMIN), (EndpointSet.PUBLIC, PUBLIC)],
 )
-async def test_what_administers_may_be_elsewhere(part: EndpointSet, there: set[str]) -> None:
+async def test_what_administers_may_be_elsewhere(
+    endpoint_set: EndpointSet, there: set[str]
+) -> None:
     """With `admin.listeners` it is there alone, and nothing else is there."""
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), loggers=Loggers(lambda: 0), part=part)
+        service = Service(
+            follower, Profile.of("3.9"), loggers=Loggers(lambda: 0), endpoint_set=endpoint_set
+        )
         async with client_of(App(service)) as client:
             found = {path: await client.get(path) for path in ADMIN | PUBLIC}
     assert {path for path, answer in found.items() if answer.status_code == 200} == there

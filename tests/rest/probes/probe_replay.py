@@ -107,7 +107,7 @@ async def _opened(
         around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
             app = protected(plane.app, Protection.from_configuration(told))
-            admin = App(plane.service._replace(part=EndpointSet.ADMIN))
+            admin = App(plane.service._replace(endpoint_set=EndpointSet.ADMIN))
             listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
             async with serving(app, listening), serving(admin, apart):
                 runtime = Runtime(log, plane, broker, recording)
