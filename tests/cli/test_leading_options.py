@@ -49,7 +49,7 @@ def test_the_cluster_behind_the_verb_counts(log: str) -> None:
 def test_credentials_may_stand_before_the_verb() -> None:
     """They are told together with the cluster."""
     said = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
-    assert "both --user and --token" in said.err
+    assert "--user and --token exclude each other" in said.err
 
 
 @pytest.mark.parametrize("words", ["inspect log", "serve log", "import a b", "completion bash"])

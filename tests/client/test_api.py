@@ -28,12 +28,12 @@ def error(status: int, message: str | None) -> httpx.Response:
             "is Kafka Connect 3.9.1, which has no PUT /x",
         ),
         (error(405, "HTTP 405 Method Not Allowed"), Unsupported, "which has no PUT /x"),
-        (error(500, "Request timed out"), Unavailable, "failed at it: Request timed out"),
-        (error(500, None), Unavailable, "failed at it: HTTP 500 Internal Server Error"),
+        (error(500, "Request timed out"), Unavailable, "failed: Request timed out"),
+        (error(500, None), Unavailable, "failed: HTTP 500 Internal Server Error"),
         (
             error(401, "no"),
             Declined,
-            "http://worker does not let you in (no): give --user NAME:PASSWORD or --token TOKEN",
+            "http://worker refuses access (no): give --user NAME:PASSWORD or --token TOKEN",
         ),
         (
             httpx.Response(
@@ -111,7 +111,7 @@ async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
 async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
     """A worker of Kafka's answers a question that it does not understand as if it were another."""
     worker = FakeWorker(httpx.Response(200, json=[]))
-    with pytest.raises(Unsupported, match=r"which has no --(as-of|profile); its log has"):
+    with pytest.raises(Unsupported, match=r"which has no --(as-of|profile): read its log"):
         await worker.api(view=view)
     assert not worker.asked
 
@@ -151,7 +151,7 @@ async def test_a_method_that_only_we_would_lack() -> None:
 async def test_a_dry_run_that_was_none_is_told_of() -> None:
     """A proxy may drop what it does not know; an answer without a plan shows it."""
     worker = FakeWorker(httpx.Response(204), server="controlplane")
-    with pytest.raises(Unavailable, match=r"gave no plan: .* then it is done"):
+    with pytest.raises(Unavailable, match=r"gave no plan: .* change was made"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
 
 
@@ -167,7 +167,7 @@ async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("method", "says"),
-    [("GET", "gave no answer to GET /x"), ("DELETE", "it may have been done, look before you")],
+    [("GET", "gave no answer to GET /x"), ("DELETE", "the change may have been made; check")],
 )
 async def test_who_goes_silent(method: str, says: str) -> None:
     """After a change was sent nobody can tell, and that is said."""

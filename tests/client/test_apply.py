@@ -57,7 +57,7 @@ def test_all_files_are_read_before_anything_is_sent(cluster: ClusterCalls) -> No
     good = cluster.file("a.json", {"name": "a", "config": SOURCE})
     bad = cluster.file("b.json", "{")
     said = cluster.refused("apply", "-f", good, "-f", bad, code=2)
-    assert "b.json holds no connector" in said
+    assert "b.json has no connector" in said
     cluster.create("other")
     assert list(cluster.json("get")) == ["other"]
 

@@ -61,7 +61,7 @@ def test_what_is_there_is_not_overwritten(cluster: ClusterCalls, other: ClusterC
     bundle = exported(cluster)
     other.create(config={**SOURCE, "topic": "other"})
     said = other.refused("bundle", "import", bundle)
-    assert said.startswith("orders is there with another config (topic: other → lines)")
+    assert said.startswith("orders exists with another config (topic: other → lines)")
     assert other.done("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 
@@ -109,7 +109,7 @@ def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
     [
         ("{", "is no bundle"),
         ('{"bundle": 1}', "is no bundle"),
-        ('{"bundle": 2, "connectors": []}', "is a bundle of format 2: here 1 is known"),
+        ('{"bundle": 2, "connectors": []}', "is a bundle of format 2, and this version reads 1"),
     ],
 )
 def test_what_is_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:

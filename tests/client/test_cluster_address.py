@@ -36,9 +36,9 @@ def test_a_token(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        (ClusterAddress(user="a:b", token="t"), "both --user and --token"),
-        (ClusterAddress(token="a b"), "the token is none"),
-        (ClusterAddress(token=""), "the token is none"),
+        (ClusterAddress(user="a:b", token="t"), "--user and --token exclude each other"),
+        (ClusterAddress(token="a b"), "this is no token"),
+        (ClusterAddress(token=""), "this is no token"),
         (ClusterAddress(token="@nix"), "nix cannot be read"),
     ],
 )
@@ -80,10 +80,10 @@ def test_the_environment_tells_too() -> None:
         (("-c", "http://"), "http:// is no URL (it names no host): check --cluster"),
         (("-c", "http://127.0.0.1:99999"), "is no URL (ports end at 65535)"),
         (("-c", "nix.db"), "nix.db does not exist"),
-        (("-c", "localhost:8083"), "say http://localhost:8083 or https://localhost:8083 for a w"),
-        (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x could be a worker or a broker: "),
+        (("-c", "localhost:8083"), "write http://localhost:8083 or https://localhost:8083 for a w"),
+        (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x may be a worker or a broker: "),
         (("-c", "ftp://x"), "names no log"),
-        (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "holds no certificates"),
+        (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "has no certificates"),
     ],
 )
 def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.client.connectors.connector_files import DeclaredConnector, read_wanted
+from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
 from controlplane.terminal.command_errors import InputRefused
 
 CONFIG = {"connector.class": "C", "name": "orders", "tasks.max": "1"}
@@ -39,7 +39,7 @@ def written(folder: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(tmp_path: Path, form: str) -> None:
     """Each means the same connector."""
-    (found,) = read_wanted([written(tmp_path, form, FORMS[form])])
+    (found,) = read_declared([written(tmp_path, form, FORMS[form])])
     assert (found.name, found.config) == ("orders", CONFIG)
 
 
@@ -54,14 +54,14 @@ def test_forms(tmp_path: Path, form: str) -> None:
 )
 def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> None:
     """Values become text as in Connect; numbers keep their spelling."""
-    (found,) = read_wanted([written(tmp_path, "a.json", text)], "orders")
+    (found,) = read_declared([written(tmp_path, "a.json", text)], "orders")
     assert found.config == {**config, "name": "orders"}
 
 
 def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
     """YAML would make something else of them."""
     text = "name: orders\nday: 2026-01-02\nversion: 1.10\n"
-    (found,) = read_wanted([written(tmp_path, "a.yaml", text)])
+    (found,) = read_declared([written(tmp_path, "a.yaml", text)])
     assert found.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
 
 
@@ -70,14 +70,16 @@ def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
     offsets = [{"partition": {"f": "x"}, "offset": {"position": 5, "share": 0.5}}]
     document = {"name": "a", "config": {}, "initial_state": "STOPPED", "initial_offsets": offsets}
     path = written(tmp_path, "a.json", json.dumps(document))
-    assert read_wanted([path]) == [DeclaredConnector("a", {"name": "a"}, "STOPPED", offsets, path)]
+    assert read_declared([path]) == [
+        DeclaredConnector("a", {"name": "a"}, "STOPPED", offsets, path)
+    ]
 
 
 def test_a_directory_has_many(tmp_path: Path) -> None:
     """In the order of their names; what is something else is left alone."""
     for name in ("b.json", "a.properties", "notes.txt"):
         written(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
-    assert [one.name for one in read_wanted([str(tmp_path)])] == ["a.properties", "b.json"]
+    assert [one.name for one in read_declared([str(tmp_path)])] == ["a.properties", "b.json"]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,9 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ("{", "cannot be parsed"),
         ("[1]", "it is no map of settings"),
         ("# nothing", "it is no map of settings"),
-        ('{"a": "b"}', "it has no name: write it into it, or say -n NAME"),
+        ('{"a": "b"}', "it has no name: add one to the file, or give -n NAME"),
         ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
-        ('{"name": "a", "config": {"name": "b"}}', "it is called a outside and b inside"),
+        ('{"name": "a", "config": {"name": "b"}}', "its name is a, and b in its config"),
         ('{"a": {}}', "'a' has no config"),
     ],
 )
@@ -96,8 +98,8 @@ def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
     """One sentence that names the file."""
     path = written(tmp_path, "x", text)
     with pytest.raises(InputRefused) as refused:
-        read_wanted([path])
-    assert refused.value.message.startswith(f"{path} holds no connector: ")
+        read_declared([path])
+    assert refused.value.message.startswith(f"{path} has no connector: ")
     assert says in refused.value.message
 
 
@@ -105,7 +107,7 @@ def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> No
     """The place has the form of editors and grep."""
     path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
     with pytest.raises(InputRefused) as refused:
-        read_wanted([path])
+        read_declared([path])
     told = f"{path}:2: \\u must be followed by four hexadecimal digits"
     assert refused.value.message == told
 
@@ -114,7 +116,7 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
     """The parser calls every text `<unicode string>`."""
     path = written(tmp_path, "x.yaml", "name: a\n  b: [")
     with pytest.raises(InputRefused) as refused:
-        read_wanted([path])
+        read_declared([path])
     assert "line 2, column 4" in refused.value.message
     assert "unicode string" not in refused.value.message
 
@@ -122,19 +124,19 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
 def test_one_connector_twice(tmp_path: Path) -> None:
     """A connector in two files is refused."""
     paths = [written(tmp_path, name, "name=orders") for name in ("a", "b")]
-    with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: which one is meant\?"):
-        read_wanted(paths)
+    with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: remove one"):
+        read_declared(paths)
 
 
 def test_one_name_for_several(tmp_path: Path) -> None:
     """`-n` is for one that has none."""
     paths = [written(tmp_path, "a", "name=a"), written(tmp_path, "b", "x=y")]
-    with pytest.raises(InputRefused, match="inside of its config"):
-        read_wanted(paths, "b")
+    with pytest.raises(InputRefused, match="in its config"):
+        read_declared(paths, "b")
 
 
 @pytest.mark.parametrize("name", ["nix", "."])
 def test_nothing_to_read(tmp_path: Path, name: str) -> None:
     """A file that is not there, a directory without any."""
     with pytest.raises(InputRefused, match=r"cannot be read \(No such file|no connector in "):
-        read_wanted([str(tmp_path / name)])
+        read_declared([str(tmp_path / name)])

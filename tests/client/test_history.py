@@ -138,7 +138,7 @@ def test_no_offsets_are_taken_away_without_asking(cluster: ClusterCalls) -> None
     """A reset without offsets does not ask."""
     cluster.create(initial_state="STOPPED")
     said = cluster.ask("offsets", "reset", "orders", typed="")
-    assert (said.code, "take away" in said.out + said.err) == (0, False)
+    assert (said.code, "remove" in said.out + said.err) == (0, False)
 
 
 def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:

@@ -59,17 +59,17 @@ def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: ClusterCalls)
     ("words", "says"),
     [
         (("pause", "nix"), "Unknown connector nix"),
-        (("get", "nix"), "there is no connector nix; `controlplane get` lists them all"),
-        (("describe", "nix"), "there is no connector nix; there are: orders"),
-        (("patch", "nix", "-s", "a=b"), "there is no connector nix; `controlplane get` lists"),
+        (("get", "nix"), "there is no connector nix: `controlplane get` lists all"),
+        (("describe", "nix"), "there is no connector nix: `controlplane get` lists all"),
+        (("patch", "nix", "-s", "a=b"), "there is no connector nix: `controlplane get` lists all"),
         (("offsets", "nix"), "Connector nix not found"),
         (("pause", "-e", "x.*"), "no connector of sqlite:///"),
         (
             ("offsets", "reset", "orders", "--yes"),
-            "say --stop, or `controlplane stop orders` first",
+            "add --stop, or run `controlplane stop orders` first",
         ),
         (("restart", "task", "orders/7"), "Unknown task: orders-7"),
-        (("history", "nix"), "concerns a connector nix"),
+        (("history", "nix"), "concerns connector nix"),
         (("get", "--as-of", "config@77"), "config@77"),
     ],
 )
@@ -158,7 +158,8 @@ def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
     said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
     assert said.code == 5
     assert (
-        "orders was told so, and after 0 s it is not so yet (connector -, tasks: none)" in said.err
+        "the change of orders was accepted, but has no effect after 0 s (connector -, tasks: none)"
+        in said.err
     )
 
 

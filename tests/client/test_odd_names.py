@@ -63,4 +63,4 @@ async def test_what_a_release_cannot_be_asked_about(tmp_path: Path, words: tuple
         said = await asyncio.to_thread(beneath.refused, *words)
     assert "/connectors/a%2Fb" in said
     assert "before Connect sees it (" in said
-    assert said.endswith("; without /compat/ in its URL it speaks for itself")
+    assert said.endswith(": leave /compat/ out of the URL for our own endpoints")

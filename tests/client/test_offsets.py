@@ -72,7 +72,7 @@ def test_an_editor_is_not_opened_in_vain(stopped: ClusterCalls) -> None:
 
 
 SAY_STOP = (
-    "and only a stopped connector's offsets can be changed: say --stop, or `controlplane stop "
+    "and only a stopped connector's offsets can be changed: add --stop, or run `controlplane stop "
     "orders` first\n"
 )
 
@@ -89,7 +89,7 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
     """Not even with `--stop`, and so it cannot show what would be written then."""
     stopped.done("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
-    assert "a dry run stops nothing, so `controlplane stop orders` first" in refusal
+    assert "a dry run stops nothing, so run `controlplane stop orders` first" in refusal
     assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
 
 
@@ -106,7 +106,7 @@ def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """Under both names, after a yes."""
     said = stopped.ask(*words, "orders", typed="y\n")
     assert said.code == 0
-    assert "take away 1 offset of orders? [y/N]" in said.err
+    assert "remove 1 offset of orders? [y/N]" in said.err
     assert position(stopped) is None
 
 

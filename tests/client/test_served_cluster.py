@@ -52,7 +52,7 @@ async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
     code, said = await asked(service, tmp_path, "history", "orders", **beneath)
-    assert (code, "without /compat/ in its URL it speaks for itself" in said) == (3, True)
+    assert (code, "leave /compat/ out of the URL for our own endpoints" in said) == (3, True)
     code, said = await asked(service, tmp_path, "stop", "orders", "--dry-run", **beneath)
     assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
 

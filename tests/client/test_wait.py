@@ -60,7 +60,9 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
 )
 async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     """Told with how it is, when the time is over."""
-    with pytest.raises(WaitTimedOut, match="x was told so, and after 0 s it is not so yet"):
+    with pytest.raises(
+        WaitTimedOut, match="the change of x was accepted, but has no effect after 0 s"
+    ):
         await wait_for(await FakeWorker(*looks).api(), "x", goal, 0)
 
 
@@ -76,7 +78,7 @@ async def test_what_looks_reached_for_a_moment_is_not() -> None:
 
 async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while: what has failed before a restart is soon something else."""
-    monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
     with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):
         await wait_for(await FakeWorker(*failing).api(), "x", RUNS, 60)
@@ -84,7 +86,7 @@ async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last status stays for a while."""
-    monkeypatch.setattr("controlplane.client.connectors.wait.LOOK_S", 0)
+    monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [MISSING[0], reported("FAILED")[1]] * 20
     worker = FakeWorker(*failing, *MISSING * 2, httpx.Response(500))
     await wait_for(await worker.api(), "x", GONE, 60)

@@ -119,12 +119,12 @@ async def test_what_only_ours_has(tmp_path: Path) -> None:
         refused = await ask.refused("apply", "-f", bad, "--dry-run")
         assert 'not valid: Missing required configuration "topic" which has no' in refused
         for words, lacks in (
-            (("stop", "orders", "--dry-run"), "no dry run; its log has: --cluster kafka://"),
-            (("get", "--as-of", "config@1"), "no --as-of; its log has: --cluster kafka://"),
-            (("history", "orders"), "no history; its log has: --cluster kafka://"),
-            (("watch",), "no watch; its log has: --cluster kafka://"),
+            (("stop", "orders", "--dry-run"), "no dry run: read its log with --cluster kafka://"),
+            (("get", "--as-of", "config@1"), "no --as-of: read its log with --cluster kafka://"),
+            (("history", "orders"), "no history: read its log with --cluster kafka://"),
+            (("watch",), "no watch: read its log with --cluster kafka://"),
             (("undo", "orders", "--to", "config@1"), "no undo"),
-            (("commands",), "no account of who asked for what"),
+            (("commands",), "no audit trail"),
         ):
             assert lacks in await ask.refused(*words)
         log = AsyncCommands(ClusterCalls(f"kafka://{broker.bootstrap}", tmp_path), broker)

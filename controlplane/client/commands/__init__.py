@@ -1,1 +1,1 @@
-"""The commands about a cluster, and what they share."""
+"""Commands about a cluster: one file per verb, and their shared parts."""

@@ -1,17 +1,19 @@
-"""`apply` creates or updates connectors from files; `diff -f` shows what it would change."""
+"""`apply`: create or update connectors from files. `diff -f` shows the changes beforehand."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import creates
-from controlplane.client.connectors.config_validation import validate
-from controlplane.client.connectors.connector_files import DeclaredConnector, read_wanted
+from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
 from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Declined
+from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.text.value_text import change
 from controlplane.core.views.diff import Aspect
 from controlplane.terminal.log_options import not_empty
@@ -19,6 +21,8 @@ from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.shell_completion import complete_files
 
 UNCHANGED = "unchanged"
+
+CLASS = "connector.class"
 
 
 def files_options(command: Decorated) -> Decorated:
@@ -34,40 +38,44 @@ def files_options(command: Decorated) -> Decorated:
         shell_complete=complete_files,
         help="File or directory of connectors, or - for standard input. May be repeated.",
     )
-    name = click.option("-n", "--name", metavar="NAME", help="The name, where the file has none.")
+    name = click.option(
+        "-n", "--name", metavar="NAME", help="Name of the connector, if the file has none."
+    )
     return file(name(command))
 
 
 def _read(arguments: dict[str, Any]) -> dict[str, Any]:
     """Replace the names of files by the connectors in them."""
     files, name = arguments.pop("files"), arguments.pop("name")
-    return {**arguments, "wanted": {one.name: one for one in read_wanted(files, name)}}
+    declared = {connector.name: connector for connector in read_declared(files, name)}
+    return {**arguments, "declared": declared}
 
 
 @creates("apply", _read, files_options, wait_options, dry_run_option, output_option)
 async def apply(
     api: Api,
-    wanted: Mapping[str, DeclaredConnector],
+    declared: Mapping[str, DeclaredConnector],
     wait_s: float | None,
     output: str,
     *,
     dry_run: bool,
 ) -> None:
-    """Create or update connectors from files; leave alone those that are up to date.
+    """Create or update connectors from files; skip those that are up to date.
 
-    Takes what Connect takes – a flat map of JSON, the body of POST /connectors, Java's .properties
-    –, the same as YAML, and what `get` and `describe` print with -o json. All files are read before
-    anything is sent. An initial state and initial offsets are for connectors that are new. Of a dry
-    run Kafka's workers can only validate the config, as kcctl has it done.
+    A file has one of Connect's forms: a flat map in JSON, the body of POST /connectors, or Java's
+    .properties. It may also be YAML, or the output of `get` or `describe` with -o json. All files
+    are read before the first request. Initial states and offsets apply to new connectors only.
+
+    With Kafka's workers, --dry-run only validates the configs.
     """
 
-    async def act(one: str) -> ConnectorResult:
-        told = await _applied(api, wanted[one], dry_run=dry_run)
-        if told.did != UNCHANGED and wanted[one].initial_state is None:
-            await wait_for(api, one, RUNS, wait_s)
-        return told
+    async def act(name: str) -> ConnectorResult:
+        result = await _applied(api, declared[name], dry_run=dry_run)
+        if result.did != UNCHANGED and declared[name].initial_state is None:
+            await wait_for(api, name, RUNS, wait_s)
+        return result
 
-    await each(list(wanted), act, output)
+    await each(list(declared), act, output)
 
 
 async def _applied(api: Api, wanted: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
@@ -77,35 +85,53 @@ async def _applied(api: Api, wanted: DeclaredConnector, *, dry_run: bool) -> Con
     if present is not None and not changed:
         return ConnectorResult(name, UNCHANGED)
     if dry_run and not api.server.ours:
-        await validate(api, name, wanted.config)
+        await _validate(api, name, wanted.config)
         return ConnectorResult(
             name, f"would be {'created' if present is None else 'updated'}", _VALID
         )
     if present is None:
         return await _created(api, wanted, dry_run=dry_run)
     path = connector(name, "config")
-    given = await api.send("PUT", path, wanted.config, dry_run=dry_run)
+    answer = await api.send("PUT", path, wanted.config, dry_run=dry_run)
     words = "; ".join(in_words(changed))
-    plan = given.body if dry_run else None
+    plan = answer.body if dry_run else None
     return ConnectorResult(name, "updated", words, {"changes": changed}, plan)
 
 
-_VALID = "the config is valid, and that is all that a worker of Kafka's can tell"
+_VALID = "the config is valid; Kafka's workers have no further dry run"
+
+
+async def _validate(api: Api, name: str, config: Mapping[str, str | None]) -> None:
+    """Let a worker validate a config; nothing is changed.
+
+    Raises:
+        Declined: it is invalid. The message has all errors.
+        Unavailable: the worker cannot validate it.
+    """
+    class_name = config.get(CLASS)
+    if not class_name:
+        raise Declined(f"the config of {name} has no {CLASS}: add it")
+    path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
+    validated = (await api.send("PUT", path, dict(config))).body["configs"]
+    errors = [str(error) for key in validated for error in key["value"]["errors"]]
+    if errors:
+        text = "; ".join(dict.fromkeys(errors))
+        raise Declined(f"the config of {name} is not valid: {redacted_refusal(text)}")
 
 
 async def _created(api: Api, wanted: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
-    given = await api.send("POST", "/connectors", creation(wanted), dry_run=dry_run)
-    return ConnectorResult(wanted.name, "created", plan=given.body if dry_run else None)
+    answer = await api.send("POST", "/connectors", creation(wanted), dry_run=dry_run)
+    return ConnectorResult(wanted.name, "created", plan=answer.body if dry_run else None)
 
 
 def creation(wanted: DeclaredConnector) -> dict[str, Any]:
-    """The body of `POST /connectors`. Older releases refuse fields that nobody needs here."""
+    """The body of `POST /connectors`; older releases refuse fields that they do not know."""
     optional = {
         "initial_state": wanted.initial_state,
         "initial_offsets": wanted.initial_offsets,
     }
-    given = {key: value for key, value in optional.items() if value is not None}
-    return {"name": wanted.name, "config": wanted.config, **given}
+    present = {key: value for key, value in optional.items() if value is not None}
+    return {"name": wanted.name, "config": wanted.config, **present}
 
 
 def changes_of(
@@ -121,6 +147,6 @@ def changes_of(
 
 
 def in_words(changed: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """`tasks.max: 1 → 2`, without secrets."""
-    for key, one in changed.items():
-        yield f"{key}: {change(Aspect.CONFIG, key, one['before'], one['after'])}"
+    """Yield the changes as text, without secrets: `tasks.max: 1 → 2`."""
+    for key, values in changed.items():
+        yield f"{key}: {change(Aspect.CONFIG, key, values['before'], values['after'])}"

@@ -1,11 +1,9 @@
-"""`bundle`: connectors carried from one cluster to another, with all that they need to go on.
+"""`bundle`: copy connectors to another cluster, with config, target state and offsets.
 
-A command of its own, since `controlplane import` is about logs: that copies records as they are,
-from a cluster that is only read; this asks a cluster's API, and makes connectors in another.
+`bundle` uses the API of both clusters, while `controlplane import` copies the records of a log.
 
-A bundle is a JSON file of config, target state, offsets and, to be looked up, the topics that were
-used. Whatever the cluster: the connector is made stopped, given its offsets, and only then let run.
-Each of these steps may be repeated, so an import that broke off is simply done again.
+A bundle is a JSON file. The import creates a connector stopped, sets its offsets, and only then
+starts it. Each of these steps may be repeated, so a second import completes an interrupted one.
 """
 
 import json
@@ -34,7 +32,12 @@ from controlplane.client.connectors.offset_lists import OffsetEntry, alteration
 from controlplane.client.connectors.selection import Selection, selected
 from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
-from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported
+from controlplane.client.http.request_errors import (
+    Declined,
+    Unavailable,
+    Unsupported,
+    no_connector,
+)
 from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count
 from controlplane.private_files import replacing
@@ -43,18 +46,18 @@ from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 
 FORMAT = 1
-"""Format version of a bundle; files of another version are refused."""
+"""Version of the bundle format; files of another version are refused."""
 
 
 class BundledConnector(msgspec.Struct, frozen=True):
-    """A connector with all that it needs to go on elsewhere."""
+    """Connector of a bundle."""
 
     name: str
     config: dict[str, str | None]
     target_state: str
     """RUNNING, PAUSED or STOPPED."""
     offsets: list[dict[str, Any]] | None = None
-    """None: the cluster could not tell them."""
+    """None: the cluster did not return them."""
     topics: list[str] = []
     """Topics that the connector has used, for information: no API can set them."""
 
@@ -65,7 +68,7 @@ class Bundle(msgspec.Struct, frozen=True):
     bundle: int
     connectors: list[BundledConnector]
     exported_from: dict[str, Any] = {}
-    """Release and cluster, to be looked up."""
+    """Release and cluster id, for information."""
 
 
 # --- export -------------------------------------------------------------------------------------
@@ -84,10 +87,10 @@ class Bundle(msgspec.Struct, frozen=True):
     ),
 )
 async def export(api: Api, selection: Selection, file: str) -> None:
-    """Write connectors to a file: config, target state, offsets, topics. Secrets are in it.
+    """Write connectors to a file: config, target state, offsets, topics.
 
-    Who stops them before has offsets that do not move any more. Exit code 1: the offsets of some
-    could not be told.
+    The file contains secrets. Offsets of a running connector keep changing: stop it first. Exit
+    code 1: offsets of a connector are missing.
     """
     names = await selection.of(api)
     server = {"version": api.server.version, "kafka_cluster_id": api.server.cluster_id}
@@ -98,7 +101,7 @@ async def export(api: Api, selection: Selection, file: str) -> None:
     else:
         _write_private(Path(file), text)
         note(f"{count(len(names), 'connector')} written to {file}")
-    if any(one.offsets is None for one in bundle.connectors):
+    if any(bundled.offsets is None for bundled in bundle.connectors):
         raise SystemExit(FOUND)
 
 
@@ -113,9 +116,9 @@ def _write_private(path: Path, text: str) -> None:
 async def _exported(api: Api, name: str) -> BundledConnector:
     found = await summary(api, name)
     if found is None:
-        raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
+        raise no_connector(name)
     if RUNNING in found.states:
-        note(f"{name} runs, and its offsets go on: stop it before, if it is to be exact")
+        note(f"{name} is running, so its offsets keep changing: stop it first for exact offsets")
     state = await target_state(api, found)
     config = dict(found.info["config"])
     topics = await _topics(api, name)
@@ -123,16 +126,16 @@ async def _exported(api: Api, name: str) -> BundledConnector:
 
 
 async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
-    """Offsets of a connector; None: the release has no such endpoint, or no group answers."""
+    """Offsets of a connector; None: no such endpoint, or the consumer group is unreachable."""
     try:
-        return [dict(one) for one in await present(api, name)]
+        return [dict(entry) for entry in await present(api, name)]
     except (Unsupported, Unavailable) as failure:
         note(f"Warning: {name} is exported without its offsets: {failure.message}")
         return None
 
 
 async def _topics(api: Api, name: str) -> list[str]:
-    """The topics that a connector has used; none where that is not kept."""
+    """Topics that a connector has used; empty if the cluster does not track them."""
     try:
         return sorted((await api.get(connector(name, "topics")))[name]["topics"])
     except Declined:
@@ -145,14 +148,15 @@ async def _topics(api: Api, name: str) -> list[str]:
 def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     """Replace the name of the file by the connectors in it."""
     file, name = arguments.pop("file"), arguments.pop("name")
-    return {**arguments, "wanted": {one.name: one for one in _renamed(_read(file), name)}}
+    bundled = _renamed(_read(file), name)
+    return {**arguments, "wanted": {connector.name: connector for connector in bundled}}
 
 
 @creates(
     "import",
     _prepared,
     click.argument("file", shell_complete=complete_files),
-    click.option("-n", "--name", metavar="NAME", help="Another name; for a bundle of one."),
+    click.option("-n", "--name", metavar="NAME", help="New name, for a bundle of one."),
     wait_options,
     dry_run_option,
     output_option,
@@ -165,30 +169,33 @@ async def import_(
     *,
     dry_run: bool,
 ) -> None:
-    """Make the connectors of a bundle, with their offsets and their target state.
+    """Create the connectors of a bundle, with their offsets and target states.
 
-    One that is there with the same config, and is stopped, is given the offsets: so an import that
-    broke off is finished.
+    A stopped connector that exists with the same config gets the offsets: a second import completes
+    an interrupted one.
     """
 
-    async def act(one: str) -> ConnectorResult:
-        told = await _imported(api, wanted[one], dry_run=dry_run)
-        if wanted[one].target_state == RUNNING:
-            await wait_for(api, one, RUNS, wait_s)
-        return told
+    async def act(name: str) -> ConnectorResult:
+        result = await _imported(api, wanted[name], dry_run=dry_run)
+        if wanted[name].target_state == RUNNING:
+            await wait_for(api, name, RUNS, wait_s)
+        return result
 
     await each(list(wanted), act, output)
 
 
 def _read(file: str) -> list[BundledConnector]:
     try:
-        bundle = msgspec.json.decode(read_text(file, "what `bundle export` wrote"), type=Bundle)
+        bundle = msgspec.json.decode(read_text(file, "a file of `bundle export`"), type=Bundle)
     except (msgspec.DecodeError, ValueError) as error:
         raise InputRefused(
-            f"{file} is no bundle ({error}): give what `bundle export` wrote"
+            f"{file} is no bundle ({error}): give a file of `bundle export`"
         ) from None
     if bundle.bundle != FORMAT:
-        raise InputRefused(f"{file} is a bundle of format {bundle.bundle}: here {FORMAT} is known")
+        raise InputRefused(
+            f"{file} is a bundle of format {bundle.bundle}, and this version reads {FORMAT}: "
+            "export it again with this version"
+        )
     return bundle.connectors
 
 
@@ -196,82 +203,91 @@ def _renamed(connectors: list[BundledConnector], name: str | None) -> list[Bundl
     if name is None:
         return connectors
     if len(connectors) != 1:
-        raise InputRefused("-n names one connector, and the bundle has several")
-    (one,) = connectors
-    return [msgspec.structs.replace(one, name=name, config={**one.config, "name": name})]
+        raise InputRefused("-n names one connector, and the bundle has several: leave it out")
+    (bundled,) = connectors
+    return [msgspec.structs.replace(bundled, name=name, config={**bundled.config, "name": name})]
 
 
-async def _imported(api: Api, one: BundledConnector, *, dry_run: bool) -> ConnectorResult:
-    found = await summary(api, one.name)
+async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> ConnectorResult:
+    found = await summary(api, bundled.name)
     if found is not None:
-        return await _continued(api, one, found, dry_run=dry_run)
+        return await _continued(api, bundled, found, dry_run=dry_run)
     if api.server.ours:
-        return await _made(api, one, dry_run=dry_run)
-    await api.send("POST", "/connectors", _stopped(one), dry_run=dry_run)
-    return await _completed(api, one, "created", dry_run=dry_run)
+        return await _created(api, bundled, dry_run=dry_run)
+    await api.send("POST", "/connectors", _stopped(bundled), dry_run=dry_run)
+    return await _completed(api, bundled, "created", dry_run=dry_run)
 
 
-async def _made(api: Api, one: BundledConnector, *, dry_run: bool) -> ConnectorResult:
-    """All at once (KIP-995): nothing is there by halves."""
-    offsets = {"initial_offsets": one.offsets} if one.offsets else {}
-    body = {"name": one.name, "config": one.config, "initial_state": one.target_state, **offsets}
-    given = await api.send("POST", "/connectors", body, dry_run=dry_run)
-    return ConnectorResult(one.name, "created", _words(one), plan=given.body if dry_run else None)
+async def _created(api: Api, bundled: BundledConnector, *, dry_run: bool) -> ConnectorResult:
+    """Create a connector with its offsets in one command of our control plane (KIP-995)."""
+    body = {
+        "name": bundled.name,
+        "config": bundled.config,
+        "initial_state": bundled.target_state,
+        **({"initial_offsets": bundled.offsets} if bundled.offsets else {}),
+    }
+    answer = await api.send("POST", "/connectors", body, dry_run=dry_run)
+    plan = answer.body if dry_run else None
+    return ConnectorResult(bundled.name, "created", _words(bundled), plan=plan)
 
 
-def _stopped(one: BundledConnector) -> dict[str, Any]:
-    """A connector that does nothing before it has its offsets (KIP-980)."""
-    return {"name": one.name, "config": one.config, "initial_state": STOPPED}
+def _stopped(bundled: BundledConnector) -> dict[str, Any]:
+    """Body that creates a connector stopped, until it has its offsets (KIP-980)."""
+    return {"name": bundled.name, "config": bundled.config, "initial_state": STOPPED}
 
 
 async def _continued(
-    api: Api, one: BundledConnector, found: ConnectorSummary, *, dry_run: bool
+    api: Api, bundled: BundledConnector, found: ConnectorSummary, *, dry_run: bool
 ) -> ConnectorResult:
-    """A connector that is there: an earlier import may have broken off."""
-    changed = changes_of(found.info["config"], one.config)
+    """Complete the import of an existing connector, after an interruption."""
+    changed = changes_of(found.info["config"], bundled.config)
     if changed:
-        told = "; ".join(in_words(changed))
-        raise Declined(f"{one.name} is there with another config ({told}): delete it first, or -n")
+        words = "; ".join(in_words(changed))
+        raise Declined(
+            f"{bundled.name} exists with another config ({words}): delete it, or import under "
+            "another name with -n"
+        )
     state = await target_state(api, found)
-    if state == one.target_state and not await _alteration(api, one):
-        return ConnectorResult(one.name, UNCHANGED)
+    if state == bundled.target_state and not await _alteration(api, bundled):
+        return ConnectorResult(bundled.name, UNCHANGED)
     if state != STOPPED:
         raise Declined(
-            f"{one.name} is there and {state}: `controlplane stop {one.name}`, and import once more"
+            f"{bundled.name} exists and is {state}: run `controlplane stop {bundled.name}`, then "
+            "import again"
         )
-    return await _completed(api, one, "completed", dry_run=dry_run)
+    return await _completed(api, bundled, "completed", dry_run=dry_run)
 
 
 async def _completed(
-    api: Api, one: BundledConnector, did: str, *, dry_run: bool
+    api: Api, bundled: BundledConnector, did: str, *, dry_run: bool
 ) -> ConnectorResult:
-    """A stopped connector is given its offsets, and only then let run."""
-    altered = await _alteration(api, one)
+    """Set the offsets of a stopped connector, then its target state."""
+    altered = await _alteration(api, bundled)
     if altered:
-        path = connector(one.name, "offsets")
-        given = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
+        path = connector(bundled.name, "offsets")
+        answer = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
         if dry_run:
-            return ConnectorResult(one.name, did, plan=given.body)
-    if one.target_state != STOPPED:
-        path = connector(one.name, _VERBS[one.target_state])
-        given = await api.send("PUT", path, dry_run=dry_run)
+            return ConnectorResult(bundled.name, did, plan=answer.body)
+    if bundled.target_state != STOPPED:
+        path = connector(bundled.name, _VERBS[bundled.target_state])
+        answer = await api.send("PUT", path, dry_run=dry_run)
         if dry_run:
-            return ConnectorResult(one.name, did, plan=given.body)
-    return ConnectorResult(one.name, did, _words(one))
+            return ConnectorResult(bundled.name, did, plan=answer.body)
+    return ConnectorResult(bundled.name, did, _words(bundled))
 
 
 _VERBS = {RUNNING: "resume", PAUSED: "pause"}
 
 
-async def _alteration(api: Api, one: BundledConnector) -> list[OffsetEntry]:
-    """Changes from the present offsets to the bundle's. An older connector may have left some."""
-    if one.offsets is None:
+async def _alteration(api: Api, bundled: BundledConnector) -> list[OffsetEntry]:
+    """Changes from the present offsets to the bundle's; a deleted connector leaves its offsets."""
+    if bundled.offsets is None:
         return []
-    return alteration(await present(api, one.name), one.offsets)
+    return alteration(await present(api, bundled.name), bundled.offsets)
 
 
-def _words(one: BundledConnector) -> str:
-    return f"{one.target_state}, {count(len(one.offsets or ()), 'offset')}"
+def _words(bundled: BundledConnector) -> str:
+    return f"{bundled.target_state}, {count(len(bundled.offsets or ()), 'offset')}"
 
 
 bundle = verb("bundle", "Move connectors to another cluster.", "export", (export, import_))

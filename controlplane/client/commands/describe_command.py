@@ -1,6 +1,6 @@
-"""`describe`: all that a cluster says of one connector, or of one plugin."""
+"""`describe`: one connector, or one plugin, in full."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ from controlplane.client.connectors.connector_summary import (
 )
 from controlplane.client.connectors.selection import Selection, chosen
 from controlplane.client.http.api import Api, connector
-from controlplane.client.http.request_errors import Declined, Unsupported
+from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.state import Aspect
 from controlplane.core.text import value_text
 from controlplane.core.text.redaction import redacted_text
@@ -25,70 +25,76 @@ from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
 TRACE_CHARACTERS = 2_000
-"""So much of a stack trace is shown to people; JSON has all of it."""
+"""Characters of a stack trace that are printed; JSON has all of it."""
 
 
 @asks(
     "connector",
     chosen,
-    click.option("--tasks-config", "with_tasks", is_flag=True, help="The tasks' configs, too."),
+    click.option(
+        "--tasks-config", "with_tasks", is_flag=True, help="Also show the tasks' configs."
+    ),
     output_option,
 )
 async def describe_connector(
     api: Api, selection: Selection, output: str, *, with_tasks: bool
 ) -> None:
-    """Config, state, tasks and topics of connectors.
+    """Show config, state, tasks and topics of connectors.
 
-    As JSON a connector is what GET /connectors/NAME answers, with `status`, `topics` and, if asked
-    for, `task_configs` beside it: `apply -f` takes it.
+    The JSON of a connector is the answer to GET /connectors/NAME, with `status` and `topics`, and
+    `task_configs` if --tasks-config is given. `apply -f` takes it.
     """
-    found = [await _described(api, name, with_tasks=with_tasks) for name in await selection.of(api)]
+    documents = [
+        await _document(api, name, with_tasks=with_tasks) for name in await selection.of(api)
+    ]
     if output != "table":
-        print_document(found if selection.is_open or len(found) > 1 else found[0], output)
+        is_list = selection.is_open or len(documents) > 1
+        print_document(documents if is_list else documents[0], output)
         return
-    told = [ConnectorSummary(one["name"], one, one["status"]) for one in found]
-    for number, one in enumerate(await with_wanted(api, told)):
+    described = [
+        ConnectorSummary(document["name"], document, document["status"]) for document in documents
+    ]
+    for number, connector_summary in enumerate(await with_wanted(api, described)):
         if number:
             say()
-        _print(one)
+        _print(connector_summary)
 
 
-async def _described(api: Api, name: str, *, with_tasks: bool) -> dict[str, Any]:
+async def _document(api: Api, name: str, *, with_tasks: bool) -> dict[str, Any]:
     found = await summary(api, name)
     if found is None:
-        names = ", ".join(sorted(await api.get("/connectors"))) or "none"
-        raise Declined(short(f"there is no connector {name}; there are: {names}"))
-    told = {**found.info, "status": found.status, "topics": await _topics(api, name)}
+        raise no_connector(name)
+    document = {**found.info, "status": found.status, "topics": await _topics(api, name)}
     if with_tasks:
-        told["task_configs"] = await api.get(connector(name, "tasks"))
-    return told
+        document["task_configs"] = await api.get(connector(name, "tasks"))
+    return document
 
 
 async def _topics(api: Api, name: str) -> list[str] | None:
-    """The topics that it has used; None where the cluster does not keep them."""
+    """Topics that the connector has used; None if the cluster does not track them."""
     try:
-        told = await api.get(connector(name, "topics"))
+        answer = await api.get(connector(name, "topics"))
     except (Unsupported, Declined):
         return None
-    return sorted(told[name]["topics"])
+    return sorted(answer[name]["topics"])
 
 
 # --- for people ---------------------------------------------------------------------------------
 
 
-def _print(one: ConnectorSummary) -> None:
-    told, state = one.info, one.state_in_words
-    say_pairs({"Name": one.name, "Type": one.type, "State": state, "Worker": one.worker})
-    if one.status is not None:
-        _print_trace(one.status["connector"])
+def _print(described: ConnectorSummary) -> None:
+    info, state, worker = described.info, described.state_in_words, described.worker
+    say_pairs({"Name": described.name, "Type": described.type, "State": state, "Worker": worker})
+    if described.status is not None:
+        _print_trace(described.status["connector"])
     say("Config:", style="bold")
-    say_pairs({key: _value(key, value) for key, value in sorted(told["config"].items())}, "  ")
-    _print_tasks(one)
-    for task in told.get("task_configs", ()):
+    say_pairs({key: _value(key, value) for key, value in sorted(info["config"].items())}, "  ")
+    _print_tasks(described)
+    for task in info.get("task_configs", ()):
         say(f"Config of task {task['id']['task']}:", style="bold")
         say_pairs({key: _value(key, value) for key, value in (task["config"] or {}).items()}, "  ")
-    if told["topics"] is not None:
-        say(f"Topics: {', '.join(told['topics']) or 'none'}")
+    if info["topics"] is not None:
+        say(f"Topics: {', '.join(info['topics']) or 'none'}")
 
 
 def _value(key: str, value: Any) -> str:
@@ -96,19 +102,19 @@ def _value(key: str, value: Any) -> str:
     return short(value_text.text(Aspect.CONFIG, key, value))
 
 
-def _print_tasks(one: ConnectorSummary) -> None:
-    say(f"Tasks: {one.tasks_in_words}", style="bold")
-    if one.tasks:
-        states = [str(task["state"]) for task in one.tasks]
-        styles = {number: STYLES[state] for number, state in enumerate(states) if state in STYLES}
-        table(("TASK", "STATE", "WORKER"), _task_rows(one), styles)
-    for task in one.tasks:
+def _print_tasks(described: ConnectorSummary) -> None:
+    say(f"Tasks: {described.tasks_in_words}", style="bold")
+    if described.tasks:
+        rows = [
+            (str(task["id"]), str(task["state"]), str(task["worker_id"]))
+            for task in described.tasks
+        ]
+        styles = {
+            number: STYLES[state] for number, (_, state, _) in enumerate(rows) if state in STYLES
+        }
+        table(("TASK", "STATE", "WORKER"), rows, styles)
+    for task in described.tasks:
         _print_trace(task, f"Trace of task {task['id']}")
-
-
-def _task_rows(one: ConnectorSummary) -> Iterator[tuple[str, str, str]]:
-    for task in one.tasks:
-        yield str(task["id"]), str(task["state"]), str(task["worker_id"])
 
 
 def _print_trace(reported: Mapping[str, Any], title: str = "Trace") -> None:
@@ -125,23 +131,23 @@ def _print_trace(reported: Mapping[str, Any], title: str = "Trace") -> None:
 @asks("plugin", click.argument("plugin"), output_option)
 async def describe_plugin(api: Api, plugin: str, output: str) -> None:
     """Show the settings of a plugin, by class or alias."""
-    found = await api.get(f"/connector-plugins/{quote(plugin, safe='')}/config")
+    keys = await api.get(f"/connector-plugins/{quote(plugin, safe='')}/config")
     if output != "table":
-        print_document(found, output)
+        print_document(keys, output)
         return
     heads = ("KEY", "TYPE", "IMPORTANCE", "DEFAULT", "WHAT")
-    table(heads, map(_key, found), spare=("IMPORTANCE", "WHAT"))
+    table(heads, map(_key_row, keys), spare=("IMPORTANCE", "WHAT"))
 
 
-def _key(one: Mapping[str, Any]) -> tuple[str, ...]:
-    default = "(required)" if one["required"] else one.get("default_value")
-    words = str(one.get("documentation") or "")
-    return one["name"], one["type"], one["importance"], str(default or ""), words
+def _key_row(key: Mapping[str, Any]) -> tuple[str, ...]:
+    default = "(required)" if key["required"] else key.get("default_value")
+    words = str(key.get("documentation") or "")
+    return key["name"], key["type"], key["importance"], str(default or ""), words
 
 
 describe = verb(
     "describe",
-    "Show all that is known of something.",
+    "Show a connector or a plugin in full.",
     "connector",
     (describe_connector, describe_plugin),
 )

@@ -1,4 +1,4 @@
-"""`diff`: how connectors differ from files, or from how they were at another moment."""
+"""`diff`: differences of connectors from files, or between two moments."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,20 +9,21 @@ from controlplane.client.commands.apply_command import changes_of
 from controlplane.client.commands.documents import output_option, print_document
 from controlplane.client.commands.history_commands import every
 from controlplane.client.commands.verbs import asks_now
-from controlplane.client.connectors.connector_files import DeclaredConnector, read_wanted
+from controlplane.client.connectors.connector_files import DeclaredConnector, read_declared
 from controlplane.client.connectors.selection import complete
 from controlplane.client.http.api import Api, connector
 from controlplane.core.text import value_text
 from controlplane.core.views.diff import Aspect
 from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.option_names import MOMENT
 from controlplane.terminal.output import say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 
 
 class DiffSubject(NamedTuple):
-    """Subject of a difference: an aspect of a connector, and an item if it has several."""
+    """Subject of a difference: an aspect of a connector, and its item (a config key, a task)."""
 
     aspect: Aspect
     item: str = ""
@@ -36,23 +37,23 @@ class ConnectorDifference(NamedTuple):
     before: Any
     after: Any
     words: str | None = None
-    """Description of the change by the server; None: it is described here."""
+    """Description of the change by the server; None: the client describes it."""
     record: Mapping[str, Any] | None = None
-    """The record that the difference is due to; None: unknown, or a file wants it."""
+    """Record that caused the difference; None: unknown, or the difference is from a file."""
 
     def row(self) -> tuple[str, str, str]:
-        """As a line of a table, without secrets."""
+        """Row of a table, without secrets."""
         aspect, item = self.fact
         what = " ".join(filter(None, (aspect.value, value_text.item(aspect, item))))
         words = self.words or value_text.change(aspect, item, self.before, self.after)
         return self.connector, what, words
 
     def document(self) -> dict[str, Any]:
-        """As JSON. Words tell of a secret that changed, where both values are hidden."""
+        """Difference as JSON; if both values are hidden, `words` says that the secret changed."""
         facts = {"aspect": self.fact.aspect.value, "item": self.fact.item}
         values = {"before": self.before, "after": self.after}
-        told = {"words": self.words, "record": self.record}
-        known = {name: value for name, value in told.items() if value is not None}
+        optional = {"words": self.words, "record": self.record}
+        known = {name: value for name, value in optional.items() if value is not None}
         return {"connector": self.connector, **facts, **values, **known}
 
 
@@ -64,8 +65,8 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     files, names, end = (arguments[name] for name in ("files", "names", "end"))
     if bool(files) is (arguments["begin"] is not None) or (files and (names or end)):
-        raise click.UsageError("say -f FILE, or --from MOMENT and perhaps --to and names")
-    return {**arguments, "files": read_wanted(files) if files else []}
+        raise click.UsageError("give -f FILE, or --from MOMENT (then also --to and NAMEs)")
+    return {**arguments, "files": read_declared(files) if files else []}
 
 
 @asks_now(
@@ -88,14 +89,14 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
         "begin",
         metavar="MOMENT",
         callback=not_empty,
-        help="First moment: config@57, a time, a vector of end offsets. Ours only.",
+        help=f"First moment: {MOMENT}. Not with Kafka's workers.",
     ),
     click.option(
         "--to",
         "end",
         metavar="MOMENT",
         callback=not_empty,
-        help="Second moment, in the same forms. Ours only. [default: now]",
+        help="Second moment, in the same forms. Not with Kafka's workers. [default: now]",
     ),
     output_option,
     prepare=_prepared,
@@ -110,17 +111,17 @@ async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 ) -> None:
     """Show how connectors differ from files (-f), or from another moment (--from).
 
-    Exit code 1: they do.
+    Exit code 1: there are differences.
     """
     if files:
-        found = [one for wanted in files for one in await _from_file(api, wanted)]
+        found = [difference for file in files for difference in await _from_file(api, file)]
     else:
         api.need("past to compare with")
         found = await _between(api, names, begin or "", end)
     if output != "table":
-        print_document([one.document() for one in found], output)
+        print_document([difference.document() for difference in found], output)
     elif found:
-        table(("CONNECTOR", "WHAT", "CHANGE"), [one.row() for one in found])
+        table(("CONNECTOR", "WHAT", "CHANGE"), [difference.row() for difference in found])
     else:
         say("no difference")
     if found:
@@ -132,20 +133,23 @@ async def _from_file(api: Api, wanted: DeclaredConnector) -> list[ConnectorDiffe
     changed = changes_of(present or {}, wanted.config)
     return [
         ConnectorDifference(
-            wanted.name, DiffSubject(Aspect.CONFIG, key), one["before"], one["after"]
+            wanted.name, DiffSubject(Aspect.CONFIG, key), values["before"], values["after"]
         )
-        for key, one in changed.items()
+        for key, values in changed.items()
     ]
 
 
 async def _between(
     api: Api, names: tuple[str, ...], begin: str, end: str | None
 ) -> list[ConnectorDifference]:
-    """Differences between two moments, as our server finds them; secrets are hidden in them."""
+    """Differences between two moments, computed by our server, which hides secrets."""
     moments = {"from": begin, **({"as_of": end} if end else {})}
-    chosen: list[dict[str, str]] = [{"connector": name} for name in names] or [{}]
-    rows = [row for one in chosen for row in await every(api, "/diff", "changes", **moments, **one)]
-    return [_difference(row) for row in rows]
+    filters: list[dict[str, str]] = [{"connector": name} for name in names] or [{}]
+    return [
+        _difference(row)
+        for filter_ in filters
+        for row in await every(api, "/diff", "changes", **moments, **filter_)
+    ]
 
 
 def _difference(row: Mapping[str, Any]) -> ConnectorDifference:

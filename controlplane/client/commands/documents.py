@@ -1,7 +1,7 @@
 """Output of documents: tables for people, JSON or YAML for machines and for files.
 
-People are shown no secrets; machines are given what the cluster says, so that what one command
-prints another can take.
+Tables hide secrets. JSON and YAML have the cluster's data as they are, so that other commands can
+take them as input.
 """
 
 import json
@@ -27,12 +27,12 @@ def output_option(command: Decorated) -> Decorated:
         "--output",
         type=click.Choice(FORMS),
         default="table",
-        help="Tables for people, JSON or YAML for machines; those show secrets. [default: table]",
+        help="Tables for people, JSON or YAML for machines, with secrets. [default: table]",
     )(wide_option(command))
 
 
 def print_document(value: Any, output: str) -> None:
-    """Print a JSON value as the form says."""
+    """Print a value as JSON or YAML."""
     if output == "yaml":
         write(_yaml(plain(value)))
     else:
@@ -45,12 +45,12 @@ def _yaml(value: Any) -> str:
 
 
 def json_line(value: Any) -> str:
-    """A JSON value on one line, for machines that read line by line."""
+    """A JSON value on one line."""
     return json.dumps(plain(value))
 
 
 def say_pairs(pairs: Mapping[str, str], indent: str = "") -> None:
-    """Print names and values, aligned, one pair a line."""
+    """Print names and values, aligned, one pair per line."""
     width = max(map(len, pairs), default=0) + 2
     for name, value in pairs.items():
         say(f"{indent}{name + ':':<{width}}{value}".rstrip())

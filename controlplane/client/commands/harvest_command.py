@@ -1,4 +1,4 @@
-"""`plugins harvest`: a catalogue file of what a worker, or Kafka's jars, tell of plugins."""
+"""`plugins harvest`: write a catalogue of the plugins of a worker, or of Kafka's jars."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ STDOUT = "-"
 
 
 def _refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    """Refuse the option by which the other commands about plugins name a cluster."""
+    """Refuse `--cluster`, which the other commands about plugins take."""
     if value is not None:
         raise click.UsageError("harvest takes no --cluster: name the worker by --worker URL")
 
@@ -67,7 +67,7 @@ def _refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
     shell_complete=complete_files,
     help="Catalogue file to write. [default: -, standard output]",
 )
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
     "--release",
     metavar="RELEASE",
@@ -85,23 +85,23 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     ca_file: Path | None,
     force: bool,
 ) -> None:
-    """Write a catalogue of the plugins that a worker, or a folder of jars, has.
+    """Write a catalogue of the plugins of a worker, or of a folder of jars.
 
-    The file holds Kafka's documentation of every setting and the settings of plugins that are not
-    Kafka's own. `--plugins FILE` takes it, and so does the setting `plugins.catalogue`: answers
-    about plugins are then those of that worker to the byte. Nothing is written to the worker.
+    The file has Kafka's documentation of every setting, and the settings of plugins that are not
+    Kafka's own. `--plugins FILE` and the setting `plugins.catalogue` take it: answers about plugins
+    are then byte for byte those of that worker. Nothing is written to the worker.
 
-    Exit code 1: some plugins or settings could not be had; a line on standard error names each.
+    Exit code 1: some plugins or settings are missing; each is named on standard error.
     """
     if (where is None) == (folder is None):
         raise click.UsageError("name one source: --worker URL or --jars FOLDER")
     _check_absent(file, force=force)
     try:
         if where is not None:
-            found, text = _of_worker(ClusterAddress(where, user, token, ca_file), release)
+            harvested, text = _of_worker(ClusterAddress(where, user, token, ca_file), release)
         else:
             assert folder is not None
-            found, text = _of_jars(folder, release)
+            harvested, text = _of_jars(folder, release)
     except NoWorker as error:
         raise Declined(str(error)) from None
     except NoAnswer as error:
@@ -109,14 +109,12 @@ def harvest(  # noqa: PLR0913 - click gives one argument per option
     except HarvestError as error:
         raise InputRefused(str(error)) from None
     _write(file, text)
-    _tell(found, file, text)
+    _report(harvested, file, text)
 
 
 def _check_absent(file: str, *, force: bool) -> None:
     if file != STDOUT and not force and Path(file).exists():
-        raise InputRefused(
-            f"{file} is there already: name another file, or replace it with --force"
-        )
+        raise InputRefused(f"{file} exists already: name another file, or replace it with --force")
 
 
 def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, str]:
@@ -125,7 +123,7 @@ def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, s
             f"{cluster.shown} is no URL of a worker: write --worker http://host:8083"
         )
 
-    async def asked(progress: Callable[[int, int], None]) -> tuple[Harvest, str]:
+    async def harvested(progress: Callable[[int, int], None]) -> tuple[Harvest, str]:
         async with over_network(cluster, "--worker") as client:
             worker = BoundedWorker(client, cluster.shown)
             version = await version_of(worker)
@@ -134,7 +132,7 @@ def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, s
             return found, catalogue_text(found, kafkas_own(), profile)
 
     with counting(f"asking {cluster.shown}") as progress:
-        return asyncio.run(asked(progress))
+        return asyncio.run(harvested(progress))
 
 
 def _of_jars(folder: Path, release: str | None) -> tuple[Harvest, str]:
@@ -155,7 +153,7 @@ def _profile(release: str) -> Profile:
 
 
 def _unknown(error: UnknownRelease) -> InputRefused:
-    return InputRefused(f"{error}; --release names the release of Kafka that it is made of")
+    return InputRefused(f"{error}; give the release of Kafka on which it is based with --release")
 
 
 def _write(file: str, text: str) -> None:
@@ -171,15 +169,15 @@ def _write(file: str, text: str) -> None:
         ) from None
 
 
-def _tell(found: Harvest, file: str, text: str) -> None:
-    for sentence in found.lacking:
+def _report(harvested: Harvest, file: str, text: str) -> None:
+    for sentence in harvested.lacking:
         note(sentence)
     if file != STDOUT:
         written = json.loads(text)
         settings = sum(map(len, written["documentation"].values()))
         note(
-            f"{count(len(written['plugins']), 'plugin')} of {found.release} and the documentation "
-            f"of {count(settings, 'setting')} written to {file}"
+            f"{count(len(written['plugins']), 'plugin')} of {harvested.release} and the "
+            f"documentation of {count(settings, 'setting')} written to {file}"
         )
-    if found.lacking:
+    if harvested.lacking:
         raise SystemExit(FOUND)

@@ -1,4 +1,7 @@
-"""`history`, `undo`, `commands`: what was, putting it back, and who asked for it. Ours only."""
+"""`history`, `undo`, `commands`: past changes, their undo, and the audit trail.
+
+Kafka's workers have none of them.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,11 +22,12 @@ from controlplane.client.http.api import Api, connector
 from controlplane.core.moments import read_time_ms, time_text
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.option_names import MOMENT
 from controlplane.terminal.output import note, say
 from controlplane.terminal.tables import table
 
 OFFSETS_IN_A_ROW = 10
-"""A longer run of source offsets is shortened in the table; JSON has them all."""
+"""Most source offsets in a row that a table shows; JSON has them all."""
 
 HistoryItem = Mapping[str, Any]
 
@@ -31,13 +35,18 @@ HistoryItem = Mapping[str, Any]
 @asks(
     "history",
     name_argument,
-    click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N changes."),
+    click.option(
+        "--last",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Show only the last N changes. [default: all]",
+    ),
     output_option,
 )
 async def history(api: Api, name: str, last: int | None, output: str) -> None:
     """Show every change of a connector, with its record and time; the oldest first.
 
-    What stands in the first column --as-of, `diff` and `undo` take.
+    --as-of, `diff` and `undo` take the positions in the column RECORD.
     """
     api.need("history")
     events = await every(api, connector(name, "history"), "events")
@@ -50,17 +59,17 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
 
 
 async def every(api: Api, path: str, what: str, **query: str) -> list[HistoryItem]:
-    """All pages of one of our long answers."""
+    """Rows of all pages of an answer; `what` is the field that has them."""
     page = await api.get(path, **query)
-    found = list(page[what])
+    rows = list(page[what])
     while page["next"] is not None:
         page = await api.get(path, **query, after=page["next"])
-        found += page[what]
-    return found
+        rows += page[what]
+    return rows
 
 
 def _shortened(events: list[HistoryItem]) -> Iterator[HistoryItem | int]:
-    """The events; in place of what a long run of offsets has behind its first few, their number."""
+    """Yield the events; the rest of a long run of source offsets is replaced by its length."""
     run = left_out = 0
     for event in events:
         run = run + 1 if event["what"].startswith("source offset") else 0
@@ -99,9 +108,9 @@ def _event_rows(events: list[HistoryItem | int]) -> Iterator[tuple[str, str, str
         required=True,
         metavar="MOMENT",
         callback=not_empty,
-        help="Moment to restore: config@57, a time, a vector of end offsets.",
+        help=f"Moment to restore: {MOMENT}.",
     ),
-    click.option("--offsets", is_flag=True, help="Its source offsets, too."),
+    click.option("--offsets", is_flag=True, help="Restore the source offsets as well."),
     yes_option,
     dry_run_option,
     output_option,
@@ -111,14 +120,14 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 ) -> None:
     """Restore the config and target state of a connector, and with --offsets its offsets.
 
-    What would be written is shown first, and done once you agree.
+    Shows the records first, and asks for confirmation. Not with Kafka's workers.
     """
     api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
     plan = (await api.send("POST", path, query=query, dry_run=True)).body
-    told = ConnectorResult(name, f"put back to {to}", plan=plan)
+    planned = ConnectorResult(name, f"put back to {to}", plan=plan)
     if dry_run:
-        await _print(told, output)
+        await _print(planned, output)
     elif not plan["steps"]:
         await _print(
             ConnectorResult(name, f"already as it was at {to}", "nothing is written"), output
@@ -127,23 +136,23 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
         if yes:
             _warn(plan)
         else:
-            told.say()
+            planned.say()
             confirm(f"put {name} back?", yes=False)
         await api.send("POST", path, query=query)
         await _print(ConnectorResult(name, f"put back to {to}"), output)
 
 
 def _warn(plan: Mapping[str, Any]) -> None:
-    """Print what is assumed of the world, where the plan itself is not shown."""
+    """Print the assumptions of a plan that is not shown."""
     for sentence in plan["assumed"]:
         note(f"Warning, assumed: {sentence}")
 
 
-async def _print(told: ConnectorResult, output: str) -> None:
+async def _print(result: ConnectorResult, output: str) -> None:
     async def act(_: str) -> ConnectorResult:
-        return told
+        return result
 
-    await each([told.name], act, output)
+    await each([result.name], act, output)
 
 
 # --- the audit trail ----------------------------------------------------------------------------
@@ -151,20 +160,36 @@ async def _print(told: ConnectorResult, output: str) -> None:
 
 @asks(
     "commands",
-    click.option("--connector", metavar="NAME", help="About this connector."),
-    click.option("--principal", metavar="NAME", help="Asked for by this one."),
-    click.option("--command", metavar="COMMAND", help="create, put-config, stop, …"),
-    click.option("--outcome", metavar="OUTCOME", help="done, failed, refused or unfinished."),
-    click.option("--since", metavar="TIME", help="Not older than this."),
-    click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many."),
-    click.option("--after", metavar="ID", help="Those behind this one: the next page."),
+    click.option("--connector", metavar="NAME", help="List only commands about this connector."),
+    click.option("--principal", metavar="NAME", help="List only commands of this caller."),
+    click.option(
+        "--command", metavar="COMMAND", help="List only these commands: create, put-config, stop, …"
+    ),
+    click.option(
+        "--outcome",
+        metavar="OUTCOME",
+        help="List only this outcome: done, failed, refused or unfinished.",
+    ),
+    click.option("--since", metavar="TIME", help="List only commands from this time on."),
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        help="List at most N commands. [default: 1000]",
+    ),
+    click.option(
+        "--after", metavar="ID", help="List the commands after this ID, for the next page."
+    ),
     output_option,
 )
-async def commands(api: Api, output: str, **chosen: Any) -> None:
-    """Show the commands: time, caller, command and outcome; the oldest first."""
-    api.need("account of who asked for what", in_its_log=False)
-    query = {name: str(value) for name, value in chosen.items() if value is not None}
-    if "since" in query:  # an earlier version of `serve` takes milliseconds alone
+async def commands(api: Api, output: str, **filters: Any) -> None:
+    """List commands with time, caller and outcome; the oldest first.
+
+    Not with Kafka's workers.
+    """
+    api.need("audit trail", in_its_log=False)
+    query = {name: str(value) for name, value in filters.items() if value is not None}
+    if "since" in query:  # an earlier version of `serve` accepts only milliseconds
         query["since"] = str(read_time_ms(query["since"]))
     page = await api.get("/commands", **query)
     if output != "table":
@@ -174,7 +199,7 @@ async def commands(api: Api, output: str, **chosen: Any) -> None:
     table(heads, map(_command_row, page["commands"]), spare=("ID", "WHO"))
     say(count(len(page["commands"]), "command"))
     if page["next"] is not None:
-        note(f"there are more: --after {page['next']}")
+        note(f"there are more: list them with --after {page['next']}")
 
 
 def _command_row(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `stop`, `restart`, `delete`."""
+"""`pause`, `resume`, `stop`, `restart`, `delete`: the life of connectors and tasks."""
 
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from controlplane.client.http.api import Api, connector
 
 
 class TargetStateCommand(NamedTuple):
-    """A state that a connector can be told to be in: `PUT /connectors/{c}/{verb}`."""
+    """Command that sets the target state: `PUT /connectors/{c}/{verb}`."""
 
     did: str
     goal: WaitGoal
@@ -51,11 +51,12 @@ def _targeting(name: str, target: TargetStateCommand) -> VerbGroup:
     async def command(
         api: Api, selection: Selection, wait_s: float | None, output: str, *, dry_run: bool
     ) -> None:
-        async def act(one: str) -> ConnectorResult:
-            path, told = connector(one, name), ConnectorResult(one, target.did)
-            told = await change(api, "PUT", path, told, dry_run=dry_run)
-            await wait_for(api, one, target.goal, wait_s)
-            return told
+        async def act(selected_name: str) -> ConnectorResult:
+            path = connector(selected_name, name)
+            done = ConnectorResult(selected_name, target.did)
+            result = await change(api, "PUT", path, done, dry_run=dry_run)
+            await wait_for(api, selected_name, target.goal, wait_s)
+            return result
 
         await each(await selection.of(api), act, output)
 
@@ -83,7 +84,8 @@ _TASKS: dict[str | None, dict[str, str]] = {
         "-t",
         "--tasks",
         type=click.Choice(["all", "failed"]),
-        help="Restart tasks too: all of them, or only the failed connector and tasks (KIP-745).",
+        help="Also restart tasks: `all`, or only a connector and tasks that have `failed` "
+        "(KIP-745).",
     ),
     wait_options,
     dry_run_option,
@@ -102,17 +104,17 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
 
     async def act(name: str) -> ConnectorResult:
         path = connector(name, "restart")
-        given = await api.send("POST", path, query=_TASKS[tasks], dry_run=dry_run)
+        answer = await api.send("POST", path, query=_TASKS[tasks], dry_run=dry_run)
         if dry_run:
-            return ConnectorResult(name, "restarted", plan=given.body)
+            return ConnectorResult(name, "restarted", plan=answer.body)
         await wait_for(api, name, RUNS, wait_s)
-        return ConnectorResult(name, "restarted", _restarting(given.body))
+        return ConnectorResult(name, "restarted", _restarting(answer.body))
 
     await each(await selection.of(api), act, output)
 
 
 def _restarting(status: Any) -> str:
-    """Number of tasks that an answer names; a plain restart names none."""
+    """Number of restarting tasks in an answer; empty for a plain restart, which lists none."""
     if not isinstance(status, dict):
         return ""
     number = sum(task["state"] == "RESTARTING" for task in status["tasks"])
@@ -132,17 +134,17 @@ async def restart_task(
     api: Api, tasks: tuple[str, ...], wait_s: float | None, output: str, *, dry_run: bool
 ) -> None:
     """Restart single tasks: orders/0."""
-    split = {one: one.rpartition("/") for one in tasks}
-    for one, (name, _, number) in split.items():
+    split = {task: task.rpartition("/") for task in tasks}
+    for task, (name, _, number) in split.items():
         if not name or not number.isdecimal():
-            raise click.UsageError(f"{one!r} is no task: write it like orders/0")
+            raise click.UsageError(f"{task!r} is no task: write it like orders/0")
 
-    async def act(one: str) -> ConnectorResult:
-        name, _, number = split[one]
-        path = connector(name, "tasks", number, "restart")
-        told = await change(api, "POST", path, ConnectorResult(one, "restarted"), dry_run=dry_run)
+    async def act(task: str) -> ConnectorResult:
+        name, _, number = split[task]
+        path, done = connector(name, "tasks", number, "restart"), ConnectorResult(task, "restarted")
+        result = await change(api, "POST", path, done, dry_run=dry_run)
         await wait_for(api, name, RUNS, wait_s)
-        return told
+        return result
 
     await each(list(split), act, output)
 
@@ -165,19 +167,18 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Delete connectors; their offsets stay, unless `offsets reset` removes them before.
+    """Delete connectors; their offsets stay, unless `offsets reset` removes them first.
 
-    Asks for confirmation unless all connectors are named.
+    Asks for confirmation if connectors are selected by -e, --state or --all.
     """
     names = await selection.of(api)
     if names and selection.is_open and not dry_run:
         confirm(f"delete {', '.join(names)}?", yes=yes)
 
     async def act(name: str) -> ConnectorResult:
-        told = await change(
-            api, "DELETE", connector(name), ConnectorResult(name, "deleted"), dry_run=dry_run
-        )
+        done = ConnectorResult(name, "deleted")
+        result = await change(api, "DELETE", connector(name), done, dry_run=dry_run)
         await wait_for(api, name, GONE, wait_s)
-        return told
+        return result
 
     await each(names, act, output)

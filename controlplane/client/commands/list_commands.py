@@ -1,4 +1,4 @@
-"""`get`: connectors, plugins, loggers – lists, as kcctl has them."""
+"""`get`: lists of connectors, plugins and loggers, and the server's release."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from controlplane.client.connectors.connector_summary import (
 )
 from controlplane.client.connectors.selection import Selection, chosen
 from controlplane.client.http.api import Api
-from controlplane.client.http.request_errors import Declined
+from controlplane.client.http.request_errors import no_connector
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
@@ -25,27 +25,27 @@ KINDS = ("source", "sink", "transformation", "predicate", "converter", "header_c
 
 @asks("connectors", chosen, output_option)
 async def connectors(api: Api, selection: Selection, output: str) -> None:
-    """Connectors and how they are: all of them, or those that are named or in a state.
+    """List connectors with their states: all, or those selected by name or state.
 
-    As JSON it is what GET /connectors?expand=info&expand=status answers, which `apply -f` takes.
+    The JSON is the answer to GET /connectors?expand=info&expand=status, which `apply -f` takes.
     """
     names = set(await selection.of(api))
-    found = [one for one in await summaries(api) if one.name in names]
-    if missing := names - {one.name for one in found}:
-        raise Declined(f"there is no connector {min(missing)}; `controlplane get` lists them all")
+    listed = [summary for summary in await summaries(api) if summary.name in names]
+    if missing := names - {summary.name for summary in listed}:
+        raise no_connector(min(missing))
     if output != "table":
-        print_document({one.name: _expanded(one) for one in found}, output)
-    elif found or selection.states:
-        styles = {number: one.style for number, one in enumerate(found) if one.style}
+        print_document({summary.name: _expanded(summary) for summary in listed}, output)
+    elif listed or selection.states:
+        styles = {number: summary.style for number, summary in enumerate(listed) if summary.style}
         heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER")
-        table(heads, rows(await with_wanted(api, found)), styles, spare=("WORKER", "TYPE"))
+        table(heads, rows(await with_wanted(api, listed)), styles, spare=("WORKER", "TYPE"))
     else:
         say(f"{api.name} has no connectors")
 
 
-def _expanded(one: ConnectorSummary) -> Mapping[str, Any]:
-    status = {} if one.status is None else {"status": one.status}
-    return {**status, "info": one.info}
+def _expanded(summary: ConnectorSummary) -> Mapping[str, Any]:
+    status = {} if summary.status is None else {"status": summary.status}
+    return {**status, "info": summary.info}
 
 
 @asks(
@@ -59,38 +59,40 @@ def _expanded(one: ConnectorSummary) -> Mapping[str, Any]:
         help=f"List plugins of a type: {', '.join(KINDS)}. May be repeated.",
     ),
     click.option(
-        "--all", "every", is_flag=True, help="List converters, transformations, … as well."
+        "--all", "every", is_flag=True, help="Also list transformations, predicates and converters."
     ),
     output_option,
 )
 async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool) -> None:
-    """List the connector classes of the cluster, and with --all or --type other plugins."""
+    """List the connector classes of the cluster; with --all or --type also other plugins."""
     only = "false" if every or kinds else "true"
-    found = await api.get("/connector-plugins", connectorsOnly=only)
-    shown = [one for one in found if not kinds or one.get("type") in kinds]
+    installed = await api.get("/connector-plugins", connectorsOnly=only)
+    listed = [plugin for plugin in installed if not kinds or plugin.get("type") in kinds]
     if output != "table":
-        print_document(shown, output)
+        print_document(listed, output)
         return
-    heads = ("TYPE", "CLASS", "VERSION")
-    table(heads, ((one.get("type", ""), one["class"], one.get("version", "")) for one in shown))
+    cells = (
+        (plugin.get("type", ""), plugin["class"], plugin.get("version", "")) for plugin in listed
+    )
+    table(("TYPE", "CLASS", "VERSION"), cells)
 
 
 @asks("loggers", output_option)
 async def loggers(api: Api, output: str) -> None:
-    """Loggers with a level of their own, of the worker that answers."""
-    found = await api.get("/admin/loggers")
+    """List the loggers that have a level of their own, on the worker that answers."""
+    levels = await api.get("/admin/loggers")
     if output != "table":
-        print_document(found, output)
+        print_document(levels, output)
         return
-    table(("LOGGER", "LEVEL"), ((name, str(one["level"])) for name, one in found.items()))
+    table(("LOGGER", "LEVEL"), ((name, str(logger["level"])) for name, logger in levels.items()))
 
 
 @asks("info", output_option)
 async def info(api: Api, output: str) -> None:
     """Show the release and the cluster id of the server."""
     server = api.server
-    told = {"url": api.name, "version": server.version, "kafka_cluster_id": server.cluster_id}
     if output != "table":
-        print_document(told, output)
+        ids = {"version": server.version, "kafka_cluster_id": server.cluster_id}
+        print_document({"url": api.name, **ids}, output)
         return
     say(f"{api.name} is {server.name}, of the Kafka cluster {server.cluster_id or '?'}")

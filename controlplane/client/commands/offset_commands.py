@@ -1,4 +1,4 @@
-"""`offsets`: get, edit, alter, reset (KIP-875)."""
+"""`offsets`: show, edit, alter or reset the offsets of a connector (KIP-875)."""
 
 import asyncio
 import json
@@ -42,29 +42,28 @@ STOP_S = 60.0
 """Longest time in seconds for tasks to stop before their offsets are altered."""
 
 stop_option = click.option(
-    "--stop", is_flag=True, help="Stop the connector before, and let it run again afterwards."
+    "--stop",
+    is_flag=True,
+    help="Stop the connector first, and restore its target state afterwards.",
 )
 
 
 @asks("get", name_argument, output_option)
 async def get(api: Api, name: str, output: str) -> None:
     """Show the offsets of a connector. `offsets alter -f` takes the JSON output."""
-    found = await present(api, name)
+    entries = await present(api, name)
     if output != "table":
-        print_document({"offsets": found}, output)
-    elif found:
-        table(("PARTITION", "OFFSET"), rows(found))
+        print_document({"offsets": entries}, output)
+    elif entries:
+        table(("PARTITION", "OFFSET"), rows(entries))
     else:
         say(f"{name} has no offsets")
 
 
 async def present(api: Api, name: str) -> list[OffsetEntry]:
-    """The offsets that a connector has now."""
-    return [
-        one
-        for one in offsets_in(await api.get(connector(name, "offsets")))
-        if one["offset"] is not None
-    ]
+    """The present offsets of a connector, without those that are null."""
+    entries = offsets_in(await api.get(connector(name, "offsets")))
+    return [entry for entry in entries if entry["offset"] is not None]
 
 
 # --- changing -----------------------------------------------------------------------------------
@@ -80,20 +79,28 @@ async def present(api: Api, name: str) -> list[OffsetEntry]:
         help="File of offsets, as `offsets get -o json` prints them, or - for standard input.",
         shell_complete=complete_files,
     ),
-    click.option("--source-partition", metavar="JSON", help="One partition of a source,"),
-    click.option("--source-offset", metavar="JSON", help="and its offset; null takes it away."),
-    click.option("--kafka-topic", metavar="TOPIC", help="One topic of a sink,"),
-    click.option("--kafka-partition", type=int, metavar="N", help="its partition,"),
-    click.option("--kafka-offset", type=int, metavar="N", help="and its offset."),
+    click.option(
+        "--source-partition",
+        metavar="JSON",
+        help="Partition of a source whose offset to set; needs --source-offset.",
+    ),
+    click.option("--source-offset", metavar="JSON", help="New source offset; null removes it."),
+    click.option(
+        "--kafka-topic",
+        metavar="TOPIC",
+        help="Topic of a sink's offset to set; needs --kafka-partition and --kafka-offset.",
+    ),
+    click.option("--kafka-partition", type=int, metavar="N", help="Partition of --kafka-topic."),
+    click.option("--kafka-offset", type=int, metavar="N", help="New offset of that partition."),
     stop_option,
     dry_run_option,
     output_option,
 )
 async def alter(  # noqa: PLR0913 - click gives one argument per option
-    api: Api, name: str, file: str | None, output: str, *, stop: bool, dry_run: bool, **one: Any
+    api: Api, name: str, file: str | None, output: str, *, stop: bool, dry_run: bool, **single: Any
 ) -> None:
-    """Alter some offsets of a stopped connector; those that are not named stay."""
-    wanted = [_single(one)] if file is None else _of_file(file)
+    """Alter some offsets of a stopped connector; the others stay."""
+    wanted = [_single(single)] if file is None else _of_file(file)
 
     async def act(_: str) -> ConnectorResult:
         return await _altered(api, name, wanted, stop=stop, dry_run=dry_run)
@@ -101,20 +108,20 @@ async def alter(  # noqa: PLR0913 - click gives one argument per option
     await each([name], act, output)
 
 
-def _single(told: dict[str, Any]) -> OffsetEntry:
-    """The one offset that flags tell, in the words of kcctl."""
-    source = told["source_partition"], told["source_offset"]
-    sink = told["kafka_topic"], told["kafka_partition"], told["kafka_offset"]
-    if None not in source and not any(one is not None for one in sink):
+def _single(flags: dict[str, Any]) -> OffsetEntry:
+    """The offset that the flags give; kcctl has the same flags."""
+    source = flags["source_partition"], flags["source_offset"]
+    sink = flags["kafka_topic"], flags["kafka_partition"], flags["kafka_offset"]
+    if None not in source and not any(value is not None for value in sink):
         return {"partition": _json(source[0]), "offset": _json(source[1])}
-    if None not in sink and not any(one is not None for one in source):
+    if None not in sink and not any(value is not None for value in source):
         topic, partition, offset = sink
         return {
             "partition": {"kafka_topic": topic, "kafka_partition": partition},
             "offset": {"kafka_offset": offset},
         }
     raise click.UsageError(
-        "say -f FILE; or --source-partition and --source-offset; or --kafka-topic, "
+        "give -f FILE; or --source-partition and --source-offset; or --kafka-topic, "
         "--kafka-partition and --kafka-offset"
     )
 
@@ -131,7 +138,7 @@ def _of_file(file: str) -> list[OffsetEntry]:
     try:
         return offsets_in(document_in(text, Path(file).suffix))
     except ValueError as error:
-        raise InputRefused(f"{file} holds no offsets: {error}") from None
+        raise InputRefused(f"{file} has no offsets: {error}") from None
 
 
 async def _altered(
@@ -148,10 +155,10 @@ async def _altered(
 async def reset(  # noqa: PLR0913 - click gives one argument per option
     api: Api, name: str, output: str, *, stop: bool, yes: bool, dry_run: bool
 ) -> None:
-    """Take all offsets of a stopped connector away: it begins anew."""
+    """Remove all offsets of a stopped connector, so that it starts over."""
     if not dry_run:
         number = len(await present(api, name))
-        confirm(f"take away {count(number, 'offset')} of {name}?", yes=yes or not number)
+        confirm(f"remove {count(number, 'offset')} of {name}?", yes=yes or not number)
 
     def ask() -> Awaitable[ApiAnswer]:
         return api.send("DELETE", connector(name, "offsets"), dry_run=dry_run)
@@ -172,7 +179,7 @@ async def _modified(  # noqa: PLR0913 - options, by name only
     dry_run: bool,
 ) -> ConnectorResult:
     if dry_run:
-        with _advising(name, "a dry run stops nothing, so" if stop else _SAY_STOP):
+        with _advising(name, "a dry run stops nothing, so run" if stop else _ADD_STOP):
             return ConnectorResult(name, did, plan=(await ask()).body)
     async with stopped(api, name, stop=stop):
         with nullcontext() if stop else _advising(name):
@@ -182,14 +189,14 @@ async def _modified(  # noqa: PLR0913 - options, by name only
 
 
 _NOT_STOPPED = "must be in the STOPPED state"
-"""Words with which every release refuses to touch the offsets of a connector that may run."""
+"""Words with which every release refuses to change the offsets of a connector that may run."""
 
-_SAY_STOP = "say --stop, or"
+_ADD_STOP = "add --stop, or run"
 
 
 @contextmanager
-def _advising(name: str, advice: str = _SAY_STOP) -> Iterator[None]:
-    """Say how it is done from here where a connector is not stopped: Connect names its endpoint."""
+def _advising(name: str, advice: str = _ADD_STOP) -> Iterator[None]:
+    """Reword the refusal for a running connector: Connect's names an endpoint, ours a command."""
     try:
         yield
     except Declined as refused:
@@ -207,19 +214,19 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 
 @asynccontextmanager
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
-    """Within this the connector is stopped, if that is asked for; then it is as it was before."""
+    """With `stop`, stop the connector within this context; then restore its target state."""
     found = await summary(api, name) if stop else None
     before = STOPPED if found is None else await target_state(api, found)
     if before == STOPPED:
         yield
         return
     await api.send("PUT", connector(name, "stop"))
-    if not api.server.ours:  # whose offsets are safe as soon as the stop is written
+    if not api.server.ours:  # ours accepts new offsets as soon as the stop is written
         await wait_for(api, name, STANDS, STOP_S)
     try:
         yield
     except click.ClickException:
-        note(f"{name} is stopped still: `controlplane resume {quote(name)}` lets it run again")
+        note(f"{name} is still stopped: `controlplane resume {quote(name)}` starts it again")
         raise
     await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
 
@@ -229,7 +236,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
 
 @changes("edit", name_argument, stop_option, yes_option, dry_run_option)
 async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> None:
-    """Change offsets in $EDITOR: what becomes of each is shown, and done once you agree."""
+    """Edit offsets in $EDITOR; shows the changes, and asks for confirmation."""
     before = await present(api, name)
     if not stop:
         await _check_stopped(api, name, before)
@@ -242,12 +249,12 @@ async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> 
     if not dry_run:
         confirm(f"alter {count(len(altered), 'offset')} of {name}?", yes=yes)
         if alteration(before, await present(api, name)):
-            raise Declined(f"the offsets of {name} have changed meanwhile: edit them once more")
+            raise Declined(f"the offsets of {name} have changed meanwhile: edit them again")
     (await _altered(api, name, altered, stop=stop, dry_run=dry_run)).say()
 
 
 async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None:
-    """Before anybody edits in vain: whether these offsets could be altered.
+    """Check that the offsets can be altered, before the user edits them in vain.
 
     Raises:
         Declined: the connector is not stopped.
@@ -258,15 +265,15 @@ async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None
         return
     found = await summary(api, name)
     if not api.server.ours and found is not None and found.state != STOPPED:
-        raise Declined(_to_be_stopped(name, found.state, _SAY_STOP))
+        raise Declined(_to_be_stopped(name, found.state, _ADD_STOP))
 
 
 async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
     """Let the user edit offsets; the editor opens again while the text is no list of offsets."""
     text = json.dumps({"offsets": before}, indent=2, ensure_ascii=False) + "\n"
     while True:
-        given = await asyncio.to_thread(click.edit, text, extension=".json", require_save=False)
-        text = given or ""
+        edited = await asyncio.to_thread(click.edit, text, extension=".json", require_save=False)
+        text = edited or ""
         try:
             return offsets_in(document_in(text))
         except ValueError as error:
@@ -274,4 +281,9 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
             confirm("edit them again?", yes=False)
 
 
-offsets = verb("offsets", "Where connectors are.", "get", (get, edit, alter, reset))
+offsets = verb(
+    "offsets",
+    "Show, edit, alter or reset the offsets of a connector.",
+    "get",
+    (get, edit, alter, reset),
+)

@@ -1,4 +1,4 @@
-"""`patch`: some settings of connectors, the level of a logger."""
+"""`patch`: change some settings of connectors, or the level of a logger."""
 
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from controlplane.client.commands.verbs import changes
 from controlplane.client.connectors.selection import Selection, selected
 from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
-from controlplane.client.http.request_errors import Declined, Unsupported
+from controlplane.client.http.request_errors import Unsupported, no_connector
 
 Patch = dict[str, str | None]
 
@@ -20,8 +20,21 @@ Patch = dict[str, str | None]
 @changes(
     "connector",
     selected,
-    click.option("-s", "--set", "put", multiple=True, metavar="KEY=VALUE", help="Set this."),
-    click.option("-r", "--remove", multiple=True, metavar="KEY", help="Take this away."),
+    click.option(
+        "-s",
+        "--set",
+        "put",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a setting to a value. May be repeated.",
+    ),
+    click.option(
+        "-r",
+        "--remove",
+        multiple=True,
+        metavar="KEY",
+        help="Remove a setting. May be repeated.",
+    ),
     wait_options,
     dry_run_option,
     output_option,
@@ -36,28 +49,28 @@ async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument 
     *,
     dry_run: bool,
 ) -> None:
-    """Change some settings of connectors, leave the others (KIP-477).
+    """Change some settings of connectors; the others stay (KIP-477).
 
-    A release before 3.8 is sent the whole config instead, as it was read just before.
+    A release before 3.8 gets the whole config, with the change, as it was read just before.
     """
     patch = _patch(put, remove)
 
     async def act(name: str) -> ConnectorResult:
-        told = await _patched(api, name, patch, dry_run=dry_run)
-        if told.did != UNCHANGED:
+        result = await _patched(api, name, patch, dry_run=dry_run)
+        if result.did != UNCHANGED:
             await wait_for(api, name, RUNS, wait_s)
-        return told
+        return result
 
     await each(await selection.of(api), act, output)
 
 
 def _patch(put: tuple[str, ...], remove: tuple[str, ...]) -> Patch:
-    pairs = [one.partition("=") for one in put]
+    pairs = [text.partition("=") for text in put]
     for key, equals, _ in pairs:
         if not key or not equals:
             raise click.UsageError(f"--set: {key!r} is no setting: write it like tasks.max=2")
     if not put and not remove:
-        raise click.UsageError("nothing to change: say --set KEY=VALUE or --remove KEY")
+        raise click.UsageError("nothing to change: give --set KEY=VALUE or --remove KEY")
     return {key: value for key, _, value in pairs} | dict.fromkeys(remove)
 
 
@@ -65,7 +78,7 @@ async def _patched(api: Api, name: str, patch: Patch, *, dry_run: bool) -> Conne
     path = connector(name, "config")
     present = await api.find(path)
     if present is None:
-        raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
+        raise no_connector(name)
     merged = {key: value for key, value in {**present, **patch}.items() if value is not None}
     changed = changes_of(present, merged)
     if not changed:
@@ -93,7 +106,7 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
         type=click.Choice(["worker", "cluster"]),
         default="cluster",
         show_default=True,
-        help="Workers whose level is set (KIP-976).",
+        help="Set the level on the worker that answers, or on all workers (KIP-976).",
     ),
     dry_run_option,
     output_option,
@@ -101,15 +114,15 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
 async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
     api: Api, logger: str, level: str, scope: str, output: str, *, dry_run: bool
 ) -> None:
-    """Set the level of a logger and of those beneath it."""
+    """Set the level of a logger and of the loggers beneath it."""
 
     async def act(name: str) -> ConnectorResult:
         path = f"/admin/loggers/{quote(name, safe='')}"
-        given = await api.send(
+        answer = await api.send(
             "PUT", path, {"level": level}, query={"scope": scope}, dry_run=dry_run
         )
         return ConnectorResult(
-            name, f"set to {level.upper()}", plan=given.body if dry_run else None
+            name, f"set to {level.upper()}", plan=answer.body if dry_run else None
         )
 
     await each([logger], act, output)

@@ -1,4 +1,4 @@
-"""The verbs whose resources lie in several files: `get`, `patch`, `delete`, `plugins`."""
+"""Verbs whose resources are in several files: `get`, `patch`, `delete`, `plugins`."""
 
 from controlplane.client.commands import (
     harvest_command,
@@ -12,7 +12,7 @@ from controlplane.client.commands.verbs import again, verb
 
 get = verb(
     "get",
-    "List what a cluster has, one line each.",
+    "List connectors, plugins, loggers, offsets or topics of a cluster.",
     "connectors",
     (
         list_commands.connectors,
@@ -26,7 +26,7 @@ get = verb(
 
 patch = verb(
     "patch",
-    "Change a part of something.",
+    "Change some settings of connectors, some offsets, or the level of a logger.",
     "connector",
     (
         patch_commands.patch_connector,
@@ -37,7 +37,7 @@ patch = verb(
 
 delete = verb(
     "delete",
-    "Take something away.",
+    "Delete connectors or offsets.",
     "connector",
     (lifecycle_commands.delete_connector, again(offset_commands.reset, "offsets")),
 )

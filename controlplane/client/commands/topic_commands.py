@@ -1,4 +1,4 @@
-"""`topics`: which topics a connector has used (KIP-558)."""
+"""`topics`: list or reset the topics that a connector has used (KIP-558)."""
 
 from controlplane.client.commands.batch import ConnectorResult, change, dry_run_option, each
 from controlplane.client.commands.documents import output_option, print_document
@@ -10,21 +10,21 @@ from controlplane.terminal.output import say
 
 @asks("get", name_argument, output_option)
 async def get(api: Api, name: str, output: str) -> None:
-    """The topics that a connector has used since they were last reset."""
-    told = await api.get(connector(name, "topics"))
-    found = sorted(told[name]["topics"])
+    """List the topics that a connector has used since the last reset."""
+    answer = await api.get(connector(name, "topics"))
+    used = sorted(answer[name]["topics"])
     if output != "table":
-        print_document(found, output)
+        print_document(used, output)
         return
-    for topic in found:
+    for topic in used:
         say(topic)
-    if not found:
+    if not used:
         say(f"{name} has used no topics")
 
 
 @changes("reset", selected, dry_run_option, output_option)
 async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -> None:
-    """Begin anew to note which topics connectors use."""
+    """Clear the list of topics that connectors have used."""
 
     async def act(name: str) -> ConnectorResult:
         path = connector(name, "topics", "reset")
@@ -33,4 +33,4 @@ async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -
     await each(await selection.of(api), act, output)
 
 
-topics = verb("topics", "Which topics connectors use.", "get", (get, reset))
+topics = verb("topics", "List or reset the topics that connectors use.", "get", (get, reset))

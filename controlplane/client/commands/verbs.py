@@ -1,8 +1,7 @@
-"""Verbs and what they are about, as kcctl and kubectl have it: `VERB RESOURCE NAME…`.
+"""Verbs with their resources, as in kcctl and kubectl: `VERB RESOURCE NAME…`.
 
-Where nothing else can be meant the resource may be left out: `stop orders` is `stop connector
-orders`. Every verb's last part is a command made here: options about the cluster, an event loop,
-and somebody to speak to.
+Each verb has a default resource: `stop orders` is `stop connector orders`. The commands are made
+here, with the options about the cluster, an event loop and a connected `Api`.
 """
 
 import asyncio
@@ -26,13 +25,18 @@ from controlplane.client.http.cluster_address import (
 )
 from controlplane.client.http.connection import connected
 from controlplane.client.http.request_errors import DECLINED, Declined, Unavailable
-from controlplane.terminal.option_names import did_you_mean, named_option
+from controlplane.terminal.option_names import (
+    ACCESS_HELP,
+    MOMENT,
+    did_you_mean,
+    named_option,
+)
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.worker_options import FILE
 
 ABOUT_LENGTH = 200
-"""Characters of the first sentence about a resource: help texts are wrapped, not cut."""
+"""Most characters of a resource's summary, so that help texts are wrapped and not cut."""
 
 CommandBody = Callable[Concatenate[Api, ...], Awaitable[None]]
 ClickDecorator = Callable[[Any], Any]
@@ -41,16 +45,16 @@ ArgumentReader = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 ALIKE_RESOURCE = 0.75
-"""Similarity (`difflib`) from which a connector's name is taken for a misspelt resource."""
+"""Similarity (`difflib`) from which a connector's name counts as a misspelt resource."""
 
 _WORD = "controlplane.client.commands.verbs.word"
-"""The first word behind a verb, where it is no resource."""
+"""Key of the first word behind a verb, if it is no resource."""
 
 _WORDS = "controlplane.client.commands.verbs.words"
-"""The words behind a verb while the shell completes, where none of them is a resource."""
+"""Key of the words behind a verb during shell completion, if none of them is a resource."""
 
 _EXTRA = "unexpected extra argument"
-"""Words of click about too many names."""
+"""Words of click's error about too many names."""
 
 
 def _has_value(option: click.Parameter) -> bool:
@@ -58,14 +62,14 @@ def _has_value(option: click.Parameter) -> bool:
 
 
 class VerbGroup(click.Group):
-    """A verb with its resources; `usual` is meant where none is named."""
+    """A verb with its resources; `usual` is the default resource."""
 
     def __init__(self, name: str, usual: str, about: str) -> None:
         super().__init__(name, no_args_is_help=False, help=about)
         self.usual = usual
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the resource first, the usual one where none is named."""
+        """Put the resource, or the default one, in front."""
         place = self._first_word(args, ctx.help_option_names)
         word = args[place] if place < len(args) else ""
         if word in ctx.help_option_names:
@@ -80,81 +84,81 @@ class VerbGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _first_word(self, args: list[str], help_options: list[str]) -> int:
-        """Index of the first word that is no option and no value of one, or that asks for help."""
-        options = [one for command in self.commands.values() for one in command.params]
-        valued = {name for one in options if _has_value(one) for name in one.opts}
+        """Index of the first word that is no option or value of one, or that is a help option."""
+        options = [option for command in self.commands.values() for option in command.params]
+        valued = {name for option in options if _has_value(option) for name in option.opts}
         place = 0
         while place < len(args) and args[place][:1] == "-" and args[place] not in help_options:
             place += 2 if args[place] in valued else 1
         return place
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; say so where a resource may be misspelt, and was taken for a name."""
+        """Run the command; if it fails on a name like a resource, suggest the resource."""
         word = ctx.meta.get(_WORD, "")
-        meant = did_you_mean(word, self.commands, ALIKE_RESOURCE)
+        suggestion = did_you_mean(word, self.commands, ALIKE_RESOURCE)
         try:
             return super().invoke(ctx)
         except click.ClickException as failure:
-            said = f"{failure.message.removesuffix('.')}.{meant}"
-            if meant and isinstance(failure, Declined | Unavailable):
-                raise type(failure)(said) from None
-            if meant and _EXTRA in failure.message:
-                raise click.UsageError(said, ctx) from None
+            message = f"{failure.message.removesuffix('.')}.{suggestion}"
+            if suggestion and isinstance(failure, Declined | Unavailable):
+                raise type(failure)(message) from None
+            if suggestion and _EXTRA in failure.message:
+                raise click.UsageError(message, ctx) from None
             raise
         except SystemExit as ended:
-            if meant and ended.code == DECLINED:
-                note(meant.strip())
+            if suggestion and ended.code == DECLINED:
+                note(suggestion.strip())
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The words of the usual resource, whose name may be left out."""
+        """Arguments of the default resource."""
         return ["[RESOURCE]", *self.commands[self.usual].collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options of the usual resource, then the resources."""
+        """Write the options of the default resource, then the resources."""
         usual = self.commands[self.usual]
         usual.format_options(click.Context(usual, ctx, self.usual), formatter)
         with formatter.section("Resources"):
             formatter.write_dl(
                 [
-                    (name, one.get_short_help_str(ABOUT_LENGTH))
-                    for name, one in self.commands.items()
+                    (name, command.get_short_help_str(ABOUT_LENGTH))
+                    for name, command in self.commands.items()
                 ]
             )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Resources, and what could follow where the usual one is left out."""
+        """Complete resources, and the arguments or options of the default resource."""
         usual = self.commands[self.usual]
         words = [*ctx.meta.get(_WORDS, ())]
         inner = usual.make_context(self.usual, words, parent=ctx, resilient_parsing=True)
-        names = [one for one in usual.params if isinstance(one, click.Argument)][:1]
-        items = [item for one in names for item in one.shell_complete(inner, incomplete)]
+        first = [part for part in usual.params if isinstance(part, click.Argument)][:1]
+        items = [item for part in first for item in part.shell_complete(inner, incomplete)]
         if incomplete.startswith("-"):
             items = usual.shell_complete(inner, incomplete)
         return [*super().shell_complete(ctx, incomplete), *items]
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """Resources, in the order in which they were added."""
+        """Return the resources in the order in which they were added."""
         return list(self.commands)
 
 
 def verb(name: str, about: str, usual: str, commands: Iterable[click.Command]) -> VerbGroup:
-    """A verb; the resource in `usual` may be left out."""
-    made = VerbGroup(name, usual, f"{about}\n\nWithout a resource, {usual} is meant.")
+    """Make a verb from its resources; `usual` is the default one."""
+    group = VerbGroup(name, usual, f"{about}\n\nThe default resource is `{usual}`.")
     for command in commands:
-        made.add_command(command)
-    return made
+        group.add_command(command)
+    return group
 
 
 def again(command: click.Command, name: str) -> click.Command:
-    """The same command under another verb."""
+    """Copy a command for another verb."""
     other = click.Command(name, callback=command.callback, params=command.params, help=command.help)
     other.short_help = command.short_help
     return other
 
 
 def asks(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
-    """Make a command of `async def (api, …)` that asks: about now, or how it was, or others see."""
+    """Make a reading command of `async def (api, …)`, with `--as-of` and `--release`."""
     return functools.partial(_command, name, (*options, *_VIEW), ClusterAccess.READ)
 
 
@@ -168,21 +172,21 @@ def asks_now(
     need: ClusterAccess = ClusterAccess.READ,
     prepare: ArgumentReader = _as_given,
 ) -> Callable[[CommandBody], click.Command]:
-    """Make a command of `async def (api, …)` that asks, and says itself about when."""
+    """Make a reading command of `async def (api, …)`, without `--as-of` and `--release`."""
     return functools.partial(_command, name, options, need, prepare=prepare)
 
 
 def changes(name: str, *options: ClickDecorator) -> Callable[[CommandBody], click.Command]:
-    """Make a command of `async def (api, …)` that changes something, or only plans to."""
+    """Make a changing command of `async def (api, …)`."""
     return functools.partial(_command, name, options, ClusterAccess.WRITE)
 
 
 def creates(
     name: str, prepare: ArgumentReader, *options: ClickDecorator
 ) -> Callable[[CommandBody], click.Command]:
-    """Make a command of `async def (api, …)` that creates connectors, and a log for them.
+    """Make a command of `async def (api, …)` that creates connectors, and the log if need be.
 
-    `prepare` reads the files that the arguments name, before a log is made.
+    `prepare` reads the files that the arguments name, before a log is created.
     """
     return functools.partial(_command, name, options, ClusterAccess.CREATE, prepare=prepare)
 
@@ -191,26 +195,26 @@ def _command(
     name: str,
     options: tuple[ClickDecorator, ...],
     need: ClusterAccess,
-    talk: CommandBody,
+    body: CommandBody,
     prepare: ArgumentReader = _as_given,
 ) -> click.Command:
-    @functools.wraps(talk)
-    def called(**arguments: Any) -> None:
-        told = ClusterAddress(**{field: arguments.pop(field) for field in ClusterAddress._fields})
-        asked = {field: arguments.pop(field, None) for field in _VIEW_FIELDS}
-        view = {field: value for field, value in asked.items() if value is not None}
+    @functools.wraps(body)
+    def command(**arguments: Any) -> None:
+        address = ClusterAddress(**{name: arguments.pop(name) for name in ClusterAddress._fields})
+        view_options = {field: arguments.pop(field, None) for field in _VIEW_FIELDS}
+        view = {field: value for field, value in view_options.items() if value is not None}
         needed = ClusterAccess.PLAN if arguments.get("dry_run") else need
         arguments = prepare(arguments)
 
-        async def talked() -> None:
-            async with connected(told, needed, view) as api:
-                await talk(api, **arguments)
+        async def run() -> None:
+            async with connected(address, needed, view) as api:
+                await body(api, **arguments)
 
-        asyncio.run(talked())
+        asyncio.run(run())
 
     for option in reversed((*options, *_CLUSTER)):
-        called = option(called)
-    return click.command(name)(called)
+        command = option(command)
+    return click.command(name)(command)
 
 
 _VIEW_FIELDS = ("as_of", "profile")
@@ -223,26 +227,26 @@ _CLUSTER: tuple[ClickDecorator, ...] = (
         default=lambda: os.environ.get(CLUSTER) or USUAL,
         metavar="URL|LOG",
         shell_complete=complete_files,
-        help=f"URL of a worker, or a log: sqlite:///state.db. [{CLUSTER}; default: {USUAL}]",
+        help=ACCESS_HELP["where"],
     ),
     click.option(
         "--user",
         envvar=USER,
         metavar="NAME[:PASSWORD]",
-        help=f"Credentials for basic authentication; prompts for a missing password. [{USER}]",
+        help=ACCESS_HELP["user"],
     ),
     click.option(
         "--token",
         envvar=TOKEN,
         metavar="TOKEN|@FILE",
-        help=f"Bearer token for authentication. [{TOKEN}]",
+        help=ACCESS_HELP["token"],
     ),
     click.option(
         "--ca-file",
         type=FILE,
         envvar=CA_FILE,
         metavar="FILE",
-        help=f"Trust the CA certificates in FILE (PEM) as well as the system's. [{CA_FILE}]",
+        help=ACCESS_HELP["ca_file"],
     ),
 )
 
@@ -258,13 +262,13 @@ _VIEW: tuple[ClickDecorator, ...] = (
     click.option(
         "--as-of",
         metavar="MOMENT",
-        help="Show a moment of the past: config@57, a time, a vector of end offsets. Ours only.",
+        help=f"Show a past moment: {MOMENT}. Not with Kafka's workers. [default: now]",
     ),
     named_option(
         "--release",
         "profile",
         former=("--profile",),
         metavar="RELEASE",
-        help="Show the view of a worker of this release. Ours only.",
+        help="Release to read as: 3.4, kip. Not with Kafka's workers. [default: the server's]",
     ),
 )

@@ -1,6 +1,6 @@
-"""`watch`: changes as they happen, until Ctrl-C. Ours only.
+"""`watch`: follow changes as they happen, until Ctrl-C. Kafka's workers do not have it.
 
-A connection that breaks is made again, and what has happened meanwhile is told: the server counts.
+A broken connection is made again without losing changes: the server resumes after the last id.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, say
 
 PAUSE_S = 1.0
-"""Before a connection that broke is made again."""
+"""Pause in seconds before a broken connection is made again."""
 
 
 class ServerSentEvent(NamedTuple):
-    """A server-sent event: its kind, what it tells, and where to go on from."""
+    """Server-sent event: its kind, its payload (JSON), and its id, from which to resume."""
 
     kind: str = "message"
-    told: str = ""
+    payload: str = ""
     place: str | None = None
 
 
@@ -68,37 +68,40 @@ class ServerSentEvent(NamedTuple):
 async def watch(
     api: Api, name: str | None, since: str | None, number: int | None, output: str
 ) -> None:
-    """Follow changes as they happen, of one connector or of all."""
+    """Follow the changes of one connector, or of all, as they happen.
+
+    Not with Kafka's workers.
+    """
     api.need("watch")
     if name is not None:
         check_name(name)
-    seen = 0
+    printed = 0
     async for change in _changes(api, name, since):
         write(json_line(change) + "\n") if output == "json" else _say(change)
         flush()
-        seen += 1
-        if seen == number:
+        printed += 1
+        if printed == number:
             return
 
 
 async def _changes(api: Api, name: str | None, since: str | None) -> AsyncIterator[Any]:
-    """Changes, over as many connections as it takes."""
+    """Yield changes; reconnect when the connection breaks."""
     while True:
         try:
             async for event in _events(api, name, since):
                 since = event.place or since
-                told = json.loads(event.told) if event.told else {}
+                document = json.loads(event.payload) if event.payload else {}
                 if event.kind == "change":
-                    yield told | {"id": since}
+                    yield document | {"id": since}
                 elif event.kind != "message":
-                    raise Unavailable(f"{api.name} tells no more: {told.get('message')}")
+                    raise Unavailable(f"{api.name} ended the stream: {document.get('message')}")
         except httpx.TransportError as failure:
-            note(f"{api.name} is gone ({type(failure).__name__}): trying again")
+            note(f"the connection to {api.name} is lost ({type(failure).__name__}): reconnecting")
         await asyncio.sleep(PAUSE_S)
 
 
 async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterator[ServerSentEvent]:
-    """The events of one connection."""
+    """Yield the events of one connection."""
     headers = {"accept": "text/event-stream"}
     query = {"connector": name} if name else {}
     if since is not None and is_vector(since):
@@ -106,8 +109,8 @@ async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterato
     elif since is not None:
         query["since"] = since
     never = httpx.Timeout(None, connect=5.0)
-    asked = api.client.stream("GET", "/watch", params=query, headers=headers, timeout=never)
-    async with asked as answer:
+    stream = api.client.stream("GET", "/watch", params=query, headers=headers, timeout=never)
+    async with stream as answer:
         if not answer.is_success:
             await answer.aread()
             api.given(answer, "GET /watch")
@@ -121,12 +124,12 @@ async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterato
                 event = event._replace(**{_FIELDS[field]: value})
 
 
-_FIELDS = {"event": "kind", "data": "told", "id": "place"}
-"""Lines of an event, and what they tell."""
+_FIELDS = {"event": "kind", "data": "payload", "id": "place"}
+"""Names of an event's lines → fields of `ServerSentEvent`."""
 
 
 def _say(change: Mapping[str, Any]) -> None:
-    """A change on one line. The server has hidden what is secret."""
+    """Print a change on one line; the server has hidden secrets."""
     aspect, record = Aspect(change["aspect"]), change["record"]
     what = " ".join(filter(None, (aspect.value, value_text.item(aspect, change["item"]))))
     became = value_text.change(aspect, change["item"], change["before"], change["after"])

@@ -1,1 +1,1 @@
-"""Connectors as a cluster reports them, as files declare them, and as arguments select them."""
+"""Connectors: reported by a cluster, declared by files, selected by arguments."""

@@ -1,15 +1,14 @@
-"""Connectors in files: the three forms that Connect reads, those of kcctl, and our own output.
+"""Connectors in files: the forms that Connect reads, those of kcctl, and our own output.
 
 | form | where it is from |
 |---|---|
-| `{"connector.class": …}` | a flat map of strings; the name in it, or told by `-n` |
+| `{"connector.class": …}` | a flat map of strings; the name in it, or given by `-n` |
 | `{"name": …, "config": {…}}` | the body of `POST /connectors`; fields of an answer are skipped |
 | `connector.class=…` | Java's `.properties` |
 | `{"orders": {"info": {…}}}` | `GET /connectors?expand=info`, and `controlplane get -o json` |
 | `[…]` | several of the above |
 
-The first three are tried by what the text looks like, not by the file's name; YAML is JSON written
-otherwise, and recognised by the file's name.
+YAML is recognised by the file's suffix, JSON and `.properties` by the text.
 """
 
 import codecs
@@ -31,16 +30,16 @@ from controlplane.terminal.command_errors import InputRefused
 STDIN = "-"
 YAML = (".yaml", ".yml")
 SUFFIXES = (".json", ".properties", *YAML)
-"""Files of a directory that are taken; others lie there for something else."""
+"""Suffixes of the files of a directory that are read; others are skipped."""
 
 REPEATED_MOST = 10_000
-"""Number of values that the aliases of a YAML document may add to it."""
+"""Most values that the aliases of a YAML document may add to it."""
 
 ConfigMap = dict[str, str | None]
 
 
 class DeclaredConnector(NamedTuple):
-    """A connector as a file wants it."""
+    """Connector that a file declares."""
 
     name: str
     config: ConfigMap
@@ -51,63 +50,63 @@ class DeclaredConnector(NamedTuple):
     """File that declares the connector."""
 
 
-def read_wanted(files: Iterable[str], name: str | None = None) -> list[DeclaredConnector]:
+def read_declared(files: Iterable[str], name: str | None = None) -> list[DeclaredConnector]:
     """All connectors in files, directories and standard input; `name` is for one that has none.
 
     Raises:
-        InputRefused: one cannot be read, or two are the same.
+        InputRefused: a file cannot be read, or two connectors have one name.
     """
-    found = [one for file in files for one in _in_file(file, name)]
-    if name is not None and len(found) > 1:
+    connectors = [connector for file in files for connector in _in_file(file, name)]
+    if name is not None and len(connectors) > 1:
         raise InputRefused(
-            "-n names one connector, and there are several: write their names into them"
+            "-n names one connector, and there are several: write the names into the files"
         )
-    seen: dict[str, DeclaredConnector] = {}
-    for one in found:
-        if one.name in seen:
+    by_name: dict[str, DeclaredConnector] = {}
+    for connector in connectors:
+        other = by_name.setdefault(connector.name, connector)
+        if other is not connector:
             raise InputRefused(
-                f"{one.name} is in {seen[one.name].source} and in {one.source}: which one is meant?"
+                f"{connector.name} is in {other.source} and in {connector.source}: remove one"
             )
-        seen[one.name] = one
-    if not found:
+    if not connectors:
         raise InputRefused(
-            f"no connector in {', '.join(files)}: name files, or directories of {_NAMED}"
+            f"no connector in {', '.join(files)}: name files, or directories of {_PATTERNS}"
         )
-    return found
+    return connectors
 
 
-_NAMED = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+_PATTERNS = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
 
 
 def _in_file(file: str, name: str | None) -> Iterator[DeclaredConnector]:
     for path in _paths(file):
         text = read_text(str(path), CONNECTORS)
         try:
-            for one in _wanted(_parsed(text, path.suffix), name):
-                yield one._replace(source=str(path))
+            for connector in _declared(_parsed(text, path.suffix), name):
+                yield connector._replace(source=str(path))
         except _NoConnector as error:
-            raise InputRefused(f"{path} holds no connector: {error}") from None
+            raise InputRefused(f"{path} has no connector: {error}") from None
         except SettingsError as error:
             raise InputRefused(str(located(str(path), error))) from None
         except RecursionError:
-            raise InputRefused(f"{path} holds no connector: it is nested too deeply") from None
+            raise InputRefused(f"{path} has no connector: it is nested too deeply") from None
 
 
 def _paths(file: str) -> list[Path]:
     path = Path(file)
     if file == STDIN or not path.is_dir():
         return [path]
-    return sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
+    return sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES)
 
 
 CONNECTORS = "connectors in JSON, YAML or .properties"
 
 
 def read_text(file: str, expected: str) -> str:
-    """The text in a file, or on standard input; `expected` says what should be in it.
+    """The text of a file or of standard input; `expected` describes it, for errors.
 
     Raises:
-        InputRefused: it cannot be read, or is no text.
+        InputRefused: it cannot be read, is empty, or is no text.
     """
     try:
         content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
@@ -120,7 +119,7 @@ def read_text(file: str, expected: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        # Java writes such files in ISO-8859-1, where every byte is a letter.
+        # Java writes .properties in ISO-8859-1, which has a character for each byte.
         return content.decode("iso-8859-1")
 
 
@@ -129,12 +128,12 @@ def _called(file: str) -> str:
 
 
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-"""Bytes that no text has, in any of the forms: a binary file has one among its first bytes."""
+"""Control characters that no text has: they show that a file is binary."""
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-# --- what is in it ------------------------------------------------------------------------------
+# --- parsing ------------------------------------------------------------------------------------
 
 
 class _NoConnector(ValueError):
@@ -142,58 +141,58 @@ class _NoConnector(ValueError):
 
 
 class _Literal(float):
-    """A number that remembers how it was written: a config's values are texts (`1.50`)."""
+    """Number with its original text: a config's values are texts, so `1.50` stays `1.50`."""
 
     def __new__(cls, text: str) -> Self:
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+        literal = super().__new__(cls, text)
+        literal.text = text
+        return literal
 
     text: str
 
 
 class _Yaml(yaml.SafeLoader):
-    """YAML as JSON has it: a day is a text, and 1.50 is written so.
+    """Loader of YAML with JSON's types: a date is a text, and numbers keep their text.
 
-    Aliases may repeat a part, and no more: JSON has none, so everything is written out later.
+    Aliases are expanded, as JSON has none; their number is limited.
     """
 
     def get_single_node(self) -> yaml.Node | None:
-        """The document, before anything is made of it."""
+        """The parsed document; refuses too many aliases before they are expanded."""
         root: yaml.Node | None = super().get_single_node()
         if root is not None and _repeated(root) > REPEATED_MOST:
             raise yaml.YAMLError(f"its aliases repeat more than {REPEATED_MOST} values")
         return root
 
     def number(self, node: yaml.ScalarNode) -> _Literal:
-        """A number with a point; what is none after all (`.inf`) is for Python to refuse."""
+        """Construct a number with a point; `float` refuses `.inf` and the like."""
         return _Literal(self.construct_scalar(node))
 
     def integer(self, node: yaml.ScalarNode) -> int:
-        """A whole number; Python refuses to write one that is very long (`0xff…`, `9:9:…`)."""
+        """Construct an integer; `str` refuses a very long one (`0xff…`, `9:9:…`)."""
         number: int = self.construct_yaml_int(node)
         str(number)
         return number
 
     def words(self, node: yaml.ScalarNode) -> str:
-        """A text as it stands there."""
+        """Construct a text as it is written."""
         return str(self.construct_scalar(node))
 
 
 def _repeated(root: yaml.Node) -> int:
-    """Number of values for which aliases stand, beyond those that are written.
+    """Number of values that the aliases of a document add to it.
 
     Raises:
-        yaml.YAMLError: one stands for something that it is in.
+        yaml.YAMLError: an alias refers to a node that contains it.
     """
     sizes: dict[int, int] = {}
     path: list[tuple[yaml.Node, Iterator[yaml.Node]]] = [(root, _parts(root))]
     inside = {id(root)}
     while path:
         node, left = path[-1]
-        part = next((one for one in left if id(one) not in sizes), None)
+        part = next((child for child in left if id(child) not in sizes), None)
         if part is None:
-            sizes[id(node)] = 1 + sum(sizes[id(one)] for one in _parts(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in _parts(node))
             inside.remove(id(node))
             path.pop()
         elif id(part) in inside:
@@ -231,65 +230,66 @@ def document_in(text: str, suffix: str = "") -> Any:
 
 
 _UNNAMED = ' in "<unicode string>",'
-"""Name that PyYAML gives to every text; the file is named instead."""
+"""Name that PyYAML gives to every text; our messages name the file instead."""
 
 
 def _parsed(text: str, suffix: str) -> Any:
     if suffix in YAML or text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
         return document_in(text, suffix)
-    return {one.key: one.value for one in properties_in(text)}
+    return {setting.key: setting.value for setting in properties_in(text)}
 
 
-def _wanted(document: Any, name: str | None) -> Iterator[DeclaredConnector]:
-    """The connectors in a document, whichever form it has."""
+def _declared(document: Any, name: str | None) -> Iterator[DeclaredConnector]:
+    """Yield the connectors of a document of any form."""
     if isinstance(document, list):
-        for one in document:
-            yield from _wanted(one, name)
+        for element in document:
+            yield from _declared(element, name)
     elif not isinstance(document, dict) or not document:
         raise _NoConnector("it is no map of settings")
     elif isinstance(document.get("config"), dict):
-        yield _created(document, name)
+        yield _with_config(document, name)
     elif isinstance(document.get("connectors"), dict):
-        yield from _wanted(document["connectors"], name)
-    elif all(isinstance(one, dict) for one in document.values()):
+        yield from _declared(document["connectors"], name)
+    elif all(isinstance(member, dict) for member in document.values()):
         yield from _expanded(document)
     else:
         yield _flat(document, name)
 
 
 def _expanded(document: Mapping[str, Any]) -> Iterator[DeclaredConnector]:
-    """A map from names to connectors: of `expand=info`, or of a tool that moves them."""
-    for key, one in document.items():
-        inside = one.get("info", one)
-        if not isinstance(inside, dict) or not isinstance(inside.get("config"), dict):
+    """Yield the connectors of a map by name, such as the answer to `expand=info`."""
+    for key, member in document.items():
+        info = member.get("info", member)
+        if not isinstance(info, dict) or not isinstance(info.get("config"), dict):
             raise _NoConnector(f"{key!r} has no config")
-        yield _created(inside, str(key))
+        yield _with_config(info, str(key))
 
 
-def _created(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
-    told = document.get("name", name)
-    found = _flat(document["config"], None if told is None else str(told))
-    return found._replace(
+def _with_config(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
+    """Connector from the body of `POST /connectors`, or from an answer like it."""
+    given_name = document.get("name", name)
+    flat = _flat(document["config"], None if given_name is None else str(given_name))
+    return flat._replace(
         initial_state=document.get("initial_state"),
         initial_offsets=document.get("initial_offsets"),
     )
 
 
 def _flat(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
-    """A config; the name in it must be the one that it is called by."""
+    """Connector from its config; a name in the config must equal `name`."""
     config = {str(key): _text(str(key), value) for key, value in document.items()}
     inside = config.get("name")
     if name is not None and inside is not None and inside != name:
-        raise _NoConnector(f"it is called {name} outside and {inside} inside of its config")
-    told = inside or name
-    if not told:
-        raise _NoConnector("it has no name: write it into it, or say -n NAME")
-    check_name(told)
-    return DeclaredConnector(told, {**config, "name": told})
+        raise _NoConnector(f"its name is {name}, and {inside} in its config: make them equal")
+    chosen = inside or name
+    if not chosen:
+        raise _NoConnector("it has no name: add one to the file, or give -n NAME")
+    check_name(chosen)
+    return DeclaredConnector(chosen, {**config, "name": chosen})
 
 
 def _text(key: str, value: Any) -> str | None:
-    """A value as Connect takes it: a text, or the letters of a number or of a boolean."""
+    """Value of a config as text, as Connect converts it: `true`, `1.50`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, _Literal):

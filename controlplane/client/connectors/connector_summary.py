@@ -1,4 +1,4 @@
-"""Connectors as a cluster reports them."""
+"""Connectors as a cluster reports them: config, status and target state."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,26 +11,26 @@ RUNNING, PAUSED, STOPPED = "RUNNING", "PAUSED", "STOPPED"
 FAILED, RESTARTING, UNASSIGNED = "FAILED", "RESTARTING", "UNASSIGNED"
 
 UNKNOWN = "-"
-"""Instead of a state, where nothing is reported and nobody tells what is wanted."""
+"""Shown if neither a status nor a target state is known."""
 
 STYLES = {FAILED: "red", UNASSIGNED: "yellow", RESTARTING: "yellow", UNKNOWN: "yellow"}
 """Rich styles of a connector's line by its worst state."""
 
 
 class ConnectorSummary(NamedTuple):
-    """A connector: what it is told to be, and what is reported of it."""
+    """Connector with its reported status and its target state."""
 
     name: str
     info: Mapping[str, Any]
-    """As `GET /connectors/{c}` has it."""
+    """Answer to `GET /connectors/{c}`."""
     status: Mapping[str, Any] | None
-    """As `GET /connectors/{c}/status` has it; None: nothing is reported yet."""
+    """Answer to `GET /connectors/{c}/status`; None: nothing is reported yet."""
     wanted: str | None = None
     """Target state; None: unknown to this server, or not requested."""
 
     @property
     def type(self) -> str:
-        """`source`, `sink`, or `unknown` where its class is not there."""
+        """`source`, `sink`, or `unknown` if the cluster lacks its class."""
         return str(self.info.get("type") or (self.status or {}).get("type") or "unknown")
 
     @property
@@ -40,12 +40,12 @@ class ConnectorSummary(NamedTuple):
 
     @property
     def state_in_words(self) -> str:
-        """The same for people; where nothing is reported, what is wanted, and that it is that."""
+        """The state for people; if nothing is reported, the target state: `PAUSED (wanted)`."""
         return self.state if self.wanted is None or self.status else f"{self.wanted} (wanted)"
 
     @property
     def worker(self) -> str:
-        """The worker that it is reported from."""
+        """The worker that reported the state."""
         return UNKNOWN if self.status is None else str(self.status["connector"]["worker_id"])
 
     @property
@@ -60,34 +60,36 @@ class ConnectorSummary(NamedTuple):
 
     @property
     def tasks_in_words(self) -> str:
-        """`2 RUNNING, 1 FAILED`; those that report nothing are counted, too."""
+        """`2 RUNNING, 1 FAILED, 1 not reported`; `none` without tasks."""
         counts = Counter(str(task["state"]) for task in self.tasks)
-        silent = len(self.info.get("tasks", ())) - len(self.tasks)
-        told = [f"{number} {state}" for state, number in counts.items()]
-        return ", ".join([*told, *([f"{silent} not reported"] if silent > 0 else [])]) or "none"
+        parts = [f"{number} {state}" for state, number in counts.items()]
+        unreported = len(self.info.get("tasks", ())) - len(self.tasks)
+        if unreported > 0:
+            parts.append(f"{unreported} not reported")
+        return ", ".join(parts) or "none"
 
     @property
     def style(self) -> str:
-        """Rich style of its line."""
+        """Rich style of its row."""
         return next((style for state, style in STYLES.items() if state in self.states), "")
 
 
 async def summaries(api: Api) -> list[ConnectorSummary]:
-    """Every connector, by name: in three requests at most where the release can expand its list.
+    """Every connector, by name, in at most three requests if the release can expand the list.
 
-    None is asked for by itself then: a server may refuse a path with such a name.
+    No connector is fetched by itself then: a server may refuse a path with its name.
     """
     names = sorted(await api.get("/connectors"))
     expanded = await api.get("/connectors", expand=["status", "info"])
     if isinstance(expanded, list):  # before 2.3
-        return [one for name in names if (one := await summary(api, name)) is not None]
+        return [found for name in names if (found := await summary(api, name)) is not None]
     if any(name not in expanded for name in names):  # those without a status are left out
         expanded = await api.get("/connectors", expand="info") | expanded
-    return [_of(name, expanded[name]) for name in names if name in expanded]
+    return [_expanded(name, expanded[name]) for name in names if name in expanded]
 
 
-def _of(name: str, shown: Mapping[str, Any]) -> ConnectorSummary:
-    return ConnectorSummary(name, shown.get("info") or {}, shown.get("status"))
+def _expanded(name: str, parts: Mapping[str, Any]) -> ConnectorSummary:
+    return ConnectorSummary(name, parts.get("info") or {}, parts.get("status"))
 
 
 async def summary(api: Api, name: str) -> ConnectorSummary | None:
@@ -98,30 +100,35 @@ async def summary(api: Api, name: str) -> ConnectorSummary | None:
     return ConnectorSummary(name, info, await api.find(connector(name, "status")))
 
 
-async def with_wanted(api: Api, found: list[ConnectorSummary]) -> list[ConnectorSummary]:
-    """The same; those of which nothing is reported with what is wanted, if anybody can tell it."""
-    if all(one.status for one in found):
-        return found
-    targets = await _targets(api, found[0].name if len(found) == 1 else None)
-    return [one._replace(wanted=targets.get(one.name)) for one in found]
+async def with_wanted(api: Api, listed: list[ConnectorSummary]) -> list[ConnectorSummary]:
+    """Add the target states if a connector has no status, and the server knows them."""
+    if all(connector_summary.status for connector_summary in listed):
+        return listed
+    targets = await _targets(api, listed[0].name if len(listed) == 1 else None)
+    return [
+        connector_summary._replace(wanted=targets.get(connector_summary.name))
+        for connector_summary in listed
+    ]
 
 
-async def target_state(api: Api, one: ConnectorSummary) -> str:
+async def target_state(api: Api, reported: ConnectorSummary) -> str:
     """Target state of a connector.
 
-    Where nobody tells, it can only be seen by what is reported: one that fails is meant to run.
+    Kafka's workers do not return it. It is then inferred from the reported state: a connector that
+    is neither PAUSED nor STOPPED is meant to run, a FAILED one included.
     """
-    targets = await _targets(api, one.name)
-    return targets.get(one.name) or (one.state if one.state in {PAUSED, STOPPED} else RUNNING)
+    targets = await _targets(api, reported.name)
+    inferred = reported.state if reported.state in {PAUSED, STOPPED} else RUNNING
+    return targets.get(reported.name) or inferred
 
 
 async def _targets(api: Api, name: str | None) -> Mapping[str, str]:
-    """Target states of one connector or of all. Kafka's workers have no such endpoint."""
+    """Target states of one connector or of all; empty from Kafka's workers, which lack them."""
     if not api.server.ours:
         return {}
     try:
         page = await api.get("/targets", **({} if name is None else {"connector": name}))
-    except Unsupported:  # beneath /compat/ it hides what only it has
+    except Unsupported:  # beneath /compat/ our service has Connect's endpoints only
         return {}
     targets: dict[str, str] = page["targets"]
     while page.get("next") is not None:
@@ -130,7 +137,8 @@ async def _targets(api: Api, name: str | None) -> Mapping[str, str]:
     return targets
 
 
-def rows(found: list[ConnectorSummary]) -> Iterator[tuple[str, ...]]:
-    """A line of a table for each."""
-    for one in found:
-        yield one.name, one.type, one.state_in_words, one.tasks_in_words, one.worker
+def rows(listed: list[ConnectorSummary]) -> Iterator[tuple[str, ...]]:
+    """Yield a table row per connector: name, type, state, tasks, worker."""
+    for connector_summary in listed:
+        state, tasks = connector_summary.state_in_words, connector_summary.tasks_in_words
+        yield connector_summary.name, connector_summary.type, state, tasks, connector_summary.worker

@@ -1,4 +1,4 @@
-"""Offsets as values: the form in which Connect gives and takes them, and how two lists differ."""
+"""Lists of offsets, in the form of Connect's REST API (KIP-875), and their differences."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,54 +8,56 @@ from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
 OffsetEntry = Mapping[str, Any]
-"""`{"partition": {…}, "offset": {…}}`, the same for reading and for altering (KIP-875)."""
+"""`{"partition": {…}, "offset": {…}}`, both in answers and in alterations (KIP-875)."""
 
 SINK_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": "kafka_offset"}
-"""KIP-875's draft has shorter keys for sinks than the releases; ours takes both."""
+"""Short keys for sinks in KIP-875's draft → keys of the releases; ours accepts both."""
 
 
 def offsets_in(body: Any) -> list[OffsetEntry]:
-    """The list in an answer or a file: as releases have it, or by type as the KIP draft has.
+    """The offsets of an answer or a file: a list as in the releases, or by type as in the draft.
 
     Raises:
         ValueError: it is neither; the message says why.
     """
     listed = body.get("offsets") if isinstance(body, Mapping) else body
     if isinstance(listed, Mapping):
-        sinks = [_long(one) for one in _checked(listed.get("sink") or [])]
+        sinks = [_long(entry) for entry in _checked(listed.get("sink") or [])]
         return [*_checked(listed.get("source") or []), *sinks]
     return _checked(listed)
 
 
 def _checked(listed: Any) -> list[OffsetEntry]:
     if not isinstance(listed, list):
-        raise ValueError(  # noqa: TRY004 - of what somebody has written
+        raise ValueError(  # noqa: TRY004 - a value of the user, not of the program
             'it is no list of offsets: {"offsets": [{"partition": …, "offset": …}]}'
         )
-    for one in listed:
-        if not isinstance(one, Mapping) or not one.keys() <= {"partition", "offset"}:
-            raise ValueError(f"an offset has a partition and an offset, and not {json_line(one)}")
-    return [{"partition": one.get("partition"), "offset": one.get("offset")} for one in listed]
+    for entry in listed:
+        if not isinstance(entry, Mapping) or not entry.keys() <= {"partition", "offset"}:
+            raise ValueError(f"an offset has a partition and an offset, and not {json_line(entry)}")
+    return [
+        {"partition": entry.get("partition"), "offset": entry.get("offset")} for entry in listed
+    ]
 
 
-def _long(one: OffsetEntry) -> OffsetEntry:
+def _long(entry: OffsetEntry) -> OffsetEntry:
     """An offset of a sink with the keys of the releases."""
     return {
         part: value and {SINK_KEYS.get(key, key): number for key, number in value.items()}
-        for part, value in one.items()
+        for part, value in entry.items()
     }
 
 
 def alteration(before: Iterable[OffsetEntry], after: Iterable[OffsetEntry]) -> list[OffsetEntry]:
     """Changes from one list of offsets to the other; a removed offset becomes null."""
     old, new = _by_partition(before), _by_partition(after)
-    changed = [one for place, one in new.items() if _differs(old.get(place), one)]
-    gone = [{**one, "offset": None} for place, one in old.items() if place not in new]
-    return [*changed, *gone]
+    changed = [entry for key, entry in new.items() if _differs(old.get(key), entry)]
+    removed = [{**entry, "offset": None} for key, entry in old.items() if key not in new]
+    return [*changed, *removed]
 
 
 def _by_partition(offsets: Iterable[OffsetEntry]) -> dict[str, OffsetEntry]:
-    return {json.dumps(one["partition"], sort_keys=True): one for one in offsets}
+    return {json.dumps(entry["partition"], sort_keys=True): entry for entry in offsets}
 
 
 def _differs(old: OffsetEntry | None, new: OffsetEntry) -> bool:
@@ -64,19 +66,19 @@ def _differs(old: OffsetEntry | None, new: OffsetEntry) -> bool:
 
 
 def rows(offsets: Iterable[OffsetEntry]) -> Iterator[tuple[str, str]]:
-    """A line of a table for each."""
-    for one in offsets:
-        yield _words(one["partition"]), _words(one["offset"])
+    """Yield a table row per offset: partition, offset."""
+    for entry in offsets:
+        yield _words(entry["partition"]), _words(entry["offset"])
 
 
 def alteration_rows(
     before: Sequence[OffsetEntry], altered: Iterable[OffsetEntry]
 ) -> Iterator[tuple[str, str, str]]:
-    """A line for each that is altered: what it is, and what it becomes."""
+    """Yield a table row per altered offset: partition, old offset, new offset."""
     old = _by_partition(before)
-    for place, one in _by_partition(altered).items():
-        present = old[place]["offset"] if place in old else None
-        yield _words(one["partition"]), _words(present), _words(one["offset"])
+    for key, entry in _by_partition(altered).items():
+        present = old[key]["offset"] if key in old else None
+        yield _words(entry["partition"]), _words(present), _words(entry["offset"])
 
 
 def _words(value: Any) -> str:

@@ -36,20 +36,20 @@ class Selection:
         return self._patterns is not None or bool(self.states) or not self.names
 
     async def of(self, api: Api) -> list[str]:
-        """The connectors that are meant, by name; none, if none is in the state that is named.
+        """Names of the selected connectors, in order; empty if none is in a given state.
 
         Raises:
-            Declined: no connector has such a name.
+            Declined: no connector matches the names.
         """
         if not self.is_open:
             return list(dict.fromkeys(self.names))
-        found = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
-        if not found and self.names:
-            raise Declined(f"no connector of {api.name} is meant by that: see `controlplane get`")
+        matching = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
+        if not matching and self.names:
+            raise Declined(f"no connector of {api.name} matches: `controlplane get` lists all")
         if not self.states:
-            return found
-        known = {one.name: one for one in await summaries(api)}
-        return [name for name in found if name in known and known[name].states & self.states]
+            return matching
+        known = {connector.name: connector for connector in await summaries(api)}
+        return [name for name in matching if name in known and known[name].states & self.states]
 
     def _matches(self, name: str) -> bool:
         if self._patterns is None:
@@ -65,12 +65,12 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def chosen(command: Decorated) -> Decorated:
-    """Add names, `-e` and `--state`; the command gets `selection`: without any of them, all."""
+    """Add names, `-e` and `--state`; the command gets `selection`, by default of all."""
     return _selecting(command, _OPTIONS)
 
 
 def selected(command: Decorated) -> Decorated:
-    """The same where something is to be done to them: all are meant only where `--all` says so."""
+    """Add names, `-e`, `--state` and `--all` to a changing command: there is no default."""
     return _selecting(command, (*_OPTIONS, _ALL))
 
 
@@ -85,9 +85,9 @@ def _selecting(command: Decorated, options: tuple[Callable[[Any], Any], ...]) ->
         **arguments: Any,
     ) -> Any:
         if everything is False and not (names or states):
-            raise click.UsageError("name a connector, or say --all or --state")
+            raise click.UsageError("no connector is selected: give a NAME, --state or --all")
         if everything and names:
-            raise click.UsageError("either names or --all: leave out one of them")
+            raise click.UsageError("names and --all exclude each other: leave out one of them")
         return command(selection=Selection(names, states, pattern=pattern), **arguments)
 
     for option in reversed(options):
@@ -96,10 +96,11 @@ def _selecting(command: Decorated, options: tuple[Callable[[Any], Any], ...]) ->
 
 
 def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of connectors that begin so, for the shell. Whatever goes wrong, there are none."""
-    told = {field: ctx.params.get(field) for field in ClusterAddress._fields}
-    cluster = ClusterAddress(**{field: value for field, value in told.items() if value is not None})
-    with suppress(Exception):  # a shell that completes has nowhere to say why it cannot
+    """Complete names of connectors for the shell; empty after any error."""
+    options = {field: ctx.params.get(field) for field in ClusterAddress._fields}
+    given = {field: value for field, value in options.items() if value is not None}
+    cluster = ClusterAddress(**given)
+    with suppress(Exception):  # a completing shell has no place for an error message
         names = asyncio.run(_names(cluster))
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return []
@@ -119,7 +120,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument(
         "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
     ),
-    click.option("-e", "--reg-exp", "pattern", is_flag=True, help="NAMEs are regular expressions."),
+    click.option(
+        "-e", "--reg-exp", "pattern", is_flag=True, help="Treat each NAME as a regular expression."
+    ),
     click.option(
         "--state",
         "states",
@@ -130,4 +133,4 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
 )
 
-_ALL = click.option("--all", "everything", is_flag=True, help="Every connector there is.")
+_ALL = click.option("--all", "everything", is_flag=True, help="Select all connectors.")

@@ -1,4 +1,4 @@
-"""`--wait`: looking until a connector is as was asked for, and telling meanwhile how it is."""
+"""`--wait`: poll a connector until it has reached its goal, and show its state meanwhile."""
 
 import asyncio
 import functools
@@ -21,14 +21,14 @@ from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.progress_bar import working
 
-LOOK_S = 0.25
-"""Between two looks."""
+POLL_S = 0.25
+"""Pause in seconds between two polls."""
 
 SURE = 2
-"""Looks in a row that find the goal reached: the status before a restart looks like that behind."""
+"""Consecutive polls that must find the goal reached: the first may see an older status."""
 
 HOPELESS = 12
-"""Looks in a row that find something failed. What failed before is soon something else."""
+"""Consecutive polls that must find a failure: an older failure is soon replaced."""
 
 
 class WaitGoal(NamedTuple):
@@ -41,13 +41,13 @@ class WaitGoal(NamedTuple):
 
 
 class ConnectorFailed(click.ClickException):
-    """It was done, and the connector or a task fails now."""
+    """The change was made, and now the connector or a task fails."""
 
     exit_code = FOUND
 
 
 def _settled(one: ConnectorSummary | None, state: str) -> bool:
-    """True if a connector and all of its tasks are in a state."""
+    """True if a connector and all of its tasks are in this state."""
     return one is not None and one.states == {state} and len(one.tasks) == len(one.info["tasks"])
 
 
@@ -58,9 +58,9 @@ GONE = WaitGoal("is gone", lambda one: one is None, fails=False)
 
 
 def wait_options(command: Decorated) -> Decorated:
-    """Add `--wait` and `--timeout`; the command gets `wait_s`: None where it need not wait.
+    """Add `--wait` and `--timeout`; the command gets `wait_s`, None without `--wait`.
 
-    Nothing comes of a dry run that could be waited for.
+    A dry run never waits: it changes nothing.
     """
 
     @functools.wraps(command)
@@ -74,7 +74,7 @@ def wait_options(command: Decorated) -> Decorated:
 
 
 _OPTIONS = (
-    click.option("--wait", is_flag=True, help="Wait until the connector has reached the state."),
+    click.option("--wait", is_flag=True, help="Wait until the change has taken effect."),
     click.option(
         "--timeout",
         type=click.FloatRange(0),
@@ -86,56 +86,58 @@ _OPTIONS = (
 
 
 async def wait_for(api: Api, name: str, goal: WaitGoal, within_s: float | None) -> None:
-    """Look until the goal is reached; None: do not wait.
+    """Poll until the goal is reached; `within_s` None: return at once.
 
     Raises:
-        WaitTimedOut: it was not, in time.
-        Broken: the connector or a task of it fails.
+        WaitTimedOut: the goal was not reached in time.
+        ConnectorFailed: the connector or one of its tasks fails.
     """
     if within_s is None:
         return
     reached = failed = 0
-    async for one in _looks(api, name, goal.words, within_s):
-        reached = reached + 1 if goal.reached(one) else 0
-        failed = failed + 1 if goal.fails and one is not None and FAILED in one.states else 0
+    async for state in _polls(api, name, goal.words, within_s):
+        reached = reached + 1 if goal.reached(state) else 0
+        failed = failed + 1 if goal.fails and state is not None and FAILED in state.states else 0
         if reached == SURE:
             return
         if failed == HOPELESS:
             raise ConnectorFailed(
-                f"{name} fails ({_words(one)}): `controlplane describe` tells more"
+                f"{name} fails ({_words(state)}): `controlplane describe` shows its trace"
             )
 
 
-async def _looks(
+async def _polls(
     api: Api, name: str, words: str, within_s: float
 ) -> AsyncIterator[ConnectorSummary | None]:
-    """Poll a connector and show its state on the progress line.
+    """Yield the state of a connector again and again, and show it on the progress line.
 
     Raises:
         WaitTimedOut: the time is over.
     """
     deadline = asyncio.get_running_loop().time() + within_s
-    with working(f"waiting until {name} {words}") as tell:
+    with working(f"waiting until {name} {words}") as show:
         while True:
-            one = await _look(api, name)
-            yield one
-            tell(f"waiting until {name} {words}: {_words(one)}")
+            state = await _poll(api, name)
+            yield state
+            show(f"waiting until {name} {words}: {_words(state)}")
             if asyncio.get_running_loop().time() > deadline:
                 raise WaitTimedOut(
-                    f"{name} was told so, and after {within_s:g} s it is not so yet "
-                    f"({_words(one)}): does a worker run? --timeout waits longer"
+                    f"the change of {name} was accepted, but has no effect after {within_s:g} s "
+                    f"({_words(state)}): check that a worker runs, or give a longer --timeout"
                 )
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
-async def _look(api: Api, name: str) -> ConnectorSummary | None:
+async def _poll(api: Api, name: str) -> ConnectorSummary | None:
     """Fetch a connector. The status of a deleted one remains for a while."""
-    found = await summary(api, name)
-    if found is not None:
-        return found
+    present = await summary(api, name)
+    if present is not None:
+        return present
     status = await api.find(connector(name, "status"))
     return None if status is None else ConnectorSummary(name, {"tasks": []}, status)
 
 
-def _words(one: ConnectorSummary | None) -> str:
-    return "not there" if one is None else f"connector {one.state}, tasks: {one.tasks_in_words}"
+def _words(state: ConnectorSummary | None) -> str:
+    if state is None:
+        return "no such connector"
+    return f"connector {state.state}, tasks: {state.tasks_in_words}"

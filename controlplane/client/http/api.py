@@ -1,7 +1,7 @@
-"""Speaking to a worker: requests, what its answers mean, and what it has got.
+"""HTTP client of a worker: requests, meanings of answers, features of the server.
 
-Whatever goes wrong becomes one of `exits`, with a sentence. Only what Connect has is asked of a
-worker of Kafka's: it would not refuse `dry_run` or `as_of`, but overlook it.
+Failures become exceptions of `request_errors.py`. Kafka's workers get no `dry_run` or `as_of`: they
+would ignore the parameter, and execute the request.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
 
 PATIENCE_S = 30.0
-"""So long a refusal that passes – a rebalance – is answered by asking again."""
+"""Longest time in seconds to retry after a temporary refusal, such as a rebalance."""
 
 PAUSE_S = 0.5
-"""Between two such questions."""
+"""Pause in seconds between two retries."""
 
 LINES, LINE_CHARACTERS = 50, 1_000
-"""So much of a refusal is shown: it may repeat a whole config."""
+"""Most lines of a refusal, and characters of a line: it may repeat a whole config."""
 
 _OURS = "controlplane"
 """Product name in the `Server` header of our service. A proxy must not remove it."""
 
 _PASSES = ("rebalance", "momentarily", "stale configuration")
-"""Words of a conflict that ends by itself, unlike that of a name which is taken."""
+"""Words of a conflict (409) that ends by itself, unlike the conflict of a name in use."""
 
 _REBALANCE = "Request cannot be completed because a rebalance is expected"
-"""The same from endpoints that fail with it (500): nothing has been looked at by then
+"""Message of endpoints that answer 500 in a rebalance, before they have examined the request
 (`DistributedHerder#checkRebalanceNeeded`)."""
 
 _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
-"""Words for a path or a method that a release has not got."""
+"""Messages about a path or a method that a release lacks."""
 
 
 _CONNECT_OR_NOT = (
@@ -49,11 +49,11 @@ _CONNECT_OR_NOT = (
     httpx.codes.FORBIDDEN,
     httpx.codes.SERVICE_UNAVAILABLE,
 )
-"""Answers to the first question that do not tell who gives them."""
+"""Statuses of answers to `GET /` that do not show whether the server is Connect."""
 
 
 class ServerInfo(NamedTuple):
-    """The server that answers: product, release and cluster."""
+    """Server: product, release and cluster."""
 
     version: str
     cluster_id: str | None
@@ -66,14 +66,14 @@ class ServerInfo(NamedTuple):
 
 
 class ApiAnswer(NamedTuple):
-    """An answer that is no refusal: whether it tells of something new, and what else."""
+    """Successful answer; `created` for status 201."""
 
     created: bool
     body: Any
 
 
 class Api:
-    """HTTP client of one cluster. Each read carries the `view`: a moment, a release."""
+    """HTTP client of one cluster. Each read carries the `view`: `as_of`, `profile`."""
 
     def __init__(
         self,
@@ -86,51 +86,51 @@ class Api:
         self.name = name
         self._view = dict(view or {})
         self._patience_s = patience_s
-        self._told: set[str] = set()
+        self._notices: set[str] = set()
         self.server = ServerInfo("?", None, ours=False)
 
     async def meet(self) -> None:
-        """Find out who answers; nothing else is asked before.
+        """Identify the server; this is the first request.
 
         Raises:
-            Declined: there is no such server, or none of Connect.
-            Unavailable: nobody answers.
+            Declined: the server is no Connect worker, or requires credentials.
+            Unavailable: the server does not answer.
         """
         answer = await self._answer("GET", "/")
-        told = _json(answer)
+        root = _json(answer)
         if answer.status_code in _CONNECT_OR_NOT:
             raise self._refusal(answer, "GET /", _message(answer))
-        if not isinstance(told, dict) or "version" not in told:
+        if not isinstance(root, dict) or "version" not in root:
             raise Declined(
                 f"{self.name} answers, but is no Kafka Connect ({_message(answer)}): give the URL "
                 "of a worker, with the path that it is mounted under"
             )
         self.server = ServerInfo(
-            str(told["version"]), told.get("kafka_cluster_id"), _names_us(answer.headers)
+            str(root["version"]), root.get("kafka_cluster_id"), _is_ours(answer.headers)
         )
         for field in self._view:
             self.need(f"--{field.replace('_', '-')}")
 
     def need(self, what: str, *, in_its_log: bool = True) -> None:
-        """Refuse to go on where something of ours is needed and a worker of Kafka's answers.
+        """Require our own server for a feature, `what`; its log may have the feature, too.
 
         Raises:
-            Unsupported: the message says that it has no `what`, and where to find it.
+            Unsupported: the server is a worker of Kafka's. The message says what to do.
         """
         if not self.server.ours:
-            hint = "; its log has: --cluster kafka://BROKER:9092" if in_its_log else ""
+            hint = ": read its log with --cluster kafka://BROKER:9092" if in_its_log else ""
             raise Unsupported(f"{self.name} is {self.server.name}, which has no {what}{hint}")
 
     async def get(self, path: str, **query: str | list[str]) -> Any:
         """Body of the answer to a GET.
 
         Raises:
-            Declined, Unavailable: it is not.
+            Declined, Unavailable: the request failed.
         """
         return (await self._ask("GET", path, {**self._view, **query})).body
 
     async def find(self, path: str, **query: str | list[str]) -> Any | None:
-        """The same; None: there is no such connector, task or status."""
+        """Body of the answer to a GET; None: there is no such connector, task or status."""
         try:
             return await self.get(path, **query)
         except _Missing:
@@ -145,22 +145,22 @@ class Api:
         query: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> ApiAnswer:
-        """Ask for a change – or, with `dry_run`, which records it would write.
+        """Request a change, or with `dry_run` its plan.
 
         Raises:
-            Unsupported: there is no dry run here.
-            Declined, Unavailable: it is not done, or nobody can tell.
+            Unsupported: the server has no dry run.
+            Declined, Unavailable: the change was refused, or may have been made.
         """
         if not dry_run:
             return await self._ask(method, path, query or {}, body, key=str(uuid4()))
         self.need("dry run")
-        given = await self._ask(method, path, {**(query or {}), "dry_run": "true"}, body)
-        if not isinstance(given.body, dict) or "steps" not in given.body:
+        answer = await self._ask(method, path, {**(query or {}), "dry_run": "true"}, body)
+        if not isinstance(answer.body, dict) or "steps" not in answer.body:
             raise Unavailable(
-                f"{self.name} gave no plan: something on the way may have lost the question "
-                "(dry_run=true), and then it is done"
+                f"{self.name} gave no plan: a proxy may have removed dry_run=true, and then the "
+                "change was made; check before you repeat it"
             )
-        return given
+        return answer
 
     async def _ask(
         self,
@@ -170,12 +170,12 @@ class Api:
         body: Any = None,
         key: str | None = None,
     ) -> ApiAnswer:
-        """Ask, and again while a rebalance is in the way: nothing is done before it has ended."""
+        """Send a request, and retry during a rebalance: a worker changes nothing then."""
         headers = {} if key is None else {"idempotency-key": key}
         deadline = asyncio.get_running_loop().time() + self._patience_s
         while True:
             answer = await self._answer(method, path, query, body, headers)
-            if not _passes(answer) or asyncio.get_running_loop().time() > deadline:
+            if not _is_temporary(answer) or asyncio.get_running_loop().time() > deadline:
                 return self.given(answer, f"{method} {path}")
             await asyncio.sleep(PAUSE_S)
 
@@ -187,11 +187,11 @@ class Api:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        sent = None if body is None else json.dumps(body).encode()
-        typed = {} if sent is None else {"content-type": "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        typed = {} if content is None else {"content-type": "application/json"}
         try:
             answer = await self.client.request(
-                method, path, params=query, content=sent, headers={**(headers or {}), **typed}
+                method, path, params=query, content=content, headers={**(headers or {}), **typed}
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
             raise Unavailable(
@@ -200,53 +200,55 @@ class Api:
             ) from None
         except UnicodeEncodeError as failure:
             raise InputRefused(
-                f"{short(str(failure.object))} is no Unicode text: write it anew"
+                f"{short(str(failure.object))} is no Unicode text: type it again"
             ) from None
         except httpx.HTTPError as failure:
-            done = "" if method == "GET" else ": it may have been done, look before you ask again"
+            done = "" if method == "GET" else ": the change may have been made; check, then retry"
             raise Unavailable(
                 f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){done}"
             ) from None
-        self._tell(answer.headers.get("x-controlplane-notice"))
+        self._print_notice(answer.headers.get("x-controlplane-notice"))
         return answer
 
-    def _tell(self, notice: str | None) -> None:
-        """Pass on, once, what our server has to say about how a question was understood."""
-        if notice is not None and notice not in self._told:
-            self._told.add(notice)
+    def _print_notice(self, notice: str | None) -> None:
+        """Print a notice of our server, once."""
+        if notice is not None and notice not in self._notices:
+            self._notices.add(notice)
             note(notice)
 
-    def given(self, answer: httpx.Response, asked: str) -> ApiAnswer:
-        """Content of an answer.
+    def given(self, answer: httpx.Response, request: str) -> ApiAnswer:
+        """Content of an answer to a request (`GET /connectors`).
 
         Raises:
-            Declined, Unavailable: it is a refusal.
+            Declined, Unavailable: the answer is an error.
         """
         if answer.is_success:
             return ApiAnswer(answer.status_code == httpx.codes.CREATED, _json(answer))
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
             raise _Missing(message)
-        raise self._refusal(answer, asked, message)
+        raise self._refusal(answer, request, message)
 
     @property
     def _compat_hint(self) -> str:
         beneath = self.server.ours and "/compat/" in self.name
-        return "; without /compat/ in its URL it speaks for itself" if beneath else ""
+        return ": leave /compat/ out of the URL for our own endpoints" if beneath else ""
 
-    def _refusal(self, answer: httpx.Response, asked: str, message: str) -> Declined | Unavailable:
+    def _refusal(
+        self, answer: httpx.Response, request: str, message: str
+    ) -> Declined | Unavailable:
         if message in _NO_ENDPOINT:
-            no_such = f"which has no {safe(asked)}{self._compat_hint}"
+            no_such = f"which has no {safe(request)}{self._compat_hint}"
             return Unsupported(f"{self.name} is {self.server.name}, {no_such}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            return Declined(f"{self.name} does not let you in ({message}): {_who(answer)}")
+            return Declined(f"{self.name} refuses access ({message}): {_login_advice(answer)}")
         if answer.status_code == httpx.codes.BAD_REQUEST and _json(answer) is None:
             return Declined(
-                f"{self.name} is {self.server.name}, whose HTTP server refuses {safe(asked)} "
+                f"{self.name} is {self.server.name}, whose HTTP server refuses {safe(request)} "
                 f"before Connect sees it ({message}){self._compat_hint}"
             )
         if answer.is_server_error:
-            return Unavailable(f"{self.name} failed at it: {message}")
+            return Unavailable(f"{self.name} failed: {message}")
         return Declined(message)
 
 
@@ -257,11 +259,11 @@ _PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
 """Options for credentials by HTTP authentication scheme."""
 
 
-def _who(answer: httpx.Response) -> str:
+def _login_advice(answer: httpx.Response) -> str:
     """Advice for a 401: the options that fit the server's challenge."""
     challenge = " ".join(answer.headers.get_list("www-authenticate")).lower()
-    asked = [option for scheme, option in _PROOFS.items() if scheme in challenge]
-    options = " or ".join(asked or _PROOFS.values())
+    fitting = [option for scheme, option in _PROOFS.items() if scheme in challenge]
+    options = " or ".join(fitting or _PROOFS.values())
     return f"{'check' if 'authorization' in answer.request.headers else 'give'} {options}"
 
 
@@ -280,12 +282,12 @@ def check_name(name: str) -> None:
     except UnicodeEncodeError:
         raise InputRefused(
             f"the name '{short(name)}' is no Unicode text (half of a surrogate pair, or bytes that "
-            "are no UTF-8): no connector can be asked for by it"
+            "are no UTF-8): no URL can hold it"
         ) from None
 
 
 def connector(name: str, *parts: str) -> str:
-    """The path of a connector, or of something about it, whatever its name holds.
+    """Path of a connector, or of a part of it; the name is quoted.
 
     Raises:
         InputRefused: as `check_name` does.
@@ -303,7 +305,7 @@ def _json(answer: httpx.Response) -> Any | None:
         return None
 
 
-def _passes(answer: httpx.Response) -> bool:
+def _is_temporary(answer: httpx.Response) -> bool:
     """True if a refusal is temporary: Connect refuses nearly everything in a rebalance."""
     if not answer.is_error:
         return False
@@ -313,9 +315,9 @@ def _passes(answer: httpx.Response) -> bool:
 
 def _message(answer: httpx.Response) -> str:
     """Message of a refusal without secrets; proxies and Jetty answer with HTML pages."""
-    told = _json(answer)
+    document = _json(answer)
     reason = (
-        (told.get("message") if isinstance(told, dict) else None)
+        (document.get("message") if isinstance(document, dict) else None)
         or _on_page(answer)
         or _plain_text(answer)
         or f"HTTP {answer.status_code} {answer.reason_phrase}"
@@ -326,12 +328,12 @@ def _message(answer: httpx.Response) -> str:
 
 def _on_page(answer: httpx.Response) -> str | None:
     """Reason in an error page of Jetty; None: it is no such page."""
-    found = _PAGE.search(answer.text)
-    return found and html.unescape(found[1] or found[2])
+    match = _PAGE.search(answer.text)
+    return match and html.unescape(match[1] or match[2])
 
 
 def _plain_text(answer: httpx.Response) -> str | None:
-    """A refusal that is no JSON, though it may be called so, and no page: one of an extension."""
+    """Text of a refusal that is neither JSON nor HTML, as REST extensions send it."""
     text = answer.text.strip()
     is_refusal = answer.is_error and _json(answer) is None
     return text if is_refusal and not text.startswith("<") else None
@@ -341,7 +343,7 @@ def _why(failure: httpx.HTTPError) -> str:
     return safe(str(failure)) or type(failure).__name__
 
 
-def _names_us(headers: httpx.Headers) -> bool:
-    """True if our service answers; mounted in another server, it is named behind that one."""
+def _is_ours(headers: httpx.Headers) -> bool:
+    """True if our service answers; mounted in another server, it is the second in `Server`."""
     servers = headers.get_list("server", split_commas=True)
     return any(server.startswith(_OURS) for server in servers)

@@ -1,4 +1,4 @@
-"""Address of a cluster and credentials, from flags and the environment; prints no secret."""
+"""Address of a cluster and its credentials, from flags and the environment."""
 
 import base64
 import re
@@ -33,13 +33,13 @@ class ClusterAccess(Enum):
 
     READ = "read"
     FOLLOW = "follow"
-    """Read it, and go on as it grows."""
+    """Read it, and follow it as it grows."""
     PLAN = "plan"
-    """Read it, and decide what would be written."""
+    """Read it, and plan a change."""
     WRITE = "write"
-    """Write it; it has to be there."""
+    """Write it; the log must exist."""
     CREATE = "create"
-    """Write it; a log that is not there is made."""
+    """Write it; a missing log is created."""
 
 
 class ClusterAddress(NamedTuple):
@@ -57,18 +57,18 @@ class ClusterAddress(NamedTuple):
         return _URL.match(self.where) is not None
 
     def check_scheme(self) -> None:
-        """Refuse a host and a port without a scheme, unless a file is called so.
+        """Refuse `host:port` without a scheme, unless a file has that name.
 
-        A worker listens there or a broker, encrypted or not: nobody is asked, and no log is made.
+        It may be a worker or a broker; it must not become the name of a new log.
 
         Raises:
-            InputRefused: it says how each is named.
+            InputRefused: the message has both forms.
         """
-        found = _NO_SCHEME.fullmatch(self.where)
-        if found is not None and not Path(self.where).exists():
-            place = found["place"]
+        match = _NO_SCHEME.fullmatch(self.where)
+        if match is not None and not Path(self.where).exists():
+            place = match["place"]
             raise InputRefused(
-                f"{place} could be a worker or a broker: say http://{place} or https://{place} "
+                f"{place} may be a worker or a broker: write http://{place} or https://{place} "
                 f"for a worker of Connect, kafka://{place.partition('/')[0]} for the topics"
             )
 
@@ -78,13 +78,13 @@ class ClusterAddress(NamedTuple):
         return _LOGIN.sub("", self.where)
 
     def credentials(self) -> dict[str, str]:
-        """The header that says who asks; none where nobody is named.
+        """Header for authentication; empty without credentials.
 
         Raises:
-            InputRefused: there are two answers, or what is given cannot be sent.
+            InputRefused: both --user and --token are given, or a token is invalid.
         """
         if self.user is not None and self.token is not None:
-            raise InputRefused("both --user and --token say who asks: give one of them")
+            raise InputRefused("--user and --token exclude each other: give one of them")
         if self.user is not None:
             return {"authorization": f"Basic {_basic(self.user)}"}
         if self.token is not None:
@@ -93,8 +93,8 @@ class ClusterAddress(NamedTuple):
 
 
 def _basic(user: str) -> str:
-    name, told, password = user.partition(":")
-    if not told:
+    name, colon, password = user.partition(":")
+    if not colon:
         password = click.prompt(f"password of {name}", hide_input=True, err=True)
     return base64.b64encode(f"{name}:{password}".encode()).decode()
 
@@ -102,7 +102,7 @@ def _basic(user: str) -> str:
 def _bearer(token: str) -> str:
     text = _read(token[1:]) if token.startswith("@") else token
     if _ONE_LINE.fullmatch(text.strip()) is None:
-        raise InputRefused("the token is none: it is one word of ASCII; give it, or @FILE with it")
+        raise InputRefused("this is no token: give one word of ASCII, or @FILE with such a word")
     return text.strip()
 
 

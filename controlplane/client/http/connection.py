@@ -1,4 +1,4 @@
-"""Finding whom to speak to: a worker behind a URL, or a log that is served in this process."""
+"""Connection to a cluster: a worker behind a URL, or a log that this process serves."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +12,7 @@ from controlplane.terminal.command_errors import InputRefused
 
 CONNECT_S = 5.0
 ANSWER_S = 100.0
-"""A worker gives up after 90 s, and then says so itself."""
+"""Longest time in seconds for an answer: a worker itself times out after 90 s."""
 
 LAST_PORT = 65_535
 
@@ -23,12 +23,12 @@ async def connected(
     need: ClusterAccess = ClusterAccess.READ,
     view: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Api]:
-    """The cluster, ready to be asked.
+    """Connect to a cluster, and identify its server.
 
     Raises:
-        InputRefused: it cannot be asked so.
-        LogError: it is a log, and cannot be opened.
-        Declined, Unavailable: it does not answer as Connect does.
+        InputRefused: the address or the credentials cannot be used.
+        LogError: the cluster is a log that cannot be opened.
+        Declined, Unavailable: the server is no Connect worker, or does not answer.
     """
     if cluster.is_url:
         async with over_network(cluster) as client:
@@ -50,7 +50,7 @@ async def _met(
 
 
 def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.AsyncClient:
-    """A client for the worker behind the URL that an option tells.
+    """Client for the worker behind a URL; `option` has given the URL.
 
     Raises:
         InputRefused: the URL, the credentials or the certificates cannot be used.
@@ -67,7 +67,7 @@ def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.As
 
 
 def _base(where: str) -> httpx.URL:
-    """The URL beneath which everything lies; ValueError: nobody can be reached by it."""
+    """Base URL of a worker; ValueError: it has no host, or an invalid port."""
     url = httpx.URL(where)
     if not url.host:
         raise ValueError("it names no host")
@@ -84,6 +84,6 @@ def _trust(cluster: ClusterAddress) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=cluster.ca_file)
     except (OSError, ssl.SSLError) as failure:
         raise InputRefused(
-            f"{cluster.ca_file} holds no certificates ({failure}): give a PEM file of the "
-            "authority that has signed the server's"
+            f"{cluster.ca_file} has no certificates ({failure}): give a PEM file with the "
+            "certificate of the authority that signed the server's"
         ) from None

@@ -1,8 +1,8 @@
-"""A log that nobody serves, served within this process for one command.
+"""Serves a log within this process, for one command.
 
-It is opened as little as is needed: who only asks, or only wants to know what would be written,
-leaves the log to its writer, if it has one; who changes something becomes its one writer, unless a
-service has the log open: then one speaks to the service.
+A command that reads, or plans a change, opens the log for reading, beside its writer. A changing
+command becomes the log's one writer. It is refused while a service has the log open: the command
+must then be sent to that service.
 """
 
 import getpass
@@ -36,22 +36,22 @@ from controlplane.terminal.writable_log import written
 
 @asynccontextmanager
 async def in_process(where: str, need: ClusterAccess) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a log that is served as long as this is open.
+    """Serve a log within this context; yields an HTTP client of it.
 
     Raises:
-        LogError: it cannot be opened.
-        SettingsError: the environment tells what cannot be used.
+        LogError: the log cannot be opened.
+        SettingsError: a setting in the environment, or in the worker's file, is invalid.
     """
     file = os.environ.get(WORKER_FILE)
-    told = configured(Path(file) if file else None, {}, ())
-    async with _opened(where, told, need) as app:
-        transport = AppTransport(app, _somebody())
+    settings = configured(Path(file) if file else None, {}, ())
+    async with _opened(where, settings, need) as app:
+        transport = AppTransport(app, _user_name())
         async with httpx.AsyncClient(transport=transport, base_url="http://log") as client:
             yield client
 
 
-def _somebody() -> str:
-    """Name of the user for the audit trail."""
+def _user_name() -> str:
+    """Name of the user, for the audit trail."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may know its user by number only
@@ -59,54 +59,57 @@ def _somebody() -> str:
 
 
 def _opened(
-    where: str, told: Configuration, need: ClusterAccess
+    where: str, settings: Configuration, need: ClusterAccess
 ) -> AbstractAsyncContextManager[App]:
     """Open the log as far as the command needs it.
 
     Raises:
-        LogNotUsable: there is no such log, and the command makes none.
+        LogNotUsable: there is no such log, and the command creates none.
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
-    return _written(where, told) if need in _WRITING else _read(where, told, need)
+    return _written(where, settings) if need in _WRITING else _read(where, settings, need)
 
 
 _ASK = "ask it (--cluster URL)"
+"""Advice if another process is the control plane of the log."""
 _WRITING = (ClusterAccess.WRITE, ClusterAccess.CREATE)
 
 
 @asynccontextmanager
-async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
-    """Answers as the one writer of the log, which is made if it is not there."""
+async def _written(where: str, settings: Configuration) -> AsyncIterator[App]:
+    """Open a log as its one writer; a missing log is created."""
     check_ours(where)
-    reading = LogOptions(told, told.settings(WorkerSettings))
+    reading = LogOptions(settings, settings.settings(WorkerSettings))
     async with written(where, reading, _ASK) as (log, missing):
         for problem in missing:
             note(f"{where}: {problem}")
-        async with ControlPlane.open(log, plane_settings(told)) as plane:
+        async with ControlPlane.open(log, plane_settings(settings)) as plane:
             yield plane.app
 
 
 @asynccontextmanager
-async def _read(where: str, told: Configuration, need: ClusterAccess) -> AsyncIterator[App]:
-    """Answers from a log that others may write."""
-    reading = LogOptions(told, told.settings(WorkerSettings))
+async def _read(where: str, settings: Configuration, need: ClusterAccess) -> AsyncIterator[App]:
+    """Open a log for reading; others may write it."""
+    reading = LogOptions(settings, settings.settings(WorkerSettings))
     exactly_once = reading.settings.exactly_once
-    found = await open_log(where, reading.opening(exactly_once=exactly_once))
+    opened = await open_log(where, reading.opening(exactly_once=exactly_once))
     try:
-        for problem in found.problems:
+        for problem in opened.problems:
             note(f"{where}: {problem}")
         profile, plugins = resolve(KIP).profile, read_plugins(None, reading.settings)
         context = Context(
-            profile=profile, worker=told.make(WorkerSettings, decision_settings), plugins=plugins
+            profile=profile,
+            worker=settings.make(WorkerSettings, decision_settings),
+            plugins=plugins,
         )
         async with reading_service(
-            found,
+            opened,
             reading.topics,
             context,
             live=need is ClusterAccess.FOLLOW,
-            limits=told.settings(FollowerLimits, FOLLOWER),
+            limits=settings.settings(FollowerLimits, FOLLOWER),
         ) as service:
             yield App(service)
     finally:
-        await found.log.close()
+        await opened.log.close()

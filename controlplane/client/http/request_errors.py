@@ -1,7 +1,7 @@
 """Errors of commands about a cluster, each with its exit code.
 
-0, 1 and 2 mean the same in every command (`terminal.errors`): done; done, but the result needs
-attention; the arguments cannot be used.
+0, 1 and 2 mean the same in every command (`terminal/command_errors.py`): done; done, but the result
+needs attention; the arguments cannot be used.
 """
 
 from collections.abc import Iterable
@@ -9,23 +9,23 @@ from collections.abc import Iterable
 import click
 
 DECLINED = 3
-"""Exit code: the cluster refuses. Nothing was changed; asking again changes nothing either."""
+"""Exit code: the cluster refuses. Nothing was changed; a retry fails as well."""
 
 UNAVAILABLE = 4
-"""Exit code: the cluster cannot be reached or fails. Ask again; it may have been done."""
+"""Exit code: the cluster cannot be reached, or fails. The change may have been made."""
 
 LATE = 5
-"""Exit code: it was done, but what `--wait` waits for has not come in time."""
+"""Exit code: the change was accepted, but did not take effect within `--timeout`."""
 
 
 class Declined(click.ClickException):
-    """The cluster refuses, in its own words."""
+    """The cluster refuses; the message is that of the cluster."""
 
     exit_code = DECLINED
 
 
 class Unsupported(Declined):
-    """The cluster has no such thing. The message says what to do instead."""
+    """The cluster lacks an endpoint or feature. The message says what to do instead."""
 
 
 class Unavailable(click.ClickException):
@@ -41,5 +41,10 @@ class WaitTimedOut(click.ClickException):
 
 
 def worst(failures: Iterable[click.ClickException]) -> int:
-    """The exit code of several failures: what may have been done weighs more than a refusal."""
-    return max(one.exit_code for one in failures)
+    """The exit code of several failures: a change that may have been made outranks a refusal."""
+    return max(failure.exit_code for failure in failures)
+
+
+def no_connector(name: str) -> Declined:
+    """Error about a connector that does not exist."""
+    return Declined(f"there is no connector {name}: `controlplane get` lists all")

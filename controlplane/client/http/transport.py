@@ -1,6 +1,6 @@
-"""Speaking to an ASGI application in this process as if it were far away.
+"""httpx transport to an ASGI application in this process, with streamed answers.
 
-httpx brings such a transport, which hands over an answer that is whole; what is watched never is.
+httpx has such a transport, but that waits for the end of an answer, and `/watch` never ends.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from starlette.types import ASGIApp, Message, Scope
 
 
 class AppTransport(httpx.AsyncBaseTransport):
-    """Takes requests to an application; `principal` is who asks."""
+    """Sends requests to an application; `principal` is the caller."""
 
     def __init__(self, app: ASGIApp, principal: str) -> None:
         self._app = app
         self._principal = principal
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Ask, and answer as soon as the head of the answer is there."""
+        """Send a request; return as soon as the head of the answer is complete."""
         exchange = _AppExchange(await request.aread())
-        asked = self._app(self._scope(request), exchange.receive, exchange.send)
-        task = asyncio.ensure_future(_ending(asked, exchange))
+        call = self._app(self._scope(request), exchange.receive, exchange.send)
+        task = asyncio.ensure_future(_with_end(call, exchange))
         head = await exchange.sent.get()
         if head is None:
-            await task  # raises what it has failed of
+            await task  # raises the application's error
             raise httpx.RemoteProtocolError("the application ended without an answer")
         return httpx.Response(
             head["status"], headers=head["headers"], stream=_AnswerStream(exchange, task)
@@ -67,16 +67,16 @@ class _AppExchange:
         await self.sent.put(message)
 
 
-async def _ending(asked: Awaitable[None], exchange: _AppExchange) -> None:
-    """Wait for the application, and say that nothing comes any more."""
+async def _with_end(call: Awaitable[None], exchange: _AppExchange) -> None:
+    """Run the application, then mark the end of its messages with None."""
     try:
-        await asked
+        await call
     finally:
         exchange.sent.put_nowait(None)
 
 
 class _AnswerStream(httpx.AsyncByteStream):
-    """The body of an answer, as it comes."""
+    """Body of an answer, chunk by chunk."""
 
     def __init__(self, exchange: _AppExchange, task: "asyncio.Future[None]") -> None:
         self._exchange = exchange
