@@ -11,6 +11,7 @@ from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
 from tests.tidy.source import PACKAGES, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
+from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
 from tests.tidy.wording import class_names, module_names, openings, several_meanings
 
 
@@ -114,6 +115,20 @@ def test_two_classes_of_one_name_are_found() -> None:
     ]
 
 
+def test_markers_are_declared_and_documented(python: list[SourceFile]) -> None:
+    """Each marker in use is in pyproject.toml and in docs/testing.md, and no other is."""
+    used = used_markers(source for source in python if source.path.startswith("tests/"))
+    assert used == declared_markers() == documented_markers()
+
+
+def test_the_quick_tier_starts_nothing(python: list[SourceFile]) -> None:
+    """A test that starts Java, a broker, a browser or Spark bears a marker of a longer tier.
+
+    Processes need no marker: `tests/no_processes.py` skips the tests that start one.
+    """
+    check(tiers, python)
+
+
 def test_nothing_private_is_tracked() -> None:
     """No file tells of the machine it was made on, of registries, or a secret."""
     check(private, tracked())
@@ -187,6 +202,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (class_names, CORE, "class Source: ..."),
     (class_names, CORE, "class _Look: ..."),
     (class_names, CORE, "Place = tuple[int, str]"),
+    (tiers, TEST, "import pyspark\ndef test_x(): ..."),
+    (tiers, TEST, "def test_x(broker): ..."),
+    (tiers, TEST, "@pytest.mark.parametrize('x', [])\nasync def test_x(spark, x): ..."),
     (private, "x.md", "see /ro" + "ot/x"),
     (private, "x.md", "see /ho" + "me/x"),
     (private, "x.lock", "https://py" + "pi.org/simple"),
@@ -225,6 +243,9 @@ KEPT: list[tuple[Rule, str, str]] = [
     (class_names, CORE, "class StateRow: ..."),
     (docstrings, CORE, '"""X."""\ndef _f(): ...'),
     (docstrings, TEST, '"""X."""\ndef build(): ...'),
+    (tiers, TEST, "pytestmark = [pytest.mark.java]\nfrom pyspark.sql import X\ndef test_x(): ..."),
+    (tiers, TEST, "@pytest.mark.broker\ndef test_x(broker): ..."),
+    (tiers, TEST, "import subprocess\ndef test_x(): ..."),
     (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),
 ]
 
