@@ -1,25 +1,23 @@
-"""The control state of Kafka Connect, read from its logs and written to them.
+"""State of Kafka Connect clusters, and commands that change it, from Connect's internal topics.
 
-Connect keeps all that it knows in three topics. Here they are read as a worker of a chosen release
-reads them, and shown; and what a worker would write for a request is decided, shown, and done. A
-record flows through this package like this:
+Connect keeps its state in three topics: configs, offsets, statuses. This package reads them as a
+worker of a chosen release does, and runs the commands of Connect's REST API on an embedded log.
+docs/architecture.md explains the design. The packages, in the order of a record's way:
 
-    logs/       where records lie: in memory, in SQLite, in Kafka, in dumps of other tools
-    core/       what they mean: bytes → records → fold → state → views, and command → decide → plan;
-                pure functions, no I/O
-    loading     one log, read to its end, folded
-    follower    the same, going on as the log grows
-    controller/ the single writer: decide → append → read back → answer
-    plane       all of it, to be embedded in any asyncio program
-    rest/       Connect's endpoints over HTTP, answered from a state
-    scenario/   transcripts and stories that are documentation and test at once
-    cli/        about a log: `controlplane import | backup | inspect | plan | verify | serve |
-                config | credential | scenario`
-                about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
-                patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
-                history | undo | commands | watch | bundle | completion`
+    logs/        logs in memory, SQLite, Kafka, and dumps of other tools
+    core/        bytes → records → fold → state → views, and command → decide → plan; no I/O
+    projection/  the state of a log: loaded, followed, at past moments
+    controller/  the single writer: decide → append → read back → answer
+    plane        the control plane, to be embedded in any asyncio program
+    rest/        Connect's endpoints over HTTP
+    scenario/    scenario files, which are documentation and test at once
+    cli/         about a log: `controlplane import | backup | inspect | plan | verify | serve |
+                 config | credential | scenario`
+    client/      about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
+                 patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
+                 history | undo | commands | watch | bundle | completion`
 
-A tour of what is read::
+Read a log::
 
     import asyncio
     from controlplane import MemoryLog, Profile, Record, load, views
@@ -39,7 +37,7 @@ A tour of what is read::
 
     asyncio.run(tour())
 
-And of what is written::
+Run commands::
 
     import asyncio
     from controlplane import ControlPlane, CreateConnector, StopConnector, views

@@ -1,1 +1,1 @@
-"""The fold over fleets and years, on archives and Spark. Nothing imports this package."""
+"""Archives of the logs of many clusters, and queries on them; nothing imports this package."""

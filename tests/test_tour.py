@@ -16,8 +16,8 @@ from controlplane import commands
 @pytest.mark.parametrize(
     ("title", "prints"),
     [
-        ("A tour of what is read::", ["3.4 Target.PAUSED", "3.9 Target.STOPPED"]),
-        ("And of what is written::", ["Target.STOPPED"]),
+        ("Read a log::", ["3.4 Target.PAUSED", "3.9 Target.STOPPED"]),
+        ("Run commands::", ["Target.STOPPED"]),
     ],
 )
 def test_the_tours_run(title: str, prints: list[str]) -> None:
@@ -25,7 +25,7 @@ def test_the_tours_run(title: str, prints: list[str]) -> None:
     _, _, code = (controlplane.__doc__ or "").partition(title)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(dedent(code.partition("\nAnd of")[0]), {})
+        exec(dedent(code.partition("\nRun commands")[0]), {})
     assert printed.getvalue().splitlines() == prints
 
 
