@@ -47,7 +47,7 @@ from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
-from controlplane.core.topics.source_partitions import concerned_topics
+from controlplane.core.topics.source_partitions import own_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
 from controlplane.projection.notices import Notices
 
@@ -419,8 +419,12 @@ class Controller:
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every topic that the command may concern."""
-        await self._reader.follow(concerned_topics(self.state, command))
-        return self.state if profile is None else await self._reader.state(profile)
+        state = self.state
+        topics = own_topics(state, command)
+        if topics:
+            await self._reader.follow(topics)
+            state = self.state
+        return state if profile is None else await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:
         await self._read_to_end()

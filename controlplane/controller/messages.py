@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
-from controlplane.core.decide.command_checks import CONFIG_NOT_WRITTEN, TASKS_NOT_WRITTEN
+from controlplane.core.decide import CONFIG_NOT_WRITTEN, TASKS_NOT_WRITTEN
 from controlplane.core.releases.profiles import Profile
 
 _WRITING = "writing a config for connector {0.connector} to the config topic"

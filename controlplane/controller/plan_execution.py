@@ -19,7 +19,7 @@ from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import apart, sliced
+from controlplane.event_loop import apart
 from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
 
 T = TypeVar("T")
@@ -247,6 +247,8 @@ class LogWriter:
         self._limits = limits
         self._now_ms = now_ms
         self._partitions: dict[str, int] = {}
+        self._followed: set[str] = set()
+        """Topics that the reader follows."""
 
     async def append(self, request: CommandRequest, drafts: Sequence[Draft]) -> int:
         """Append one atomic batch and read it back; return its number of records.
@@ -281,9 +283,15 @@ class LogWriter:
         for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
             if topic not in self._partitions:
                 await self._find_or_create(topic)
-        placed = [(draft, self._partition(draft)) async for draft in sliced(drafts)]
-        await self._reader.follow({draft.topic for draft in drafts})
+        placed = await apart(partial(self._with_partitions, drafts), len(drafts))
+        topics = {draft.topic for draft in drafts}
+        if not topics <= self._followed:
+            await self._reader.follow(topics)
+            self._followed |= topics
         return placed
+
+    def _with_partitions(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
+        return [(draft, self._partition(draft)) for draft in drafts]
 
     def _partition(self, draft: Draft) -> int:
         """Partition that the draft states, or else that of Kafka's partitioner for its key."""

@@ -15,7 +15,6 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import sliced, to_its_end
 from controlplane.logs.log import LogError, LogUnavailable
-from controlplane.logs.tail import ChangeCounter
 from controlplane.projection.lru_cache import LruCache
 
 AT_ONCE = 200
@@ -42,7 +41,7 @@ class ReadPositions:
     def __init__(self) -> None:
         self.failure: LogError | None = None
         self._ends: dict[str, list[int]] = {}
-        self._changes = ChangeCounter()
+        self._changed = asyncio.Event()
         self._moves = 0
 
     @property
@@ -92,12 +91,12 @@ class ReadPositions:
     def fail(self, failure: LogError) -> None:
         """Record why the log cannot be read. Waiters may have to give up."""
         self.failure = failure
-        self._changes.tell()
+        self._wake()
 
     async def moved(self, seen: int) -> None:
         """Return as soon as `moves` differs from `seen`."""
         while self._moves == seen:
-            await self._changes.beyond(self._changes.count)
+            await self._changed.wait()
 
     async def passed(self, positions: Iterable[Position]) -> None:
         """Return as soon as the records at these positions have been folded."""
@@ -105,7 +104,7 @@ class ReadPositions:
         async for topic, partition, offset in sliced(positions):
             behind[topic, partition] = max(offset + 1, behind.get((topic, partition), 0))
         while not self._reach(behind):
-            await self._changes.beyond(self._changes.count)
+            await self._changed.wait()
 
     async def wait_for(self, ends: Ends) -> None:
         """Return as soon as every record before these ends has been folded.
@@ -121,14 +120,19 @@ class ReadPositions:
         while not self._reach(behind):
             if self.failure is not None and not isinstance(self.failure, LogUnavailable):
                 raise self.failure
-            await self._changes.beyond(self._changes.count)
+            await self._changed.wait()
 
     def _reach(self, ends: Mapping[TopicPartition, int]) -> bool:
         return all(self.end(*partition) >= end for partition, end in ends.items())
 
     def _move(self) -> None:
         self._moves += 1
-        self._changes.tell()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake every task that waits now; each looks again whether it may go on."""
+        self._changed.set()
+        self._changed.clear()
 
 
 class Subscription(NamedTuple):

@@ -16,7 +16,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.context import DecisionSettings
-from controlplane.core.decide.command_checks import OVERHEAD_BYTES, REQUEST_MAX_BYTES
+from controlplane.core.decide import OVERHEAD_BYTES, REQUEST_MAX_BYTES
 from controlplane.core.plan import Reason
 from tests.core.decisions import PROPERTIES, SOURCE, planned, refused
 from tests.core.logs import Pair, config, read

@@ -14,10 +14,9 @@ from controlplane.core.commands import (
     PutConfig,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.command_checks import harmful
 from controlplane.core.decide.steps import privileged
 from controlplane.core.decide.task_configs import task_set
-from controlplane.core.java.java_library import patched_hash_map
+from controlplane.core.java.java_library import encode_key, patched_hash_map
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
     ConfigRecord,
@@ -28,6 +27,8 @@ from controlplane.core.records import (
     TargetState,
 )
 from controlplane.core.state import ClusterState
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
+from controlplane.core.topics.topic_names import ALLOWED, is_legal
 from controlplane.core.validation import refusal
 
 COMMIT_POINT = "config"
@@ -65,7 +66,7 @@ def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan |
         return not_found(command)
     config = patched_hash_map(present, command.patch)
     refused = None if context.profile.patch_may_rename else _misnamed(name, config)
-    refused = refused or refusal(config, context) or harmful(state, name, config, context)
+    refused = refused or refusal(config, context) or _harmful(state, name, config, context)
     if refused is not None:
         return refused
     return Plan(_change(state, name, config, context), commit_point=COMMIT_POINT)
@@ -129,7 +130,7 @@ def _valid(
     if config.get("name") is None:
         config = {**config, "name": name}
     refused = _misnamed(name, config) or refusal(config, context)
-    return refused or harmful(state, name, config, context) or config
+    return refused or _harmful(state, name, config, context) or config
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:
@@ -169,3 +170,49 @@ def _present_tasks(state: ClusterState, name: str) -> dict[str, ConfigRecord]:
         return {}
     configs = state.config.tasks.get(name, {})
     return task_set(name, [configs[task] for task in state.config.task_ids(name)])
+
+
+def _harmful(
+    state: ClusterState, name: str, config: Properties, context: Context
+) -> Rejected | None:
+    """Refuse a config that the release accepts but that does harm; None: harmless."""
+    fault = None
+    if not context.profile.names_lose_surrogates:
+        fault = _key_of_another(name)
+    if fault is None and not context.profile.own_offsets_anywhere:
+        fault = _misplaced_offsets(state, config, context)
+    return None if fault is None else Rejected(Reason.INVALID, fault)
+
+
+def _key_of_another(name: str) -> str | None:
+    """Error for a name with half a surrogate pair; None: none.
+
+    Java writes such a half as a question mark, so the key would be that of another connector.
+    """
+    written = encode_key(name).decode()
+    if written == name:
+        return None
+    return (
+        f"The name {name!a} holds half a surrogate pair, which no record can have in its key: it "
+        f"would be written as connector {written}; choose another name"
+    )
+
+
+def _misplaced_offsets(state: ClusterState, config: Properties, context: Context) -> str | None:
+    """Error for an offsets topic that is one of the cluster's other topics or has no legal name."""
+    topic, topics = config.get(OFFSETS_TOPIC), state.topics
+    if not isinstance(topic, str) or _provided(topic, context):
+        return None
+    if not is_legal(topic):
+        return f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use {ALLOWED}"
+    if topic in {topics.config, topics.status, topics.commands}:
+        return (
+            f"{OFFSETS_TOPIC} is {topic}, which is the cluster's {topics.short(topic)} topic: "
+            "choose a topic of its own for offsets"
+        )
+    return None
+
+
+def _provided(value: str, context: Context) -> bool:
+    """True if a config provider supplies the value (KIP-297)."""
+    return any(f"${{{name}:" in value for name in context.worker.config_providers)

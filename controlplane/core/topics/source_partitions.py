@@ -42,14 +42,15 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
     return [own, state.topics.offsets]
 
 
-def concerned_topics(state: ClusterState, command: AnyCommand) -> set[str]:
-    """Offsets topics that a decision depends on: of the present config and of the requested one.
+def own_topics(state: ClusterState, command: AnyCommand) -> set[str]:
+    """Connectors' own offsets topics that a decision depends on, by present and requested config.
 
-    A follower that learns of a connector's own topic from the config of the command is too late.
+    A reader must follow them before: it would find them only after the config has been written.
     """
     present = state.config.connectors.get(getattr(command, "connector", ""))
     configs = (present, getattr(command, "config", None))
-    return {topic for config in configs if config for topic in topics_of(state, config)}
+    topics = {topic for config in configs if config for topic in topics_of(state, config)}
+    return topics - {state.topics.offsets}
 
 
 def spellings(

@@ -19,7 +19,6 @@ from controlplane.core.entry import (
     TopicPartition,
     batch_of,
 )
-from controlplane.logs.tail import ChangeCounter
 
 COMMITS_KEPT = 64
 """Commits queued for a slow tail. Beyond it the oldest is dropped and read from the file."""
@@ -39,7 +38,7 @@ class Watch:
         self._connection = connection
         self._interval_s = poll_interval_ms / 1_000
         self._inboxes: list[Inbox] = []
-        self._woken = ChangeCounter()
+        self._woken = asyncio.Event()
         self._seen = 0
         self._version: int | None = None
         self._waiting = 0
@@ -70,7 +69,7 @@ class Watch:
         self._look_again()
         try:
             while self._seen == seen and not inbox:
-                await self._woken.beyond(self._woken.count)
+                await self._woken.wait()
         finally:
             self._waiting -= 1
         return not inbox
@@ -86,7 +85,7 @@ class Watch:
             return
         for inbox in self._inboxes:
             inbox.append(appended)
-        self._woken.tell()
+        self._wake()
 
     def look(self) -> None:
         """Poll for a commit, and wake the waiting tails after one."""
@@ -98,7 +97,7 @@ class Watch:
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self._version = version
-            self._tell()
+            self._note_change()
 
     def close(self) -> None:
         """Stop polling, and wake the waiting tails."""
@@ -106,11 +105,16 @@ class Watch:
             self._timer.cancel()
         self._closed = True
         self._connection.close()
-        self._tell()
+        self._note_change()
 
-    def _tell(self) -> None:
+    def _note_change(self) -> None:
         self._seen += 1
-        self._woken.tell()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake every tail that waits now; each looks again whether there is something for it."""
+        self._woken.set()
+        self._woken.clear()
 
     def _look_again(self) -> None:
         """Start the timer, if a tail waits and no timer runs."""
