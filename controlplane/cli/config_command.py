@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from controlplane.core.text.redaction import redacted_value
-from controlplane.settings import Configuration, Effective, ValueSource, WorkerSettings
+from controlplane.settings import Configuration, EffectiveValue, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.known_settings import UnknownSetting, unused
 from controlplane.settings.listeners import (
@@ -107,7 +107,7 @@ def _report(configuration: Configuration) -> ConfigReport:
     )
 
 
-def _row(setting: Effective) -> SettingRow:
+def _row(setting: EffectiveValue) -> SettingRow:
     """A row for one setting; of a secret, only a reference to it (`${file:…}`) is shown."""
     is_secret = isinstance(setting.value, Secret)
     value = setting.text if is_secret else setting.value

@@ -41,10 +41,10 @@ from controlplane.rest.http.server import (
     serving,
     url_of,
 )
+from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
-from controlplane.rest.stack import MiddlewareStack
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.plane import plane_settings

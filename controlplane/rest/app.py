@@ -46,7 +46,7 @@ from controlplane.rest.http.disconnects import ClientLeft, unless_left
 from controlplane.rest.http.jetty_errors import ServerRefusal
 from controlplane.rest.http.request_reader import read_request
 from controlplane.rest.http.response_cache import Cacheability
-from controlplane.rest.http.wire import response
+from controlplane.rest.http.responses import response
 from controlplane.rest.requests import Request, as_accepted
 from controlplane.rest.security.request_info import RequestInfo, request_info
 from controlplane.rest.service import Call, Service
@@ -120,7 +120,7 @@ class App:
     async def answer(self, request: Request, info: RequestInfo, receive: Receive) -> Answer:
         """Answer a request. Never raises: an unexpected exception is answered as Connect does."""
         answer = await self._answer_or_error(request, info, receive)
-        return answer.noticed((*_release_notices(request.profile), *self._log_notices()))
+        return answer.with_notices((*_release_notices(request.profile), *self._log_notices()))
 
     async def _answer_or_error(
         self, request: Request, info: RequestInfo, receive: Receive
@@ -160,7 +160,7 @@ class App:
             answer = await unless_left(work, receive)
         else:
             answer = await work
-        answer = answer.noticed(() if notice is None else (notice,))
+        answer = answer.with_notices(() if notice is None else (notice,))
         return answer._replace(content_type=as_accepted(answer.content_type, request.headers))
 
     def _log_notices(self) -> tuple[str, ...]:

@@ -61,12 +61,12 @@ class Answer(NamedTuple):
     pure: bool = False
     """True if the answer depends only on the request and the current state."""
 
-    def noticed(self, notices: Sequence[str]) -> "Answer":
+    def with_notices(self, notices: Sequence[str]) -> "Answer":
         """Return the same answer with notices added to its header."""
         if not notices:
             return self
         more = len(notices) - NOTICES_SHOWN
-        added = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
+        added = [*notices[:NOTICES_SHOWN], *([f"and {more} more notices"] if more > 0 else [])]
         earlier = [self.headers[NOTICE]] if NOTICE in self.headers else []
         # A release may come with line breaks, and a host name with non-ASCII letters: neither is
         # allowed in a header.

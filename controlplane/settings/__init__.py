@@ -8,7 +8,7 @@ keys of a worker's `.properties` file. Others are the limits of a part of the pr
 key is its field with dots in place of `_`.
 """
 
-from controlplane.settings.configuration import Configuration, Effective
+from controlplane.settings.configuration import Configuration, EffectiveValue
 from controlplane.settings.kinds import BadValue
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.sources import SourcedValue, SourceValues, ValueSource
@@ -17,7 +17,7 @@ from controlplane.settings.worker import WorkerSettings
 __all__ = [
     "BadValue",
     "Configuration",
-    "Effective",
+    "EffectiveValue",
     "SettingsError",
     "SourceValues",
     "SourcedValue",

@@ -20,7 +20,7 @@ Table = TypeVar("Table", bound=msgspec.Struct)
 Made = TypeVar("Made")
 
 
-class Effective(NamedTuple):
+class EffectiveValue(NamedTuple):
     """Effective value of a setting, with its source."""
 
     key: str
@@ -65,7 +65,7 @@ class Configuration:
         )
         return Configuration(*sources, variables=self._variables)
 
-    def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[Effective]:
+    def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[EffectiveValue]:
         """Yield every setting of a table. Keys outside of a worker's file begin with the prefix.
 
         Raises:
@@ -92,7 +92,7 @@ class Configuration:
         with self._naming_source():
             return table(**values)
 
-    def make(self, table: type[Table], of: Callable[[Table], Made], prefix: str = "") -> Made:
+    def make(self, table: type[Table], build: Callable[[Table], Made], prefix: str = "") -> Made:
         """Build a value from a worker's settings by a function.
 
         Raises:
@@ -100,7 +100,7 @@ class Configuration:
         """
         settings = self.settings(table, prefix)
         with self._naming_source():
-            return of(settings)
+            return build(settings)
 
     def empty(
         self, table: type[msgspec.Struct], prefix: str = ""
@@ -123,18 +123,18 @@ class Configuration:
                 return value.source
         return None
 
-    def _effective(self, key: str, field: inspect.Field) -> Effective:
+    def _effective(self, key: str, field: inspect.Field) -> EffectiveValue:
         empty_in = self._empty_in(key)
         if empty_in is not None and (allowed := refused_empty(field.type)):
             raise SettingsError(f"{empty_in}: {key} is empty: use {allowed}, or leave it out")
         written = self._value(key, empty=extra(field.type, "empty") is True)
         idle = extra(field.type, "idle") or ""
         if written is None:
-            return Effective(key, field.default, DEFAULT, idle=idle)
+            return EffectiveValue(key, field.default, DEFAULT, idle=idle)
         with self._naming_source():
             text = self._providers.resolved(key, written.text)
             value = read(key, trim(text), field.type)
-        return Effective(key, value, written.source, written.text, idle)
+        return EffectiveValue(key, value, written.source, written.text, idle)
 
     @contextmanager
     def _naming_source(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ MAX_PROPERTIES_BYTES = 1 << 20
 
 
 class SettingsError(ValueError):
-    """A setting is invalid; the message names it and says what to do, in one sentence."""
+    """A setting is invalid. The message is one sentence: it names the setting and the remedy."""
 
 
 class BadLine(SettingsError):

@@ -285,7 +285,7 @@ VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
             f"connect-offsets partition 1 ends at 11: {READ_TO}",
             f"connect-offsets partition 2 ends at 6: {READ_TO}",
             f"connect-offsets partition 3 ends at 8: {READ_TO}",
-            "and 4 more such notices",
+            "and 4 more notices",
         ],
     ),
 ]

@@ -25,7 +25,7 @@ from controlplane.projection.loader import load
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
 from controlplane.rest.errors import Answer
-from controlplane.rest.http.wire import PIECE_BYTES, response
+from controlplane.rest.http.responses import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
 from controlplane.rest.service import Service
 from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
@@ -130,7 +130,7 @@ def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
     async def scraping() -> None:
         async with Follower(log) as follower:
             service = Service(follower, Profile.of("kip"), catalogue())
-            app = Metrics().exposing(App(service), service)
+            app = Metrics().with_metrics(App(service), service)
             async with client_of(app) as client:
                 answer = await client.get("/metrics")
         assert f"kafka_connect_connectors_count {PARTS / 4}" in answer.text

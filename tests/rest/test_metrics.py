@@ -25,9 +25,9 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
 from controlplane.rest.metrics import Metrics, exposition
+from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.service import Service
-from controlplane.rest.stack import MiddlewareStack
 from tests.outages import Cable, FollowerNotices, until
 from tests.rest.security.guarded_app import TOKENS, known
 from tests.rest.served_history import catalogue, following
@@ -90,7 +90,7 @@ async def history() -> AsyncIterator[Scraped]:
     """Metrics of a recorded cluster."""
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), catalogue())
-        app = Metrics().exposing(App(service), service)
+        app = Metrics().with_metrics(App(service), service)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             yield Scraped.of((await client.get("/metrics")).text)
@@ -268,9 +268,9 @@ async def test_a_log_that_is_away() -> None:
         await log.create_topic(topic, 1)
     cable = Cable(log)
     limits = FollowerLimits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
-    async with Follower(cable, limits=limits, notices=metrics.noticing(told)) as follower:
+    async with Follower(cable, limits=limits, notices=metrics.counting_logger(told)) as follower:
         service = Service(follower, KIP, catalogue(), log=cable)
-        transport = httpx.ASGITransport(metrics.exposing(App(service), service))
+        transport = httpx.ASGITransport(metrics.with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
             assert Scraped.of((await client.get("/metrics")).text).samples[UP] == 1
@@ -303,7 +303,7 @@ async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyP
         log = Undecided(MemoryLog())
         log.cut.set()
         service = Service(follower, KIP, catalogue(), log=log)
-        transport = httpx.ASGITransport(Metrics().exposing(App(service), service))
+        transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             scraped = Scraped.of((await client.get("/metrics")).text)
         assert scraped.samples["kafka_connect_worker_connector_count"] > 1

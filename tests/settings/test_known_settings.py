@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.settings import Configuration, SourcedValue, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings
-from controlplane.settings.configuration import Effective, keys
+from controlplane.settings.configuration import EffectiveValue, keys
 from controlplane.settings.known_settings import UNUSED, unused
 from controlplane.settings.listeners import AnswerSettings
 from controlplane.settings.properties import SettingsError
@@ -136,7 +136,7 @@ def _unhex(text: str) -> str | None:
     return None if text == "-" else bytes.fromhex(text[1:]).decode()
 
 
-def ours() -> dict[str, Effective]:
+def ours() -> dict[str, EffectiveValue]:
     """Every setting of a worker, with nothing told."""
     return {one.key: one for table in SETTINGS for one in Configuration().effective(table)}
 

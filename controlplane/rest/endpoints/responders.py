@@ -68,7 +68,7 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
         if route.reads_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
         viewing = partial(_view_answer, route.view, reading, call.names)
-        answered = (await apart(viewing, _visited(route, state))).noticed(notices)
+        answered = (await apart(viewing, _visited(route, state))).with_notices(notices)
         return answered._replace(pure=not route.reads_group and call.request.as_of is None)
 
     return answer

@@ -50,7 +50,7 @@ def without_past(
         if call.request.as_of is None:
             return await responder(call)
         _, notices = await call.requested_state()
-        return (await responder(call)).noticed((NO_PAST, *notices))
+        return (await responder(call)).with_notices((NO_PAST, *notices))
 
     return answer
 

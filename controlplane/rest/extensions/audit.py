@@ -81,7 +81,7 @@ async def show_trail(call: Call) -> Answer:
     page: Page[AuditRow] = Page(call, lambda row: row.first.command_id)
     await in_thread(partial(_fill, page, ordering.entries(), call))
     page.check_after()
-    return Answer(OK, {"commands": page.rows, "next": page.next}).noticed(notices)
+    return Answer(OK, {"commands": page.rows, "next": page.next}).with_notices(notices)
 
 
 def _fill(

@@ -34,7 +34,7 @@ async def show_differences(call: Call) -> Answer:
     await in_thread(partial(_fill, page, before.state, after.state, call.parameter("connector")))
     page.check_after()
     shown = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
-    return Answer(OK, shown).noticed((*before.notices, *after.notices))
+    return Answer(OK, shown).with_notices((*before.notices, *after.notices))
 
 
 def _fill(

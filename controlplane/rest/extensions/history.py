@@ -55,7 +55,7 @@ async def show_history(call: Call) -> Answer:
     }
     if with_records:
         shown["records"] = await in_thread(partial(_documents, changed))
-    return Answer(OK, shown).noticed(notices)
+    return Answer(OK, shown).with_notices(notices)
 
 
 async def _known_changes(

@@ -27,4 +27,4 @@ async def show_targets(call: Call) -> Answer:
             break
     page.check_after()
     shown = {"targets": dict(page.rows), "next": page.next}
-    return Answer(OK, shown, pure=call.request.as_of is None).noticed(notices)
+    return Answer(OK, shown, pure=call.request.as_of is None).with_notices(notices)

@@ -114,7 +114,7 @@ _PATH_PARAMETERS = re.compile(r"/(\.|%2e){1,2};[^/]*(?=/)", re.IGNORECASE)
 
 
 def _refuse_malformed(path: str, profile: Profile) -> None:
-    """Refuse what Jetty 9 and Jersey refuse."""
+    """Refuse the paths that Jetty 9 and Jersey refuse."""
     jetty = profile.jetty
     if path == "*":
         raise ServerTarget(profile, uri=path)
@@ -159,7 +159,7 @@ _AMBIGUITIES: tuple[tuple[re.Pattern[str] | None, str], ...] = (
 
 
 def _refuse_ambiguous(path: str, profile: Profile) -> None:
-    """Refuse what Jetty 12 refuses."""
+    """Refuse the paths that Jetty 12 refuses."""
     if not path.startswith("/"):
         if path in ("", "*"):
             raise ServerTarget(profile, "Bad URI path", path, based=True)

@@ -18,7 +18,7 @@ from controlplane.observe import Logger
 from controlplane.rest.errors import ShuttingDown
 from controlplane.rest.http.connections import at_once, connection_class
 from controlplane.rest.http.request_reader import read_request
-from controlplane.rest.http.wire import response
+from controlplane.rest.http.responses import response
 from controlplane.rest.security.settings import HttpLimits
 
 HEAD_READ_FACTOR = 8

@@ -1,9 +1,10 @@
 """Prometheus metrics: counters of events, and gauges read from the state at each scrape.
 
     metrics = Metrics()
-    around = Surroundings(notices=metrics.noticing(logger))
+    around = Surroundings(notices=metrics.counting_logger(logger))
     async with ControlPlane.open("sqlite:///state.db", around=around) as plane:
-        app = metrics.counting(protected(metrics.exposing(plane.app, plane.service), ...))
+        app = metrics.with_metrics(plane.app, plane.service)
+        app = metrics.counting_requests(protected(app, protection), profile)
 
 Each `Metrics` has its own registry: several control planes in one process do not mix.
 """

@@ -87,15 +87,15 @@ class Metrics:
             registry=self.registry,
         )
 
-    def noticing(self, logger: Logger) -> Logger:
+    def counting_logger(self, logger: Logger) -> Logger:
         """Return a logger that also counts its events."""
         return _CountingLogger(self, logger)
 
-    def counting(self, app: ASGIApp, dialect: Profile) -> ASGIApp:
+    def counting_requests(self, app: ASGIApp, dialect: Profile) -> ASGIApp:
         """Wrap an application to count its answers; use it outermost, so that none is missed."""
         return _AnswerCounter(self, app, dialect)
 
-    def exposing(self, app: ASGIApp, service: Service) -> ASGIApp:
+    def with_metrics(self, app: ASGIApp, service: Service) -> ASGIApp:
         """Wrap an application to serve `/metrics`; use it innermost, so that it is protected."""
         return MetricsEndpoint(app, service, self.registry, self._state)
 

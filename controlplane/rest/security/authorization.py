@@ -31,7 +31,7 @@ from controlplane.rest.errors import (
     unauthorized_by_extension,
 )
 from controlplane.rest.http.jetty_errors import ServerRefusal
-from controlplane.rest.http.wire import response
+from controlplane.rest.http.responses import response
 from controlplane.rest.security.authentication import (
     AuthenticationFailed,
     Authenticator,

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
-from controlplane.rest.http.wire import response
+from controlplane.rest.http.responses import response
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 

@@ -20,7 +20,7 @@ from controlplane.rest.errors import (
     TooBusy,
 )
 from controlplane.rest.http.jetty_errors import TooLongForServer
-from controlplane.rest.http.wire import response
+from controlplane.rest.http.responses import response
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.settings import HttpLimits
@@ -62,7 +62,7 @@ class LoadLimiter(Layer):
         body = _Body(_content_length(scope), self._limits, receive)
         quota.taken += 1
         try:
-            await self._app(scope, body.receive, body.noticing(send))
+            await self._app(scope, body.receive, body.until_answered(send))
         finally:
             quota.taken -= 1
 
@@ -119,7 +119,7 @@ class _Body:
         self._over = not message.get("more_body", False)
         return message
 
-    def noticing(self, send: Send) -> Send:
+    def until_answered(self, send: Send) -> Send:
         """Wrap `send` to detect the start of the answer: messages after it are no body."""
 
         async def sending(message: Message) -> None:

@@ -39,7 +39,7 @@ class RequestInfo(NamedTuple):
         return self.parsed
 
     def check_routed(self) -> None:
-        """Refuse what a worker refuses before its filters run.
+        """Refuse a request that a worker refuses before its filters run.
 
         Raises:
             RestError: the worker's refusal.

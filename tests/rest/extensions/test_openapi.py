@@ -11,8 +11,8 @@ from openapi_spec_validator import validate
 
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.observe import silent
+from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.stack import MiddlewareStack
 from controlplane.settings import Configuration
 from tests.rest.settled_cluster import at_rest
 

@@ -20,7 +20,7 @@ class MiddlewareStack:
         self.protection = protection
         self._dialect = dialect
         self._metrics = Metrics()
-        self.logger = self._metrics.noticing(logger)
+        self.logger = self._metrics.counting_logger(logger)
 
     def check(self) -> None:
         """Validate the settings before any log is opened.
@@ -37,9 +37,9 @@ class MiddlewareStack:
             SettingsError: a credential file or another setting is invalid.
         """
         service = service._replace(metrics=True)
-        app = self._metrics.exposing(App(service, self.logger), service)
+        app = self._metrics.with_metrics(App(service, self.logger), service)
         guarded = protected(app, self.protection, dialect=self._dialect, logger=self.logger)
-        return self._metrics.counting(guarded, self._dialect)
+        return self._metrics.counting_requests(guarded, self._dialect)
 
 
 async def _placeholder(_: Scope, __: Receive, ___: Send) -> None:
