@@ -112,7 +112,7 @@ class Batch(Protocol):
     def __len__(self) -> int: ...
 
     def entries(self) -> Iterator[Entry]:
-        """The same records one by one."""
+        """Iterate over the records."""
         ...
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
@@ -141,7 +141,7 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
         return self.offsets[-1] + 1
 
     def entries(self) -> Iterator[Entry]:
-        """The same records one by one."""
+        """Iterate over the records."""
         columns = zip(self.offsets, self.timestamps, self.keys, self.values, strict=True)
         for index, (offset, timestamp, key, value) in enumerate(columns):
             yield Entry(

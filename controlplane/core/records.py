@@ -13,8 +13,8 @@ it. Its records are of three sorts:
   `RestartRequest`, `LoggerLevel`. The last two are events and never state: replaying them would
   restart connectors at every start of a worker.
 
-The status topic holds reports of workers, the offsets topics the progress of source connectors, and
-our command topic each command with its client and its end.
+The status topic holds reports of workers. The offsets topics hold the progress of source
+connectors. Our command topic holds each command with its client and its end.
 
 Names and fields are those of Kafka's `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
 `KafkaOffsetBackingStore`. `codec` converts between bytes and records.

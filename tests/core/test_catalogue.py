@@ -129,7 +129,10 @@ def test_histories_keys_are_checked(histories: Any) -> None:
             b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["odd"]}]}]',
             "k: 'odd' are no words for valid values",
         ),
-        (b'[{"class": "a", "alter_offsets": "perhaps"}]', "'perhaps' says not what the hook does"),
+        (
+            b'[{"class": "a", "alter_offsets": "perhaps"}]',
+            "'perhaps' does not say what the hook does",
+        ),
     ],
 )
 def test_what_is_no_catalogue(text: bytes, told: str) -> None:

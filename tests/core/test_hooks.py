@@ -57,7 +57,7 @@ def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> 
 )
 def test_other_words(words: str) -> None:
     """Say nothing, and that is said."""
-    with pytest.raises(UnknownHook, match="says not what the hook does"):
+    with pytest.raises(UnknownHook, match="does not say what the hook does"):
         parse_hook(words)
 
 

@@ -273,8 +273,8 @@ class ConfigFold:
         if not complete or deferred is None:
             return frozenset()
         if self.profile.announces_all_task_ids:
-            known = self._tasks.items.items()
-            return frozenset((owner, id_) for owner, ids in known for id_ in ids)
+            tasks = self._tasks.items.items()
+            return frozenset((owner, id_) for owner, ids in tasks for id_ in ids)
         return frozenset((name, id_) for id_ in deferred)
 
 

@@ -18,8 +18,8 @@ class OffsetFold:
     """Working state of one offsets topic: raw keys and the last value of each.
 
     Keys are parsed only when something is removed. A tombstone removes the parsed partition from
-    the list of a connector's partitions, even if a record under another spelling of the same key is
-    still there (`OffsetUtils#processPartitionKey`). Such partitions are stored as hidden.
+    the list of a connector's partitions (`OffsetUtils#processPartitionKey`). A record under another
+    spelling of the same key may still be there. Such partitions are stored as hidden.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -112,8 +112,8 @@ class OffsetFold:
     ) -> set[bytes | None]:
         """Hide removed partitions and list the others; returns the keys for which order decides.
 
-        Order decides in two cases: one spelling of a key was removed and another was not, or the
-        key is torn, which means removed in one partition of the topic and not in another.
+        Order decides in two cases. One spelling of a key was removed and another was not. Or the
+        key is torn: removed in one partition of the topic and not in another.
         """
         named = ((key, self._identity(key)) for key in keys)
         subjects = {key: subject for key, subject in named if subject is not None}

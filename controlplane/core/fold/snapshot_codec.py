@@ -30,7 +30,7 @@ PIECE_ROWS = 128
 
 
 class DamagedSnapshot(ValueError):
-    """The bytes are no snapshot of ours."""
+    """The bytes are no snapshot that this project wrote."""
 
 
 _STATES: Mapping[str, type[TopicState]] = {

@@ -105,8 +105,8 @@ def _from_utf32(body: bytes, order: str) -> DocumentText:
     for code in struct.unpack_from(f"{order}{count}I", body):
         plane = code >> 16
         if plane > _LAST_PLANE:
-            kept = len(units) // _CHUNK * _CHUNK
-            return DocumentText("".join(units[:kept]), in_bytes=False, broken=True)
+            intact = len(units) // _CHUNK * _CHUNK
+            return DocumentText("".join(units[:intact]), in_bytes=False, broken=True)
         units += split_pair(code - 0x10000) if plane else chr(code)
     return DocumentText("".join(units), in_bytes=False, broken=bool(rest))
 
@@ -183,11 +183,11 @@ class StringDecoder(NamedTuple):
             body = _ESCAPED_PAIR.sub("four", body)
         return len(_ESCAPE.sub(_unescaped_bytes, body))
 
-    def _character(self, found: re.Match[str]) -> str:
-        sequence, stray = found.group(3, 4)
+    def _character(self, match: re.Match[str]) -> str:
+        sequence, stray = match.group(3, 4)
         if stray:
             raise Undecodable(f"byte {ord(stray):#04x} is not UTF-8")
-        return self._decoded(sequence) if sequence else _unescaped(found)
+        return self._decoded(sequence) if sequence else _unescaped(match)
 
     def _decoded(self, sequence: str) -> str:
         code = ord(sequence[0]) & _LEAD_BITS[len(sequence)]

@@ -176,8 +176,8 @@ _ESCAPES: Final = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\
 }
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
     if char in _ESCAPES:
         return _ESCAPES[char]
     units = char.encode("utf-16-be", "surrogatepass").hex().upper()

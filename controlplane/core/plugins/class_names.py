@@ -22,8 +22,8 @@ def simple_name(class_name: str) -> str:
 def pruned_name(plugin: Plugin) -> str:
     """The simple name without the name of its kind."""
     simple, suffix = simple_name(plugin.class_name), _SUFFIXES.get(plugin.type)
-    kept = simple.rpartition(suffix)[0] if suffix else ""
-    return kept or simple
+    stem = simple.rpartition(suffix)[0] if suffix else ""
+    return stem or simple
 
 
 def aliases(plugins: Iterable[Plugin]) -> dict[str, str]:

@@ -126,8 +126,8 @@ class ClassPath:
 
         def keys() -> Iterator[ConfigKey]:
             for key in (*self.definition("connector"), *self.definition(kind)):
-                known = defaults.get(key.name)
-                yield key if known is None else msgspec.structs.replace(key, default=known)
+                default = defaults.get(key.name)
+                yield key if default is None else msgspec.structs.replace(key, default=default)
 
         return self._made_ready((kind, *defaults.items()), keys)
 

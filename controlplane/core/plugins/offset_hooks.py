@@ -110,7 +110,9 @@ def parse_hook(words: str, defaults: Mapping[str, str | None] | None = None) -> 
     by_key = _BY_KEY.fullmatch(text)
     cases = {} if by_key is None else dict(_cases(by_key[2]))
     if by_key is None or not cases:
-        raise UnknownHook(f"{words!r} says not what the hook does: use one of {', '.join(_HOOKS)}")
+        raise UnknownHook(
+            f"{words!r} does not say what the hook does: use one of {', '.join(_HOOKS)}"
+        )
     return partial(_by_key, by_key[1], (defaults or {}).get(by_key[1]), cases)
 
 
@@ -119,7 +121,7 @@ def _cases(text: str) -> Iterable[tuple[str, Hook]]:
     while at < len(text):
         case = _CASE.match(text, at)
         if case is None:
-            raise UnknownHook(f"{text[at:]!r} says not what the hook does")
+            raise UnknownHook(f"{text[at:]!r} does not say what the hook does")
         yield case[1], parse_hook(case[2])
         at = case.end()
 

@@ -80,7 +80,7 @@ class BodyTokens(Tokens):
         if part is SyntaxPart.COMMA:
             self._unexpected(f"was expecting comma to separate {self._scope} entries")
         if part is SyntaxPart.VALUE:
-            self._value_at = at
+            self._value_at = at  # begun: Jackson up to 2.10.2 points here even if it fails later
             self._fail_at_value()
         if self.unit != '"':
             self._unexpected("was expecting double-quote to start field name")
@@ -111,11 +111,11 @@ class BodyTokens(Tokens):
             self._fail_at_wrong_end(unit)
 
     def _fail_at_end(self, *, may_end: bool) -> NoReturn:
-        where = f"within/between {self._scope} entries"
         if may_end:
             started = self._shown(self.scopes[-1].at)
-            where = f": expected close marker for {self._scope} (start marker at {started})"
-        self._fail(f"Unexpected end-of-input{'' if may_end else ' '}{where}")
+            marker = f"expected close marker for {self._scope} (start marker at {started})"
+            self._fail(f"Unexpected end-of-input: {marker}")
+        self._fail(f"Unexpected end-of-input within/between {self._scope} entries")
 
     def _fail_at_wrong_end(self, unit: str) -> NoReturn:
         scope = self.scopes[-1]
