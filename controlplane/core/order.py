@@ -1,10 +1,10 @@
 """The one order between partitions, and points in time within it.
 
 Kafka orders records within a partition only, but in places the order between partitions decides
-what a worker sees (edge 20). The project orders by running maximum of the timestamp within the
-partition, then partition, then offset. That is close to the order of writing, and the same on every
-reading. The running maximum is needed because clocks of several writers make timestamps run
-backwards.
+what a worker sees (edge 20 of `tests/core/test_edges.py`). The project orders by running maximum of
+the timestamp within the partition, then partition, then offset. That is close to the order of
+writing, and the same on every reading. The running maximum is needed because clocks of several
+writers make timestamps run backwards.
 
 A point in time is a cut through all partitions: a vector of end offsets.
 """
