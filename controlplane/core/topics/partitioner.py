@@ -1,8 +1,8 @@
 """Kafka's default partitioner: murmur2 over the key's bytes.
 
 Workers use it. A foreign writer may have another one: librdkafka's default is CRC32. It puts a key
-into a partition where compaction never compares it with the worker's records of that key (edge 26 of
-`tests/core/test_edges.py`).
+into a partition where compaction never compares it with the worker's records of that key (edge 26
+of `tests/core/test_edges.py`).
 """
 
 _SEED = 0x9747B28C
