@@ -139,7 +139,7 @@ async def test_only_where_it_pays(log: ReadCountingLog) -> None:
 
 
 async def test_turned_off(log: ReadCountingLog) -> None:
-    """Then all is read."""
+    """`upkeep.closing.ms=0` makes no snapshots: the next plane reads the whole log."""
     await lived(log, settings(closing_ms=0))
     assert await read_at_start(log) == RECORDS
 

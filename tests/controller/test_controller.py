@@ -123,7 +123,7 @@ async def test_refused(log: MemoryLog) -> None:
 
 
 class NoticeFacts:
-    """A logger that keeps what it is told."""
+    """Logger that records the facts of each event."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, object]] = []
@@ -272,7 +272,7 @@ async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
 
 
 async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
-    """After the time-out the asker is told; the command goes on."""
+    """After the time-out the caller gets an error; the command goes on."""
     held = Held()
     async with plane_on(
         log, Settings(limits=CommandLimits(request_timeout_ms=5)), stepped=held
@@ -284,7 +284,7 @@ async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
 
 
 async def test_too_many(log: MemoryLog) -> None:
-    """Beyond the bound nobody waits: he is told at once."""
+    """A command above the limit of waiting commands is refused at once."""
     held = Held()
     async with plane_on(
         log, Settings(limits=CommandLimits(commands_waiting=2)), stepped=held
@@ -339,7 +339,7 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
 async def test_what_is_not_understood_is_left_alone(
     log: MemoryLog, record: dict[str, object]
 ) -> None:
-    """A record of a newer version, or of a foreign hand, keeps nobody from starting."""
+    """Records of a newer version or of a foreign writer do not prevent the start."""
     await log.create_topic(COMMANDS, 1)
     head = {"type": "accepted", "command_id": "k", "at_ms": 1, "principal": "ada"}
     await log.append([raw(COMMANDS, "k", msgspec.json.encode(head | record).decode())])

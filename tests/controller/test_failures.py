@@ -96,7 +96,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 async def test_askers_who_share_a_key(log: MemoryLog) -> None:
-    """One who goes away takes the command from nobody else."""
+    """One of several callers with the same key may leave; the others get the outcome."""
     go_on = asyncio.Event()
 
     async def stepped(*_: object) -> None:
@@ -262,7 +262,7 @@ def nested(levels: int) -> list[Any]:
     ],
 )
 async def test_what_is_no_command(log: MemoryLog, odd: Any, told: str) -> None:
-    """Said in one sentence, before anything is asked of anybody."""
+    """An argument that is no command raises `TypeError` before anything is read or written."""
     async with plane_on(log) as plane:
         for ask in (plane.execute, plane.plan):
             with pytest.raises(TypeError, match=re.escape(told)):
@@ -281,7 +281,7 @@ async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
 
 
 async def test_who_asks_and_under_which_key_is_text(log: MemoryLog) -> None:
-    """And an empty key is no key: it would be that of everybody who forgets his."""
+    """An empty key is refused, too: all callers without a key would share it."""
     async with plane_on(log) as plane:
         before = await written(log, CONFIG, COMMANDS)
         with pytest.raises(TypeError, match="a key is text, and not 5"):

@@ -54,7 +54,7 @@ async def test_created_by_others_when_the_offsets_are_written() -> None:
 
 
 class _Lines:
-    """Keeps what it is told."""
+    """Logger that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ class _Lines:
 
 
 async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
-    """One line per command, whatever becomes of it."""
+    """A command that fails to be written still logs one line."""
     log, lines = MemoryLog(), _Lines()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
@@ -105,7 +105,7 @@ async def test_who_is_refused_cannot_fill_the_log() -> None:
 
 
 async def test_the_trail_shows_a_piece_of_a_large_refused_body() -> None:
-    """So that it can be told which request that was; secrets are hidden there, too."""
+    """The excerpt identifies the request; its secrets are hidden."""
     log = MemoryLog()
     config = {"topics": "a,b", "db.password": "pearl", "x": "y" * 20_000}
     async with plane_on(log) as plane, client_of(plane.app) as client:

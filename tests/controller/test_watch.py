@@ -14,7 +14,7 @@ STATES = ("PAUSED", "STARTED")
 
 
 async def test_changes_that_nobody_takes() -> None:
-    """They wait up to a bound; behind them the watcher is told that there were more."""
+    """Changes wait up to a limit; behind it the watcher gets a notice that some are missing."""
     log = MemoryLog()
     taken = 0
 

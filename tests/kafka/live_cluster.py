@@ -48,7 +48,7 @@ class FollowingService:
 
 @asynccontextmanager
 async def serving(broker: Broker, worker: KafkaWorker) -> AsyncIterator[FollowingService]:
-    """A service that has read the topics, told of the worker only through files."""
+    """Service that has read the topics; it knows the worker only through files."""
     catalogue, said = worker.directory / "plugins.json", worker.directory / "serve.log"
     catalogue.write_bytes((await worker.rest.get(CATALOGUE)).content)
     with said.open("wb") as errors:
@@ -135,7 +135,7 @@ class Beside:
             assert given.status in {httpx.codes.OK, httpx.codes.NOT_FOUND}, path
 
     async def _quiet(self) -> None:
-        """Wait until nobody has written for a while."""
+        """Wait until the topics have not grown for a while."""
         before, ends = None, await self._reader.ends(TOPICS)
         for _ in range(round(PATIENCE_S / QUIET_S)):
             if ends == before:

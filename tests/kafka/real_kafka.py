@@ -93,7 +93,7 @@ class _Service(ABC):
         await self._program.end(signal.SIGKILL)
 
     async def hang(self) -> None:
-        """Let it answer nobody, though its sockets stay open, until it may `go_on`."""
+        """Suspend the process until `go_on`; its sockets stay open."""
         self._program.tell(signal.SIGSTOP)
 
     async def go_on(self) -> None:

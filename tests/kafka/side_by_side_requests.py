@@ -79,7 +79,7 @@ def script(lines: str, release: str) -> list[ProbeRow]:
 
 
 def ask(method: str, path: str, body: object = None, **headers: str) -> ProbeRow:
-    """A request; what is no text is sent as JSON, and says so unless it is told otherwise."""
+    """A request. Bodies other than text are sent as JSON, with that content type by default."""
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         told = {"Content-Type": JSON, **told}

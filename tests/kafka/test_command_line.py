@@ -102,7 +102,7 @@ async def test_a_workers_file_is_enough(
 
 
 def login(name: str) -> list[str]:
-    """The part of a worker's file that lets somebody in."""
+    """Login settings of a worker's file."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     jaas = f'{module} required username="{name}" password="{USERS[name]}";'
     return [

@@ -48,7 +48,7 @@ async def test_trust_stores(broker: Broker, topic: str, form: str) -> None:
 
 
 async def test_a_key_store(broker: Broker, topic: str) -> None:
-    """One store with all that is needed: whoever shows Bob's certificate may read nothing."""
+    """One store holds the key and the trusted certificates; Bob's certificate may read nothing."""
     store = broker.certificates.key_store("bob")
     security = trusting(store, identity=store)
     async with reading(broker.address("SSL"), security=security) as reader:

@@ -69,7 +69,7 @@ async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, B
 
 
 async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
-    """Let the leader of the config topic go: that is told, once, till it is back."""
+    """Stop the leader of the config topic: one notice of the outage, one of its end."""
     told = FollowerNotices()
     await _put(asked, "before")
     async with (

@@ -55,7 +55,7 @@ async def contents(reader: KafkaReader, topic: str) -> list[Content]:
 async def test_a_record_is_written(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, name: str
 ) -> None:
-    """An empty task set, and a tombstone; whatever the connector is called."""
+    """The line writes an empty task set, and a tombstone, for any connector name."""
     topic = await new_topic(2)
     key = f"commit-{name}"
     done(broker, written(topic, 1, key, '{"tasks":0}'))

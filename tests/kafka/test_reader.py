@@ -199,7 +199,7 @@ async def test_all_records_deleted(
 
 
 async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
-    """Log-append time is the broker's: it is told for each record of a batch."""
+    """With LogAppendTime each record of a batch has the broker's time."""
     topic = await new_topic(1, message__timestamp__type="LogAppendTime")
     async with writer(broker) as out:
         written = await out.put(topic, 0, b"k", b"v", timestamp=5)

@@ -179,7 +179,7 @@ async def test_check_without_the_right_to_look(broker: Broker, topic: str) -> No
 
 
 async def test_one_broker_of_a_list_is_enough(broker: Broker, topic: str) -> None:
-    """Addresses where nobody listens are passed over."""
+    """Unreachable addresses of the list are skipped."""
     (free,) = free_ports(1)
     async with reading(f"127.0.0.1:{free},{broker.bootstrap}") as reader:
         assert topic in await reader.topics()

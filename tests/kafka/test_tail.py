@@ -74,7 +74,7 @@ async def following(reader: KafkaReader, topics: list[str], start: Ends) -> Asyn
 async def test_what_was_there_and_what_comes(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
-    """A tail begins where it is told to and then brings each record as it is written."""
+    """A tail starts at the given offsets and brings later records as they are written."""
     async with writer(broker) as out:
         old = [await out.put(topic, 0, b"k", b"%d" % number) for number in range(3)]
         async with following(reader, [topic], {topic: [1, 0, 0]}) as tail:

@@ -84,7 +84,7 @@ IMPATIENT = CommandLimits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1
 
 
 class AskedService:
-    """A control plane and who asks it. `beyond` has what it did outside of the log."""
+    """Control plane with its HTTP interface. `beyond` records the actions outside of the log."""
 
     def __init__(
         self, plane: ControlPlane, log: Log, settings: Settings, beyond: ConsumerGroups
@@ -222,7 +222,7 @@ def reported(name: str, state: str | None, task: int | None = None) -> Record:
 
 
 def used(name: str, topic: str, task: int | None = 0) -> Record:
-    """A task has used a topic; None instead of a task: nobody has."""
+    """Record that a task has used a topic; without a task it is a tombstone."""
     told = {"name": topic, "connector": name, "task": task, "discoverTimestamp": 1579297899}
     key = f"status-topic-{topic}:connector-{name}"
     return raw(STATUS, key, None if task is None else _json({"topic": told}))

@@ -80,7 +80,7 @@ class TestPauseConnector:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_a_restarted_cluster_finds_it_paused(self, release: str) -> None:
-        """The wish outlives every process: whoever reads the log later finds it."""
+        """Later processes find the target state in the log."""
         log = await running()
         async with serving(log, release) as first:
             await first.told("PUT", PAUSE)
@@ -298,7 +298,7 @@ class Failing(Beyond):
 
 
 class Dying(Beyond):
-    """A worker that restarts what it is told to, and ends."""
+    """Worker that restarts what it is asked to, and dies."""
 
     async def perform(self, action: AnyAction) -> None:
         """Die."""

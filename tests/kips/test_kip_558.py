@@ -133,7 +133,7 @@ class TestFormat:
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_the_rest_of_the_value_decides_nothing(self, connect: AskedService) -> None:
-        """Another task, another time: the set is the same."""
+        """Another task and another time leave the set as it is."""
         before = await topics_of(connect)
         await connect.given(used("orders", "t", 99))
         assert await topics_of(connect) == before
@@ -145,7 +145,7 @@ class TestFormat:
         assert (activity.task, activity.discovered_at_ms) == (7, 1579297899)
 
     async def test_statuses_are_not_touched(self, connect: AskedService) -> None:
-        """Their keys begin otherwise, whatever a connector is called."""
+        """Statuses have keys with another prefix, whatever the connector's name."""
         before = connect.state.status
         await connect.given(configured("topic-orders", SOURCE_CONFIG), used("topic-orders", "t"))
         after = connect.state.status
@@ -341,7 +341,7 @@ class TestConfiguration:
     @pytest.mark.parametrize("key", ["topic.tracking.enable", "topic.tracking.allow.reset"])
     @pytest.mark.parametrize("value", ["true", "false"])
     def test_each_has_its_key(self, key: str, value: str) -> None:
-        """And each can be told on its own."""
+        """Each of the two settings works without the other."""
         configuration = Configuration(flag_values([("--override", key, value)]))
         worker = configuration.make(WorkerSettings, decision_settings)
         others = {"topic.tracking.enable", "topic.tracking.allow.reset"} - {key}

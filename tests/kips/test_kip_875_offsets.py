@@ -159,7 +159,7 @@ class TestGet:
     """Offsets endpoints behavior – GET."""
 
     async def test_a_connector_that_runs_is_looked_at(self, connect: AskedService) -> None:
-        """While it goes on: each commit of its tasks is seen by whoever asks behind it."""
+        """GET sees each commit of a running connector's tasks."""
         assert views.target(connect.state, "orders") is Target.STARTED
         await connect.given(came_to("orders", {"table": "a"}, {"pos": 42}))
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
@@ -180,7 +180,7 @@ class TestDelete:
     """Offsets endpoints behavior – DELETE."""
 
     async def test_a_stopped_connector_loses_them(self, ours: AskedService) -> None:
-        """All of its own, and nobody else's."""
+        """Other connectors keep their offsets."""
         await ours.given(came_to("users", {"table": "a"}, {"pos": 1}))
         assert await ours.told("DELETE", AT) == (204, "")
         assert await ours.shows(AT) == {"offsets": {"source": []}}
@@ -235,7 +235,7 @@ class TestDelete:
         assert sorted(written) == [(key, None) for key in TABLES]
 
     async def test_success_is_told_when_it_has_been_read_back(self, ours: AskedService) -> None:
-        """The barrier behind the tombstones; and behind the answer everybody sees them gone."""
+        """The answer comes after the tombstones have been read back: the offsets are gone."""
         plan = await ours.plan("DELETE", AT)
         assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", (OFFSETS,))]
         await ours.ask("DELETE", AT)
@@ -258,7 +258,7 @@ class TestDelete:
 
     @pytest.mark.parametrize("away", [OFFSETS, "own"])
     async def test_or_it_is_no_success(self, away: str) -> None:
-        """If one of them cannot be written, nobody is told that the offsets are gone."""
+        """If one tombstone cannot be written, the reset fails."""
         log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
         async with serving(log, limits=IMPATIENT) as service:
@@ -290,7 +290,7 @@ class TestDeleteExactlyOnce:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_none_where_none_were_counted(self, release: str) -> None:
-        """Without a count in the config topic no task has ever run: there is nobody to fence."""
+        """Without a task count in the config topic there is no task to fence."""
         async with serving(await running(), release, exactly_once=True) as service:
             await service.ask("PUT", STOP)
             await service.ask("DELETE", AT)

@@ -61,7 +61,7 @@ class TestOffsets:
     async def test_a_connector_that_is_not_there_cannot_be_reset(
         self, connect: AskedService
     ) -> None:
-        """Not there."""
+        """An unknown connector is 404."""
         told = (404, "Connector nobody not found")
         assert await connect.told("DELETE", f"{NOBODY}/offsets") == told
 
@@ -94,7 +94,7 @@ class TestOffsets:
 
     @EITHER
     async def test_a_second_reset_succeeds_as_well(self, connect: AskedService, base: str) -> None:
-        """And is answered as the first."""
+        """The second reset gets the same answer."""
         await connect.ask("PUT", f"{base}/stop")
         first = await connect.told("DELETE", f"{base}/offsets")
         assert first[0] == connect.reset_status
@@ -182,7 +182,7 @@ class TestStopped:
         assert views.target(connect.state, "orders") is Target.PAUSED
 
     async def test_a_failed_connector_can_be_stopped(self, connect: AskedService) -> None:
-        """And is shown as STOPPED as soon as its worker says so, as any other."""
+        """A failed connector is STOPPED as soon as its worker reports it."""
         await connect.given(reported("orders", "FAILED"))
         assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
         await connect.given(reported("orders", "STOPPED"))

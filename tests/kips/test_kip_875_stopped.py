@@ -104,7 +104,7 @@ class TestNewState:
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
     async def test_that_makes_workers_rebalance(self, release: str) -> None:
-        """Each that reads it is told of a new task set, even though there is nothing in it."""
+        """Workers see a new, empty task set, which starts a rebalance."""
         log = await running()
         async with serving(log, release) as service:
             await service.ask("PUT", STOP)

@@ -127,7 +127,7 @@ class TestSteps:
         assert plan.commit_point == "create"
 
     async def test_1_the_config_is_checked(self, connect: AskedService) -> None:
-        """Before the offsets are: where both are wrong, the config is told."""
+        """The config is checked first: of two errors, the answer names that of the config."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "name": "other"}
         broken: Any = [{"partition": {"table": []}, "offset": None}]
@@ -170,7 +170,7 @@ class TestSteps:
     async def test_2_but_it_need_not_be_there_and_stopped(
         self, connect: AskedService, state: str | None
     ) -> None:
-        """Neither can be demanded of what is to be made, in whatever state it begins."""
+        """A new connector need not exist and be stopped, whatever its initial state."""
         got = await connect.told("POST", "/connectors", asked(initial_state=state))
         assert got[0] == 200
 

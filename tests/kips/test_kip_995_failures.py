@@ -109,7 +109,7 @@ class TestFailures:
                 await service.ask("POST", "/connectors", asked())
 
     async def test_4_of_a_sink(self) -> None:
-        """The step is told; old offsets are gone, new ones are taken back, and nothing is made."""
+        """The error names the step; old offsets are gone, new ones taken back, nothing is created."""
         beyond = Refusing()
         await beyond.perform(OLD)
         async with serving(await log_of(), beyond=beyond) as service:
@@ -282,7 +282,7 @@ view connectors
         assert target in states.printed[-1]
 
     async def test_a_failure_is_cleaned_up(self) -> None:
-        """And told: nothing is left of it."""
+        """The error is reported, and nothing is left of the creation."""
         beyond = Refusing()
         async with serving(await log_of(), beyond=beyond) as service:
             assert (await service.told("POST", "/connectors", AS_SINK))[0] == 500

@@ -151,7 +151,7 @@ class EmbeddedContract(LogContract):
         assert await everything(filled) == by_place(SAMPLE)
 
     async def test_full_partition(self, filled: EmbeddedLog) -> None:
-        """Behind the highest offset nothing can be appended, and that is told."""
+        """An append behind the highest offset raises `LogNotUsable`."""
         await filled.put([entry(OFFSET_LIMIT - 1)])
         assert (await filled.ends(["config"]))["config"] == [OFFSET_LIMIT]
         with pytest.raises(LogNotUsable, match="full"):
@@ -271,7 +271,7 @@ class EmbeddedContract(LogContract):
         assert len(await entries_of(filled.read(["config"]))) == 1
 
     async def test_trim_in_slices(self, log: EmbeddedLog) -> None:
-        """A long prefix goes while somebody reads, who sees at least what stays."""
+        """A reader during the trim of a long prefix sees at least the remaining entries."""
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])
         batches = log.read(["offsets"])
@@ -294,7 +294,7 @@ class EmbeddedContract(LogContract):
         assert [one.offset for one in await take(tail, 1)] == [8]
 
     async def test_trim_of_what_is_not_there(self, filled: EmbeddedLog) -> None:
-        """A topic or partition that is missing is told, and nothing goes."""
+        """A missing topic or partition raises `LogNotUsable`, and nothing is removed."""
         with pytest.raises(LogNotUsable, match="no-such"):
             await filled.trim("no-such", [1])
         with pytest.raises(LogNotUsable, match="config"):

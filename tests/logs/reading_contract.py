@@ -99,7 +99,7 @@ class ReadingContract:
         assert isinstance(filled, ReadableLog)
 
     async def test_topics(self, filled: ReadableLog) -> None:
-        """Topics are told with their number of partitions, the empty ones too."""
+        """`topics` gives each topic's number of partitions, empty topics included."""
         assert dict(await filled.topics()) == TOPICS
 
     async def test_ends(self, filled: ReadableLog) -> None:
@@ -116,7 +116,7 @@ class ReadingContract:
         assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
 
     async def test_order_holds_within_a_partition(self, filled: ReadableLog) -> None:
-        """Offsets ascend from batch to batch, whatever the timestamps say; no batch is empty."""
+        """Offsets ascend from batch to batch, independent of timestamps; no batch is empty."""
         last: dict[tuple[str, int], int] = {}
         async for batch in filled.read(TOPICS):
             offsets = [last.get((batch.topic, batch.partition), -1), *batch.offsets]
@@ -165,7 +165,7 @@ class ReadingContract:
         assert by_place(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
 
     async def test_too_many_offsets(self, filled: ReadableLog) -> None:
-        """More offsets than partitions are a mistake that is told."""
+        """More offsets than partitions raise `LogNotUsable`."""
         with pytest.raises(LogNotUsable, match="config"):
             await entries_of(filled.read(["config"], {"config": [0, 0]}))
 
@@ -206,7 +206,7 @@ class ReadingContract:
         assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
 
     async def test_closed_twice_and_used(self, filled: ReadableLog) -> None:
-        """Closing twice is allowed; using a closed log is told."""
+        """A second `close` is allowed; other calls on a closed log raise `LogUnavailable`."""
         await filled.close()
         await filled.close()
         with pytest.raises(LogUnavailable):

@@ -76,7 +76,7 @@ STRANGER = party("stranger")
 
 
 def pkcs12_of(*others: Party, owner: Party | None = None, password: str | None = PASSWORD) -> bytes:
-    """A PKCS12 store with somebody's key, and the certificates of others."""
+    """PKCS12 store with the owner's key, and with trusted certificates."""
     return pkcs12.serialize_key_and_certificates(
         b"us",
         owner.key if owner else None,
@@ -107,12 +107,12 @@ def certificate_entry(der: bytes) -> bytes:
 
 
 def key_entry(*chain: bytes) -> bytes:
-    """An entry of a key, of which nobody can read more than the certificates."""
+    """Entry of a key that cannot be decrypted; its certificates can be read."""
     return _entry(1, struct.pack(">I3sI", 3, b"key", len(chain)) + b"".join(map(_typed, chain)))
 
 
 def store(tmp_path: Path, content: bytes, password: str | None = PASSWORD) -> JavaStore:
-    """A file with this content, and the password that is told."""
+    """Store file with this content and password."""
     file = tmp_path / "store.jks"
     file.write_bytes(content)
     return JavaStore(file, None if password is None else Secret(password))
@@ -175,7 +175,7 @@ def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
 
 
 def test_who_is_shown(tmp_path: Path) -> None:
-    """The owner of the key with the chain up to the root, in order, and nobody else."""
+    """The identity is the owner's key with its chain up to the root, in order."""
     mine = store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER))
     pem = identity_pem(mine, "secret").reveal()
     assert "ENCRYPTED" in pem

@@ -95,7 +95,7 @@ def places(found: Batch | None) -> list[tuple[int, bool]]:
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_columns(codec: int) -> None:
-    """Every field of every record of several batches, whatever the codec."""
+    """Batches of every codec keep all fields of their records."""
     headers: Headers = (("h", b"1"), ("h", None))
     found = read(
         batch(5, b"a", None, b"", codec=codec, headers=headers) + batch(90, b"z" * 999, codec=codec)
@@ -249,7 +249,7 @@ def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(CODECS.values())), st.integers(-2, 9))
 def test_any_bytes(body: bytes, codec: int, count: int) -> None:
-    """Records that are none, under a checksum that is right, are told as such."""
+    """Undecodable records under a valid checksum raise an error of ours."""
     made = bytearray(batch(0, b"v"))[:61] + bytearray(body)
     made[ATTRIBUTES_AT + 1] |= codec
     struct.pack_into(">i", made, 8, len(made) - 12)

@@ -29,7 +29,7 @@ async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_marker() -> None:
-    """A transaction's marker takes an offset that nobody can read, and nobody else gets."""
+    """A transaction marker takes an offset that has no entry."""
     log = MemoryLog()
     await make_topics(log)
     await log.append([record("config", 0, "a")])

@@ -48,7 +48,7 @@ def flip(path: Path, cell: bytes, bit: int) -> None:
 
 
 def change(path: Path, statement: str) -> None:
-    """Change the tables without anybody's knowledge."""
+    """Change the tables behind the log's back."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
         connection.commit()

@@ -185,7 +185,7 @@ async def test_backup_of_a_log_in_use(
 
 
 async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Path) -> None:
-    """A file that is there is left alone, also the log itself; a missing directory is told."""
+    """Backup refuses an existing file, the log itself, and a missing directory."""
     await log.backup(tmp_path / "copy.log")
     with pytest.raises(LogNotUsable, match="already"):
         await log.backup(tmp_path / "copy.log")

@@ -59,7 +59,7 @@ def directory_instead(path: Path) -> None:
 
 
 def pipe_instead(path: Path) -> None:
-    """A named pipe, whose opening would wait for somebody to write."""
+    """Replace the log by a named pipe, whose opening would block."""
     path.unlink()
     os.mkfifo(path)
 
@@ -89,7 +89,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[LogError], str]] = {
 @pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
 @pytest.mark.parametrize("case", BAD)
 async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
-    """Each kind of bad file is told apart, by its name, in one sentence; nothing is changed."""
+    """Each kind of bad file has an error of its own with the file's name; nothing is changed."""
     path = tmp_path / "control.log"
     await make_log(path)
     spoil, kind, words = BAD[case]
@@ -104,7 +104,7 @@ async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
 
 @pytest.mark.parametrize(("create", "read_only"), [(False, False), (True, True)])
 async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> None:
-    """A file that is not there is made only by whoever may make it."""
+    """A missing file is created only with `create` and without `read_only`."""
     path = tmp_path / "control.log"
     with pytest.raises(LogNotUsable, match="There is no log"):
         await SqliteLog.open(path, create=create, read_only=read_only)
@@ -119,7 +119,7 @@ async def test_missing_directory(tmp_path: Path) -> None:
 
 
 async def test_damaged_page(tmp_path: Path) -> None:
-    """Damage inside of the file is told when it is met, as corruption, with the file's name."""
+    """Damage inside of the file raises `LogCorrupt` with the file's name when it is read."""
     path = tmp_path / "control.log"
     await make_log(path)
     pages = bytearray(path.read_bytes())
@@ -143,7 +143,7 @@ async def test_missing_table(tmp_path: Path) -> None:
 
 
 async def test_damaged_headers(tmp_path: Path) -> None:
-    """Headers that nobody of us has written are damage, not a crash."""
+    """Undecodable headers are reported as damage."""
     path = tmp_path / "control.log"
     await make_log(path)
     for bad in (b"\xc1", b"\x91\x01", b"\x91\x92\xc4\x01\xff\xc0"):
@@ -196,7 +196,7 @@ def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
 
 
 async def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    """Topics hold secrets: nobody else may read the log, its companions, or a backup."""
+    """Only the owner may read the log, its companions and its backups: they hold secrets."""
     log = await SqliteLog.open(tmp_path / "control.log")
     await make_topics(log)
     await log.backup(tmp_path / "copy.log")

@@ -70,6 +70,6 @@ def test_a_link_in_place_of_the_companion_is_not_followed(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_locked_is_left_alone(tmp_path: Path) -> None:
-    """A folder that is not there: whoever opens the log says what is wrong."""
+    """The lock ignores a missing folder: opening the log reports it."""
     with writer_lock(tmp_path / "none" / "state.db"):
         pass

@@ -243,7 +243,7 @@ async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
 
 
 async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
-    """A tail that waits raises nothing: the log itself is asked, and one outage is told once."""
+    """The follower asks the log about a silent tail, and reports one outage once."""
     far, told = FarAway(log), FollowerNotices()
     async with Follower(far, limits=QUICK, notices=told) as follower:
         assert follower.failure is None

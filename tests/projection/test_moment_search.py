@@ -59,7 +59,7 @@ spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1",
 def test_a_moment_lies_where_it_does_without_snapshots(
     log: list[Entry], profile: Profile, lateness_ms: int, at: list[int], moments: list[str]
 ) -> None:
-    """Whenever they are made and for whom, whatever comes late, up to wherever one has read."""
+    """Snapshots of any time and release, late records and any end leave the moment as it is."""
     keeping = SnapshotSettings(tail_records=1, lateness_ms=lateness_ms)
     asyncio.run(_law(log, profile, keeping, sorted(at), moments))
 
@@ -148,7 +148,7 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
 async def test_only_what_lies_between_two_snapshots_is_looked_at(
     log: SqliteLog, moment: str, read: dict[str, int]
 ) -> None:
-    """And the way to a record; all of it only before the first one, and to say what is wrong."""
+    """The search reads only entries between two snapshots, or before the first one."""
     assert await reads(log, moment) == read
 
 

@@ -68,7 +68,7 @@ async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
 
 
 async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
-    """And all behind it: somebody will have to end it."""
+    """An unfinished command and all later records stay: it has to be completed."""
     await log.put([*run(0, "a", 1), *run(2, "b", 1, finishes=False), *run(3, "c", 1)])
     assert await retain(log, await state_of(log), NOW_MS) == 2
     assert await offsets_in(log, COMMANDS) == [2, 3, 4]
@@ -87,7 +87,7 @@ async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
 
 
 async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> None:
-    """The last of each key stays; so does whatever is young."""
+    """Only the last record of each key, and young ones, stay."""
     days = [1, 2, 3, 95, 96]
     await log.put(
         [Entry(CONFIG, 0, n, day * DAY_MS, b"connector-c", b"{}") for n, day in enumerate(days)]
@@ -106,7 +106,7 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
 
 
 async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
-    """The audit log of somebody who keeps everything."""
+    """Unlimited retention removes nothing."""
     await log.put(run(0, "a", 1))
     everything = RetentionSettings(commands_ms=FOREVER)
     assert await retain(log, await state_of(log), NOW_MS, everything) == 0
@@ -114,7 +114,7 @@ async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
 
 
 class ForeignLog:
-    """A log of somebody else: it can be read, and no more."""
+    """Foreign log, which can only be read."""
 
     def __init__(self, log: ReadableLog) -> None:
         self.topics, self.starts, self.ends = log.topics, log.starts, log.ends

@@ -106,7 +106,7 @@ def test_loading_from_snapshots_is_loading_everything(
     at: list[int],
     data: st.DataObject,
 ) -> None:
-    """Whenever snapshots are made, whatever comes late, up to wherever one reads."""
+    """Snapshots of any time, late records and any end give the state of the whole log."""
     keeping = SnapshotSettings(tail_records=1, lateness_ms=lateness_ms)
     asyncio.run(_law(log, reader, keeping, sorted(at), data))
 
@@ -242,7 +242,7 @@ async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
 
 
 async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
-    """Until somebody keeps snapshots for it, too."""
+    """A release without snapshots of its own reads the whole log."""
     await keep(log)
     old = Profile.of("2.8")
     counted = EntryCountingLog(log)
@@ -397,7 +397,7 @@ async def test_what_was_removed_is_in_no_snapshot(log: SqliteLog) -> None:
 
 
 class Trimming(EntryCountingLog):
-    """A log of which records are removed just when somebody has read them."""
+    """Log whose records are trimmed right after they have been read."""
 
     def __init__(self, log: SqliteLog) -> None:
         super().__init__(log)
