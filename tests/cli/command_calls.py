@@ -41,7 +41,7 @@ def call(
     typed: str | None = None,
     environment: Mapping[str, str | None] | None = None,
 ) -> CommandResult:
-    """Run a command in this process, with what somebody types. A traceback fails the test."""
+    """Run a command in this process with this input. A traceback fails the test."""
     words = [str(one) for one in arguments]
     usual = {"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
     result = CliRunner().invoke(main, words, input=typed, env={**usual, **(environment or {})})
@@ -83,7 +83,7 @@ def embedded(path: Path, entries: Sequence[Entry]) -> Path:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Root may read everything: be nobody for a while. Whoever is not root stays who they are."""
+    """Drop root's rights for a while: root may read everything. Other users stay as they are."""
     me = os.geteuid()
     if me == 0:
         os.seteuid(NOBODY)

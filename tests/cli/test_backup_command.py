@@ -149,7 +149,7 @@ main(["backup", *sys.argv[1:]])
 
 
 def test_what_a_killed_backup_left_is_removed_by_the_next(log: Path, tmp_path: Path) -> None:
-    """Though that one makes a file of another name."""
+    """The next backup removes the leftovers, even if its own file has another name."""
     subprocess.run([sys.executable, "-c", KILLED, log, tmp_path / "one.db"], check=False)
     assert any("one.db" in name for name in names(tmp_path))
     assert call("backup", log, tmp_path / "two.db").code == 0

@@ -166,7 +166,7 @@ def test_a_log_that_may_not_be_read(histories: Path, tmp_path: Path) -> None:
 
 
 def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
-    """Another process holds it for itself: nothing is imported into it."""
+    """An exclusive lock of another process stops the import."""
     log = tmp_path / "log.db"
     call("import", histories / LIFE, log)
     more = tmp_path / "more"
@@ -239,7 +239,7 @@ def test_names_that_name_no_log(where: str, sentence: str) -> None:
 
 
 def silent_port() -> int:
-    """A port of this machine on which nobody listens."""
+    """A port of this machine without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

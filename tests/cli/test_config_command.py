@@ -96,7 +96,7 @@ def test_a_limit_that_was_told_is_shown() -> None:
 
 
 def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the environment and by flags; none of them is unknown, and a slip is told."""
+    """The environment and flags set limits of every part; a misspelt key is reported."""
     monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
     told = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
     slip = "upkeep.snapshot.kept=8"
@@ -220,7 +220,7 @@ def test_an_override_that_is_none(told: str) -> None:
 
 
 def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
-    """And under the older name of the flag."""
+    """The variable and the older name of the flag both work."""
     for said in (
         shell("config", CONTROLPLANE_WORKER_PROPERTIES=str(worker), COLUMNS=str(WIDE)),
         show("--worker-properties", worker),
@@ -229,7 +229,7 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
 
 
 def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
-    """TLS without a key for whoever listens, somebody's own policy for whoever decides."""
+    """TLS without a key concerns only listeners, a foreign policy only decisions."""
     said = call(
         *("config", "--override", "listeners=https://:8443"),
         *("--override", "connector.client.config.override.policy=org.example.Mine"),
@@ -308,7 +308,7 @@ def test_an_empty_flag_is_refused(words: tuple[str, ...], says: str) -> None:
 
 
 def test_an_empty_file_of_credentials_lets_nobody_in_by_mistake() -> None:
-    """Without it the service would ask nobody for a login."""
+    """An empty setting is refused: the service would run without authentication."""
     for key in ("auth.token.file", "auth.password.file", "auth.proxy.header"):
         said = call("serve", "nowhere.db", "--port", "0", "--override", f"{key}=")
         assert f"--override: {key} is empty: use a text, or leave it out" in refusal(said)

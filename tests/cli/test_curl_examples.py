@@ -35,7 +35,7 @@ async def test_contrasts(history: str, contrast: Contrast | None) -> None:
 
 
 async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number of records nobody is kept waiting for an example."""
+    """The search for an example ends after a number of records."""
     monkeypatch.setattr(curl_examples, "SEARCHED_RECORDS", 10)
     log = (await open_log(str(HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"))).log
     assert await find_contrast(log, Topics(), await ends_now(log, Topics())) is None

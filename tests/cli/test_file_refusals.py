@@ -35,7 +35,7 @@ FOLDERS_TAKEN = ("apply -f {}", "diff -f {}", "scenario run {}")
 
 @pytest.fixture(scope="module")
 def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded log that everybody may read."""
+    """An embedded log that every user may read."""
     log = tmp_path_factory.mktemp("refusals") / "life.db"
     assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
     return log

@@ -24,7 +24,7 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
-    """Exit code 1 with --fail if there is any, 0 if there is none, or nobody asks."""
+    """With --fail hazards give exit code 1; without it, or without hazards, the code is 0."""
     asked = ("inspect", poisoned, "--hazards", "--release", "2.8")
     assert [call(*asked).code, call(*asked, "--fail").code] == [0, 1]
     assert call(*asked, "--fail", "-o", "json").code == 1

@@ -129,7 +129,7 @@ def test_a_topic_grows_by_partitions(tmp_path: Path) -> None:
 def test_what_contradicts_the_log_is_refused_and_nothing_changed(
     histories: Path, tmp_path: Path
 ) -> None:
-    """Another cluster's records at the same places."""
+    """Records of another cluster at the same positions are refused."""
     log = tmp_path / "log.db"
     call("import", histories / "life-3.9.log.jsonl", log)
     before = contents(log)

@@ -47,7 +47,7 @@ def test_the_cluster_behind_the_verb_counts(log: str) -> None:
 
 
 def test_credentials_may_stand_before_the_verb() -> None:
-    """They are told together with the cluster."""
+    """Credentials before the verb are checked like those behind it."""
     said = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
     assert "--user and --token exclude each other" in said.err
 

@@ -141,7 +141,7 @@ def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> No
 
 
 def test_a_log_with_other_names_is_not_taken_for_a_new_one(configs: Path, tmp_path: Path) -> None:
-    """Its config topic is called otherwise than usual, and nobody has said how."""
+    """The config topic has an unusual name, and no setting names it."""
     configs.write_text(CONFIGS.replace("connect-configs", "my-configs"), "utf-8")
     flags = ("--config-topic", "my-configs")
     assert call("import", configs, tmp_path / "my.db", *flags).code == 0

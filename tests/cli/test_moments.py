@@ -84,7 +84,7 @@ def test_the_time_of_the_first_record_is_its_moment(histories: Path) -> None:
 
 
 def test_a_time_is_read_to_the_millisecond() -> None:
-    """ISO text and milliseconds mean the same instant, whatever floats would make of it."""
+    """ISO text and milliseconds give the same instant: no float rounds it."""
     for ms in range(1_000):
         assert read_time_ms(f"2026-11-20T22:46:48.{ms:03}Z") == 1_795_214_808_000 + ms
 

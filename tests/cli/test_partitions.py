@@ -105,7 +105,7 @@ def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(his
 def test_a_copy_of_a_history_has_the_partitions_of_the_cluster(
     history: Path, tmp_path: Path
 ) -> None:
-    """So whoever serves the copy writes into the partition in which the old value lies."""
+    """Writes to the served copy go to the partition of the old value."""
     assert call("import", history, tmp_path / "copy.db").code == 0
     assert topics(tmp_path / "copy.db") == {
         "connect-configs": 1,

@@ -222,7 +222,7 @@ def _with_topics(entries: list[Entry]) -> list[Entry]:
 
 
 def test_offsets_of_a_sink(archive: Path) -> None:
-    """They lie in a consumer group: that is told in words."""
+    """The plan says that the offsets are in a consumer group."""
     body = json.dumps(
         {
             "offsets": [
@@ -241,7 +241,7 @@ def test_offsets_of_a_sink(archive: Path) -> None:
 
 
 def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
-    """Unless somebody says what it has committed."""
+    """The group is assumed to be empty unless its offsets are given."""
     reset = ("DELETE", "/connectors/archive/offsets")
     found = planned(*reset, log=archive)
     nothing = "consumer group connect-archive has committed nothing; give its offsets with --group"
@@ -356,7 +356,7 @@ def test_undo() -> None:
 
 
 def test_undo_with_offsets_stops_what_runs() -> None:
-    """And says what it cannot know of its tasks; the connector is STOPPED a little later."""
+    """The plan says what it cannot know of the tasks; the connector becomes STOPPED."""
     undo = ("--profile", "3.9", "--undo", "pages", "--to", "config@9", "--offsets")
     found = planned("--as-of", "config@30", *undo)
     steps = ["stop-tasks", "stop-state", "put-config", "offsets-write", "resume-state"]

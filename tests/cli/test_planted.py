@@ -142,7 +142,7 @@ def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequ
 
 
 def test_deep_values_are_whole_for_machines(tmp_path: Path) -> None:
-    """People are spared what nobody reads; a worker's answer is given to the last bracket."""
+    """Tables abbreviate deep values; JSON has them whole."""
     where = log(tmp_path / "log.db", DEEP)
     shown = call("inspect", where, "--connector", "c").out
     assert '["…"]' in shown

@@ -121,7 +121,7 @@ async def test_prints_what_works() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 async def test_ends_when_asked(how: signal.Signals) -> None:
-    """Ctrl-C and kill end it with exit code 0; it told of each request in one line."""
+    """Ctrl-C and SIGTERM end the service with exit code 0; each request has a log line."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors/nix%0a")
         code, told = await service.end(how)
@@ -159,7 +159,7 @@ async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
-    """At its first plain listener; nobody has to be told twice."""
+    """The first plain listener of the worker's file counts."""
     with listen("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
     worker = tmp_path / "worker.properties"
@@ -169,7 +169,7 @@ async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
 
 
 def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
-    """Beside a cluster only what is told to us counts."""
+    """Listeners of a worker's file do not apply when serving a cluster."""
     worker = tmp_path / "worker.properties"
     worker.write_text(f"listeners=http://{NOT_OURS}:1\n", "ascii")
     beside = ["serve", "kafka://127.0.0.1:1", "--worker", worker, "--port", 0]
@@ -179,7 +179,7 @@ def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
 
 
 async def test_quiet() -> None:
-    """With `--quiet` requests are not told of."""
+    """`--quiet` logs no requests."""
     async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
         await client.get(service.url)
         assert await service.end() == (0, "")
@@ -345,7 +345,7 @@ async def test_bad_input(arguments: Sequence[str], says: str) -> None:
 
 
 async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:
-    """Then their endpoints are there alone (KIP-495); a level that they set counts at once."""
+    """The admin endpoints exist on that listener only (KIP-495); a new level counts at once."""
     with listen("127.0.0.1", 0) as free:
         apart = f"http://127.0.0.1:{free.getsockname()[1]}"
     told = tmp_path / "worker.properties"

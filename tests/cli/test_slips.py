@@ -84,7 +84,7 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
 def test_where_a_log_is_made_is_nobodys_business(
     console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name of a file that is gone in a moment tells nobody anything."""
+    """Errors do not name the temporary file."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
     said = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
     assert f"The log {tmp_path}/log.db " in said
@@ -148,7 +148,7 @@ def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> N
 
 
 def test_a_misspelt_type_of_plugins_is_refused(embedded: Path) -> None:
-    """No plugin has it, so that nobody would see the slip."""
+    """An unknown type is refused, instead of an empty list."""
     said = call("plugins", "--type", "convrter", "-c", embedded)
     assert (said.code, said.out) == (2, "")
     assert "'convrter' is not one of 'source', 'sink'," in said.err

@@ -89,7 +89,7 @@ def test_a_partition_that_is_nested(tmp_path: Path) -> None:
 
 
 def test_secrets_in_a_partition_stay_hidden(tmp_path: Path) -> None:
-    """A source partition may hold a password; what is told of it does not."""
+    """A password in a source partition is hidden in each output."""
     key = b'["b",{"password":"hunter2"}]'
     log = log_of(tmp_path / "log.db", Entry(OFFSETS, 0, 0, 1, key, b"CORRUPT"))
     for output in ("table", "json"):

@@ -151,7 +151,7 @@ def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
 
 
 def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
-    """Else a slip of the pen would pass for a proof."""
+    """An unknown worker is refused: a misspelt name would pass for a proof."""
     said = verify(
         *(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9"),
         *("--exactly-once", "nobody"),

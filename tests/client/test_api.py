@@ -170,7 +170,7 @@ async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
     [("GET", "gave no answer to GET /x"), ("DELETE", "the change may have been made; check")],
 )
 async def test_who_goes_silent(method: str, says: str) -> None:
-    """After a change was sent nobody can tell, and that is said."""
+    """The error says that the result of the sent change is unknown."""
 
     def silent(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("too slow", request=request)

@@ -8,7 +8,7 @@ from tests.client.client_calls import SOURCE, ClusterCalls
 
 
 def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
-    """Each connector is told of; what is so already is not written again, nor restarted."""
+    """Each connector has a line; an unchanged one is neither written nor restarted."""
     one = cluster.file("one.json", {"name": "one", "config": SOURCE})
     two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
     files = ("-f", one, "-f", two)

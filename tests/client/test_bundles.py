@@ -13,7 +13,7 @@ OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
 
 @pytest.fixture
 def other(tmp_path: Path) -> ClusterCalls:
-    """Another cluster, with nothing in it."""
+    """A second, empty cluster."""
     return ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
 
 
@@ -56,7 +56,7 @@ def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: Clus
 
 
 def test_what_is_there_is_not_overwritten(cluster: ClusterCalls, other: ClusterCalls) -> None:
-    """Another config under the same name: somebody has to decide."""
+    """Another config under the same name is refused."""
     cluster.create()
     bundle = exported(cluster)
     other.create(config={**SOURCE, "topic": "other"})

@@ -57,7 +57,7 @@ def test_what_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
     ],
 )
 def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
-    """Not even where nobody answers."""
+    """Errors show no password, also if the connection fails."""
     said = call("get", *words)
     assert said.code == 4
     assert "http://127.0.0.1:1 cannot be reached" in said.err

@@ -15,7 +15,7 @@ from tests.client.client_calls import ClusterCalls
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
-    """A service that lets an operator in, and everybody look."""
+    """Service with an operator's token and anonymous viewing."""
     issued = call("credential", "token", "ci", "--role", "operate")
     (tmp_path / "tokens").write_text(issued.out, "ascii")
     (tmp_path / "token").write_text(issued.err.rpartition("Bearer ")[2], "ascii")
@@ -37,7 +37,7 @@ async def asked(
 
 
 async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
-    """An operator may stop and not delete; a stranger may look; each is told so in a sentence."""
+    """An operator may stop but not delete; an anonymous user may view; refusals give the reason."""
     assert await asked(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
     code, said = await asked(service, tmp_path, "delete", "orders")
     assert (code, said.startswith("Error: ")) == (3, True)

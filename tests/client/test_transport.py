@@ -47,14 +47,14 @@ def client() -> httpx.AsyncClient:
 
 
 async def test_what_is_asked_arrives() -> None:
-    """Method, raw path, body, and who asks."""
+    """Method, raw path, body and principal arrive."""
     async with client() as asking:
         answer = await asking.put("/a%2Fb", content=b"body")
     assert answer.text == "PUT /a%2Fb b'body' ada"
 
 
 async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
-    """And who leaves is noticed."""
+    """A stream arrives piece by piece; the application notices that the client left."""
     left.clear()
     async with client() as asking, asking.stream("GET", "/stream") as answer:
         async for part in answer.aiter_text():

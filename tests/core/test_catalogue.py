@@ -100,7 +100,7 @@ def test_keys_as_connect_tells_of_them() -> None:
 
 
 def test_keys_in_few_words() -> None:
-    """A name and a type are enough; the least value is told as a number."""
+    """A name and a type are enough; a least value is a number."""
     (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
     assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
 
@@ -175,7 +175,7 @@ def test_some_plugins_are_always_there() -> None:
 
 
 def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
-    """A list is complete; without one, what everybody may have is known."""
+    """A list of a kind is complete; without one, the plugins that all workers have are known."""
     assert parsed(own=OWN).at(NEWEST).named("k.File")
     assert not parsed({"class": "a.Sink", "type": "sink"}, own=OWN).at(NEWEST).named("k.File")
     assert parsed({"class": "a.Json", "type": "converter"}, own=OWN).at(NEWEST).named("k.File")

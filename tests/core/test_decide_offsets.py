@@ -50,7 +50,7 @@ def test_nothing_given_is_told_before_anything_else(release: str) -> None:
 @by_name
 @pytest.mark.parametrize("release", ALTERING)
 def test_the_connector_must_be_there(command: Any, release: str) -> None:
-    """A connector that is gone may have offsets; they are nobody's to change."""
+    """Leftover offsets of a deleted connector cannot be changed."""
     log = after([STOPPED], *offsets((key(0), '{"row":3}')))
     assert refused(log, command, release) == Rejected(
         Reason.NO_SUCH_CONNECTOR, "Connector a not found"

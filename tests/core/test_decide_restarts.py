@@ -23,7 +23,7 @@ def reported(*states: str) -> list[Entry]:
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "kip"])
 def test_one_instance_is_restarted_where_it_runs(release: str) -> None:
-    """R1: no record; whatever state the connector is in (R6)."""
+    """R1: no record, in any state of the connector (R6)."""
     log = [A, *tasks("a", 2), STOPPED]
     plan = planned(log, restart, release)
     assert [step.action for step in plan.steps] == [RestartInstances("a", (None,))]
@@ -67,7 +67,7 @@ def test_the_answer_tells_what_will_be_restarted(
 
 
 def test_without_a_status_releases_write_first_and_refuse_then() -> None:
-    """All workers read the request, and the asker is told that there is nothing to restart."""
+    """All workers read the request; the caller gets the error that there is no status."""
     rejected = Rejected(Reason.NO_STATUS, "Status for connector a not found")
     plan = planned([A], with_tasks, "3.9")
     assert [step.name for step in plan.steps] == ["restart"]
@@ -99,7 +99,7 @@ def test_there_must_be_a_task(release: str, task: int) -> None:
     ],
 )
 def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
-    """Releases look in vain for the owner of a stopped connector's task; `kip` has no such task."""
+    """Releases search for an owner of a stopped connector's task; `kip` has no such task."""
     rejected = refused(log, RestartTask("a", 0), "3.9")
     assert rejected.reason is Reason.CONFLICT
     assert (rejected.text or "").endswith("likely because a rebalance was underway.")

@@ -176,7 +176,7 @@ def test_text_and_number_are_one_partition() -> None:
 
 @pytest.mark.parametrize("release", ALTERING)
 def test_a_reset_deletes_the_group(release: str) -> None:
-    """Not its offsets (KIP-875). The hook is told what there was; that may be nothing."""
+    """The group itself is deleted (KIP-875). The hook gets its offsets, possibly none."""
     committed = (("t", 0, 5), ("u", 3, 9))
     for group, known in (((), ()), (committed, ((at("t", 0), None), (at("u", 3), None)))):
         question = decided(STOPPED_SINK, RESET, release, group=group)

@@ -17,7 +17,7 @@ empty = PublishTasks("a", ())
 
 
 def test_each_task_is_sent_and_then_the_commit() -> None:
-    """The tasks have been read back before they are committed, so that nobody misses one."""
+    """Tasks are read back before their commit, so that no worker misses one."""
     written = steps([A], publish, "3.9")
     assert written == {"task-0": TWO[:1], "task-1": TWO[1:2], "commit": TWO[2:]}
     read_back = [step.read_back for step in planned([A], publish, "3.9").steps]
@@ -48,7 +48,7 @@ def test_an_empty_set_was_none() -> None:
 
 @pytest.mark.parametrize("release", ["3.5.0", "3.9", "4.3", "kip"])
 def test_a_stopped_connector_gets_no_tasks(release: str) -> None:
-    """P3: an owner that has not heard of the stop publishes in vain."""
+    """P3: tasks of an owner that has not read the stop are refused."""
     told = "Cannot submit non-empty set of task configs for stopped connector a"
     assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, told)
 

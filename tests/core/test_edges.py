@@ -172,7 +172,7 @@ def test_edge_08_deferred_tasks_beyond_the_count_are_applied_too() -> None:
 
 
 def test_edge_09_an_inconsistent_commit_still_sets_the_count() -> None:
-    """So `tasks()` says none while the count says two, and REST shows entries without config."""
+    """`tasks()` gives none while the count is two; REST shows entries without config."""
     state = read(
         config(connector("a"), ("task-a-1", '{"properties":{}}'), ("commit-a", '{"tasks":2}'))
     )
@@ -234,7 +234,7 @@ def test_edge_12_what_goes_with_a_connector(
 
 
 def test_edge_13_a_target_state_may_come_first_and_its_tombstone_means_started() -> None:
-    """Kept until the config arrives; removed from a live connector, nobody is told."""
+    """The target waits for its config; its tombstone on a live connector calls no listener."""
     first = config(("target-state-a", '{"state":"PAUSED"}'), connector("a"))
     assert read(first).config.targets["a"] is Target.PAUSED
     removed = config(
@@ -416,14 +416,14 @@ def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> No
 
 
 def test_edge_30_reading_is_not_so_careful() -> None:
-    """The last record wins, whatever its generation."""
+    """Reading ignores generations: the last record wins."""
     key = "status-connector-a"
     state = read(status((key, report("RUNNING", 9)), (key, report("FAILED", 1))), "0.10.0")
     assert state.status.connectors["a"].generation == 1
 
 
 def test_edge_31_generations_depend_on_how_much_history_is_left() -> None:
-    """They count commits seen, so two workers never compare them; no difference is told."""
+    """Generations count commits, so workers never compare them; no difference is reported."""
     log = config(connector("a"), *tasks("a", 1), *tasks("a", 1))
     whole, compacted = read(log), read([log[0], *log[3:]])
     assert whole.config.generations != compacted.config.generations

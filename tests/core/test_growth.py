@@ -26,7 +26,7 @@ def test_history_of_a_connector_with_many_config_keys() -> None:
 
 
 def keys(number: int) -> dict[str, str]:
-    """So many keys of a config."""
+    """Config with this number of keys."""
     return {f"key{one}": "value" for one in range(number)}
 
 

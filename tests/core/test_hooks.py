@@ -29,7 +29,7 @@ NOTHING: Offsets = ()
     ],
 )
 def test_words(words: str, outcome: HookOutcome) -> None:
-    """Four of them, whatever the offsets are."""
+    """Four words name a hook that ignores its offsets."""
     assert parse_hook(words)({"name": "x"}, NOTHING) == outcome
 
 
@@ -56,7 +56,7 @@ def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> 
     ["", "perhaps", "raises", "as Jdbc", "by the config key 'k': ", "by the config key 'k': a b"],
 )
 def test_other_words(words: str) -> None:
-    """Say nothing, and that is said."""
+    """Unknown words raise `UnknownHook`."""
     with pytest.raises(UnknownHook, match="does not say what the hook does"):
         parse_hook(words)
 

@@ -389,7 +389,7 @@ EVENTS = {
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("key", EVENTS)
 def test_live_events(key: str, release: str) -> None:
-    """Restart requests and logger levels are told as news from their first release on."""
+    """Restart requests and logger levels call the listener from their first release on."""
     value, first = EVENTS[key]
     calls = outcomes(config((key, value)), release, live=True)[0].calls
     assert bool(calls) is (RELEASES.index(release) >= RELEASES.index(first))

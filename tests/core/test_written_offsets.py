@@ -26,7 +26,7 @@ from tests.core.offset_cases import (
 
 
 def test_an_empty_map_is_an_offset_and_null_is_none() -> None:
-    """A partition that nobody knows gets its tombstone all the same."""
+    """An unknown partition with a null offset still gets its tombstone."""
     command = alter((page(0), {}), (page(1), None), (page(2), {"row": None}))
     assert written(STOPPED_A, command) == {
         "write": [f"{key(0)} {{}}", f"{key(1)} ", f'{key(2)} {{"row":null}}']
@@ -224,7 +224,7 @@ SPACED = '["a", {"cluster": "c", "topic": "t"}]'
     ],
 )
 def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
-    """O9: whatever the order of members, in the log and in the request."""
+    """O9: in any order of members, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"
     assert written(log, command) == {name: [f"{REORDERED} "]}

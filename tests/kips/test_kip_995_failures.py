@@ -109,7 +109,7 @@ class TestFailures:
                 await service.ask("POST", "/connectors", asked())
 
     async def test_4_of_a_sink(self) -> None:
-        """The error names the step; old offsets are gone, new ones taken back, nothing is created."""
+        """The error names the step; old offsets are gone, the new ones are taken back."""
         beyond = Refusing()
         await beyond.perform(OLD)
         async with serving(await log_of(), beyond=beyond) as service:

@@ -23,7 +23,7 @@ from tests.laws.entries import TOPICS, logs, profiles
 
 
 def thawed(frozen: Fold) -> Fold:
-    """Another fold that begins with what a fold knows, topic by topic, through bytes."""
+    """Fold restored from another one's snapshots, topic by topic, through bytes."""
     begun = Fold(frozen.profile, exactly_once=frozen.exactly_once, trace=frozen.trace)
     ends: dict[str, dict[int, int]] = {}
     for (topic, partition), end in frozen.snapshot().ends.items():

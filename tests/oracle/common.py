@@ -28,17 +28,17 @@ UNREAD = "unread"
 
 
 def compact(kind: FateKind, thrown: str | None, calls: list[Any]) -> Any:
-    """Most records are accepted and nobody is told: they are one word."""
+    """One word for an accepted record without listener calls, a list for any other."""
     return [kind.value, thrown, calls] if thrown or calls else kind.value
 
 
 def rows_of(rows: Mapping[str, Any] | None) -> Any:
-    """Without rows that are empty: nobody can tell them from rows that never were."""
+    """Rows without the empty ones, which look like absent ones."""
     return {name: row for name, row in (rows or {}).items() if row}
 
 
 def in_order(items: list[Any]) -> list[str]:
-    """Items in one order, whatever their types."""
+    """Items of any types in a defined order."""
     return sorted(json.dumps(item, sort_keys=True) for item in items)
 
 

@@ -281,7 +281,7 @@ def _mirrored(answers: _ReleaseAnswers, name: str | None = None) -> list[_Defini
 
 
 def _in_one_order(history: Sequence[_Definition]) -> list[_Definition]:
-    """Keys that have changed their places once are told as they stand behind that."""
+    """Keys in the order of the newest release; moved keys take their latest place."""
     placed = [history[-1]]
     for release, keys in reversed(history[:-1]):
         later = [key["name"] for key in placed[-1][1]]

@@ -54,7 +54,7 @@ def _kind(fate: Mapping[str, Any]) -> FateKind:
 
 
 def _announced(arguments: list[Any]) -> list[Any]:
-    """Task ids come in the order of a HashMap, which nobody relies on."""
+    """Task ids, sorted: their order is that of a HashMap."""
     return [sorted(one) if isinstance(one, list) else one for one in arguments]
 
 

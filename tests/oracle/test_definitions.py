@@ -99,7 +99,7 @@ def kind_of(plugin: Mapping[str, Any]) -> str:
 
 
 def _untold(plugin: Plugin, release: str) -> bool:
-    """Not on every class path, or of a kind that workers have told of since 3.2 only."""
+    """True for plugins that are not on every class path, or reported since 3.2 only."""
     older = Profile.of(release).within(None, "3.2.0")
     return plugin.class_name.startswith(MIRRORS) or (plugin.type == "header_converter" and older)
 

@@ -29,7 +29,7 @@ def documented(kafka: Mapping[str, Any]) -> Iterator[str]:
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_descriptions_are_our_own(release: str) -> None:
-    """None shares more than a few words in a row with any sentence of Kafka."""
+    """No description shares more than a few words in a row with a sentence of Kafka."""
     kafkas = {phrase for text in documented(answer(release)) for phrase in phrases(text)}
     assert len(kafkas) > 1000
     alike = {text for text in descriptions().values() if kafkas.intersection(phrases(text))}

@@ -75,7 +75,7 @@ def test_every_profile_is_judged() -> None:
 
 
 def test_profiles_of_proved_releases_are_known() -> None:
-    """No release is asked only under `make prove` whose profile nobody else has."""
+    """`make prove` adds no release with a profile that no asked release has."""
     asked = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
     proved = {msgspec.structs.replace(Profile.of(release), release="") for release in PROVED}
     assert proved <= asked

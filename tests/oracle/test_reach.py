@@ -146,7 +146,7 @@ class Traced:
         self.lines: set[CodeLine] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        """As `sys.settrace` calls it: first of a function, then of its lines."""
+        """Record lines: `sys.settrace` calls this for a function, and then for its lines."""
         file = frame.f_code.co_filename
         if file not in self.files:
             return None

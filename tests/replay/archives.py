@@ -47,7 +47,7 @@ def capture_into(store: ArchiveStore, log: MemoryLog) -> CaptureResult:
 
 
 def log_of(entries: Sequence[Entry]) -> MemoryLog:
-    """A log that holds these entries, and whatever topics a cluster must have."""
+    """Log of these entries, with the topics that every cluster has."""
     log = asyncio.run(memory_log(list(entries)))
     if not any(entry.topic == Topics().config for entry in entries):
         asyncio.run(log.create_topic(Topics().config, 1))

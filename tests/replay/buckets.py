@@ -93,7 +93,7 @@ def bucket(name: str) -> Iterator[Bucket]:
 
 
 def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
-    """Make a bucket, and somebody who may do everything there."""
+    """Make a bucket, and a user with all rights on it."""
     anybody = boto3.Session("any", "any", region_name="us-east-1")
     anybody.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket_name)
     users = anybody.client("iam", endpoint_url=endpoint)

@@ -45,12 +45,12 @@ def before_manifest(number: int) -> CrashPoint:
 
 
 def behind_manifest(number: int) -> CrashPoint:
-    """A part counts, and nobody knows: the manifest has its name, and still that of its draft."""
+    """Point after the manifest has its name, before its draft is removed."""
     return CrashPoint(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
 
 
 def die_at(moment: CrashPoint) -> None:
-    """Have this process be killed at a moment, and whatever it has started."""
+    """Kill this process at a crash point, with its children."""
     steps = count()
     linked: set[str] = set()
 
@@ -95,7 +95,7 @@ def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
 
 
 def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
-    """Run a module that is killed by somebody else as soon as something is so."""
+    """Run a module and kill it as soon as a condition holds."""
     with _started(module, *words) as process:
         for _ in range(int(PATIENCE_S / LOOK_S)):
             if found():
@@ -109,7 +109,7 @@ def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
 
 @contextmanager
 def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process that runs a module; killed afterwards, and whatever it has started."""
+    """Process that runs a module; killed afterwards with its children."""
     with subprocess.Popen(
         [sys.executable, "-m", module, *words],
         cwd=ROOT,

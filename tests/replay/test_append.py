@@ -44,7 +44,7 @@ def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
 @settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(logs(), st.data())
 def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObject) -> None:
-    """Every record, headers and marks included, however often and in whatever parts it came."""
+    """Every record with its headers and marks is archived, by any number of captures."""
     log = [entry for entry in log if entry.topic != "own"]
     headers = (("h\ud800", None), ("h", b"\x00"))
     some = [replace(entry, headers=headers) if data.draw(st.booleans()) else entry for entry in log]

@@ -185,7 +185,7 @@ def damaged(sound: Path, tmp_path: Path) -> Path:
 def test_damage_is_told_in_one_sentence(
     damaged: Path, damage: Damage, sentence: str, command: str
 ) -> None:
-    """By whoever looks at all of it, and by whoever only wants to know a state."""
+    """`verify` and `state` report it."""
     damage(damaged)
     before = content(damaged)
     words = ("--from-segments",) if command == "state" else ()
@@ -207,7 +207,7 @@ def test_verify_looks_behind_what_manifests_say(
 
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
-    """Neither with its rows nor with its states; whoever does without snapshots can go on."""
+    """Neither its rows nor its states are used; `--from-segments` continues."""
     archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))

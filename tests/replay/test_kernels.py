@@ -78,7 +78,7 @@ def test_statuses_that_count(
 
 
 def test_equal_keys_have_one_number() -> None:
-    """In whatever dictionaries they come."""
+    """Equal keys of different dictionaries get one number."""
     chunks: list[list[bytes | None]] = [[b"b", b"a"], [b"a", None, b"c"], [b"b"]]
     column = pa.chunked_array([pa.array(one).dictionary_encode() for one in chunks])
     keys = NumberedKeys.of(column)

@@ -36,7 +36,7 @@ DAY_MS = 86_400_000
 
 
 def observed(steps: list[StoryStep]) -> dict[str, list[Profile]]:
-    """The moments of a story at which somebody was asked, and the releases that were."""
+    """Moments of a story with answers, and the releases that answered."""
     releases = {step.worker: step.release for step in steps if step.release is not None}
     found: dict[str, list[Profile]] = {}
     for step in steps:
@@ -141,7 +141,7 @@ def test_random_logs_at_random_moments(
 
 
 def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
-    """States, or that there is no such moment: records may lie in topics that nobody reads."""
+    """States, or `unknown moment`: records may be in topics that are not read."""
     try:
         return states()
     except UnknownMoment:

@@ -59,7 +59,7 @@ COMMANDS = [
 def test_every_command_says_what_it_says_of_a_folder(
     store: Bucket, archives: tuple[str, Path], words: tuple[str, ...]
 ) -> None:
-    """In this process, and (`--jobs`) in others, which are told of the store by it."""
+    """The output is that of a folder, also with `--jobs`."""
     name, *options = words
     where, folder = archives
     there = call(name, where, *options, *store.conf())
@@ -168,7 +168,7 @@ REFUSED = {
 
 
 def test_every_setting_that_hadoop_knows() -> None:
-    """None that would change what is read or written is passed over in silence."""
+    """A setting of Hadoop that would change reads or writes is never ignored."""
     jar = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
     with zipfile.ZipFile(jar) as opened:
         defaults = opened.read("core-default.xml").decode()

@@ -41,7 +41,7 @@ def long_log(days: int) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def log() -> list[Entry]:
-    """Four days."""
+    """Log of four days."""
     return long_log(4)
 
 
@@ -78,7 +78,7 @@ def test_the_nearest_snapshot_and_what_came_since(
 def test_without_them_every_row_before_the_moment_is_read(
     cluster: ArchivedCluster, log: list[Entry]
 ) -> None:
-    """And says the same."""
+    """Without snapshots the answer is the same."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
     told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
@@ -132,7 +132,7 @@ def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
 
 
 def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedCluster) -> None:
-    """The others are told by their statistics: which row is the last is not looked for in them."""
+    """Statistics rule out the other row groups, unread."""
     segment = cluster.parts["connect-offsets", 0].segments[1]
     file = opened(cluster.store, segment.stored)
     groups = list(row_groups(file))
@@ -161,7 +161,7 @@ def test_a_record_that_comes_late_lies_behind_the_snapshot(
 
 
 def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
-    """Though a later segment may begin with a record that is dated earlier."""
+    """A later segment may begin with an earlier time."""
     times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
     log = [Entry("connect-configs", 0, at, ms, b"k", b"{}") for at, ms in enumerate(times)]
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))

@@ -150,7 +150,7 @@ def test_a_planned_record_stays_base64(key_file: Path) -> None:
 @example([config(b"+AAAAAAA")])
 @example([config(b"AAAAAAAA")])
 def test_what_is_no_secret_stays_byte_for_byte(log: list[Entry]) -> None:
-    """JSON and plain text stay as they are; and whatever is archived is not changed once more."""
+    """Other values stay byte for byte; archived values are not changed again."""
     for entry in log:
         assert kept(Topics()).without(batch_of([entry])).values == [entry.value]
         once = dropped(Topics()).without(batch_of([entry]))
@@ -165,7 +165,7 @@ ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8}")
 
 
 def legible(value: bytes | None) -> bool:
-    """Tell plain text from anything else. Nobody can tell whether the rest holds a secret."""
+    """True for plain text. The rest may hold secrets that cannot be recognised."""
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ PLAIN_HEADERS = (
 
 @pytest.mark.parametrize("topic", ["connect-configs", "connect-offsets", "connect-status", "own"])
 def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
-    """In whatever topic of a worker; who did it, and by which command, is still told."""
+    """Secrets in headers are hidden; user and command id stay."""
     entry = Entry(topic, 0, 0, 1, b"k", b"{}", (*SECRET_HEADERS, *PLAIN_HEADERS))
     for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
         batch = secrets.without(batch_of([entry]))

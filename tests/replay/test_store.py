@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(store: ArchiveStore) -> None:
-    """Is told apart from what cannot be read."""
+    """A missing file is `FileNotFoundError`, unlike an unreadable one."""
     store.add("a/b", b"")
     for name in ("a/c", "b"):
         with pytest.raises(FileNotFoundError):

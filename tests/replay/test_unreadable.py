@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_of_them_are_told(folder: Path) -> None:
-    """All are counted; machines are told more than people, nobody what is secret."""
+    """All are counted; JSON lists more than tables, and neither shows secrets."""
     said = call("state", folder, "-o", "json")
     assert said.code == 0
     (state,) = said.json[0]["states"]

@@ -103,7 +103,7 @@ def test_rewriting(tmp_path: Path) -> None:
 
 
 def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
-    """So that `git diff` shows what rewriting changed: new, changed and then staged files."""
+    """Rewriting refuses new, changed and staged files, so that `git diff` shows its changes."""
     git(tmp_path, "init", "-q")
     path = write(tmp_path, "a", OTHER)
     clean = write(tmp_path, "clean", GOOD)

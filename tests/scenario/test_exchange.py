@@ -48,7 +48,7 @@ def test_a_roll_brings_back_who_was_down() -> None:
 
 
 def test_who_crashes_when_rolled_is_down() -> None:
-    """An armed crash point waits for whoever comes back."""
+    """An armed crash point stays armed until the worker is back."""
     text = (
         f"cluster w1@kip\n----\n\n{HALF_STOPPED}crash w1 after=state\n----\n\n"
         "roll w1 to=3.9\n----\n\n"
@@ -58,7 +58,7 @@ def test_who_crashes_when_rolled_is_down() -> None:
 
 
 def test_time_passes_until_nothing_changes() -> None:
-    """A leader that is gone is replaced; with nobody left nothing happens."""
+    """A lost leader is replaced; without workers nothing happens."""
     assert after("stabilize") == ["ok"]
     assert after("crash w1") == ["w1 crashed"]
     assert after("crash w1", "stabilize") == ["w2@3.9", "  leads instead of w1"]
@@ -67,7 +67,7 @@ def test_time_passes_until_nothing_changes() -> None:
 
 
 def test_who_crashes_again_while_taking_over() -> None:
-    """Then the next one tries, ten seconds later."""
+    """The next worker takes over ten seconds later."""
     cluster = "cluster w1@kip w2@kip w3@kip"
     text = f"{cluster}\n----\n\n{HALF_STOPPED}crash w2 after=tasks\n----\n\nstabilize\n----\n"
     assert printed(text) == [
@@ -85,7 +85,7 @@ def test_who_crashes_again_while_taking_over() -> None:
 
 
 def test_silence_is_counted_from_the_crash() -> None:
-    """Ten seconds, in whatever steps they pass."""
+    """The ten seconds count from the crash, in any steps."""
     assert after("crash w1", "tick 9s") == ["ok"]
     assert after("crash w1", "tick 5s", "tick 5s") == ["w2@3.9", "  leads instead of w1"]
     assert after("crash w1", "start w1", "tick 1m") == ["ok"]

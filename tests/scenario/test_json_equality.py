@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 @given(VALUES, VALUES)
 def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
-    """And that of members; nothing else is equal that is not the same."""
+    """Only the order of lists and of members is ignored."""
     assert alike(one, shuffled(one))
     assert alike(one, other) is (plain(one) == plain(other))
 

@@ -30,7 +30,7 @@ def test_signs(raw: bytes | None, text: str) -> None:
 
 
 def test_two_spaces_end_a_key() -> None:
-    """So no key shows two of them in a row; a value may."""
+    """A key shows no two spaces in a row; a value may."""
     assert key_text_of(b"a   b") == r"a \x20\x20b"
     assert text_of(b"a   b") == "a   b"
 

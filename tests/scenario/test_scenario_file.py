@@ -57,7 +57,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "message"), BROKEN)
 def test_errors_name_file_and_line(text: str, message: str) -> None:
-    """And say what to do."""
+    """The error has file, line and advice."""
     with pytest.raises(BadScenario) as failure:
         parse(text, "x")
     assert str(failure.value) == message

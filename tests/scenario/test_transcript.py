@@ -30,7 +30,7 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 
 
 def test_a_label_is_never_blank_and_never_a_comment() -> None:
-    """So that what is printed can be expected, too."""
+    """Printed labels can be expected again: they are neither blank nor comments."""
     lines = transcript.table(None, [TranscriptRow("", ("x",)), TranscriptRow("#a", ("x",))])
     assert lines == ["(empty)  x", r"\x23a  x"]
     header = TranscriptRow("row", ("cell",))

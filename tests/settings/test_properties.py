@@ -45,13 +45,13 @@ def test_format(text: str, properties: dict[str, str]) -> None:
 
 
 def test_broken_escape() -> None:
-    r"""A `\u` without its digits is told with its line, the first of a continued one."""
+    r"""A `\u` without digits is an error with the first line of the property."""
     with pytest.raises(SettingsError, match="line 2:"):
         parse_properties("a=1\nb=\\\n\\u12\nc=3")
 
 
 def test_lines() -> None:
-    """A property is told with the line on which it begins."""
+    """A property has the line on which it begins."""
     found = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
     assert [(one.line, one.key) for one in found] == [(3, "a"), (4, "b"), (6, "c")]
 

@@ -72,7 +72,7 @@ def test_the_last_line_of_a_key_wins(file: Path) -> None:
 
 
 def test_what_is_empty_is_not_told(file: Path) -> None:
-    """An image passes on what nobody has set; the weaker source is asked."""
+    """An empty variable counts as unset: images pass such variables on."""
     for blank in ("", " \t"):
         found = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
         assert told(found, "group.id") == ("of-file", f"{file}:2")
@@ -320,7 +320,7 @@ COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage
     ],
 )
 def test_slips(file: Path, key: str, meant: str | None) -> None:
-    """A key that means nothing is told, with the one that may have been meant."""
+    """An unknown key is reported, with a suggestion."""
     file.write_text(f"group.id=x\n{key}=1\n", "ascii")
     (found,) = unknown(configuration(file=file).values, COUNTING)
     assert (found.key, found.meant, found.source) == (key, meant, ValueSource("file", str(file), 2))

@@ -150,7 +150,7 @@ def test_it_was_not_there() -> None:
 
 
 def test_it_is_not_there_any_more() -> None:
-    """Then it comes back in the state in which it was."""
+    """A deleted connector returns with its old target state."""
     assert undone(GONE, life(OLD, "PAUSED")) == {
         "create-state": [RECORD["PAUSED"]],
         "create-config": [RECORD["old"]],
@@ -234,7 +234,7 @@ def test_offsets_come_back_between_config_and_start() -> None:
 
 
 def test_offsets_stay_unless_asked_for() -> None:
-    """Undo is about what somebody did; offsets are what the connector did."""
+    """Undo restores changes by commands; offsets are the connector's own progress."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a")
     after = prefixes(now := at(life(NEW, "STOPPED"), *NOW), plan_of(now, command))[-1]
     assert shape(after) == ("old", Target.STARTED, {"0": 1, "1": 5, "2": 7})
@@ -259,7 +259,7 @@ def test_what_has_its_offsets_goes_on_running() -> None:
 
 
 def test_what_is_stopped_with_tasks_is_stopped_once_more() -> None:
-    """Somebody's records may leave such a connector: its tasks may still commit."""
+    """A foreign record may stop a connector that still has tasks: they may still commit."""
     wished = ("target-state-a", TARGETS["STOPPED"])
     command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)

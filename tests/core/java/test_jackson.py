@@ -104,7 +104,7 @@ def test_the_size_of_a_name_is_that_of_its_characters(
 
 @given(number=st.integers(-(10**60), 10**60))
 def test_integers_wrap(number: int) -> None:
-    """The low 64 bits of whatever stands there."""
+    """Only the low 64 bits of an integer count."""
     assert integer(str(number)) == wrap_long(number)
 
 

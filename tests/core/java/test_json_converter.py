@@ -116,7 +116,7 @@ def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: P
 
 @given(value=st.binary(max_size=200) | nasty.map(lambda value: value[::-1]), profile=profiles)
 def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
-    """Decoding answers or raises one of its two errors, whatever the bytes, and says why."""
+    """Decoding any bytes gives a value, or one of two errors with a reason."""
     reason = "fine"
     try:
         json_converter.decode(value, profile)

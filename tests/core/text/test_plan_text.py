@@ -77,7 +77,7 @@ def test_bytes_of_strangers() -> None:
 
 
 def test_what_comes_before_the_next_step() -> None:
-    """Another topic is read; a failure is waited for, or not; what was done is taken back."""
+    """Words between steps: a topic that is read, a wait, and an undo after a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
     assert told(

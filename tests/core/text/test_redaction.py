@@ -241,5 +241,5 @@ def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["pa\u017fsword", "api-\u212aEY", "PASSWD", "X-Auth-To\u212aen"])
 def test_letters_that_fold_are_letters(name: str) -> None:
-    """A long s, the sign of Kelvin: whatever its case, a name is looked at."""
+    """The long s and the Kelvin sign fold to letters of a secret's name."""
     assert "s3cret" not in redacted_text(f"{name}=s3cret")

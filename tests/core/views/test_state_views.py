@@ -53,7 +53,7 @@ def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
     ("release", "danger"), [("2.5.0", Danger.PARTITION_ORDER), ("2.5.1", Danger.STOPS_WORKER)]
 )
 def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
-    """Nobody's order, up to 2.5.0; later releases refuse to start."""
+    """Up to 2.5.0 the order is undefined; later releases refuse to start."""
     log = [*config(connector("a")), *records("connect-configs", connector("b"), partition=1)]
     assert [one.danger for one in hazards(log, Profile.of(release))] == [danger]
 

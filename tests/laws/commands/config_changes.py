@@ -22,7 +22,7 @@ SETS_TASKS = (PublishTasks, StopConnector, DeleteConnector, RestoreConnector)
 
 
 def u1(life: Life) -> Iterator[None]:
-    """Another config leaves target state, offsets and active topics as they are."""
+    """A new config leaves target state, offsets and active topics as they are."""
     for act in life.acts:
         if isinstance(act.command, PutConfig | PatchConfig) and act.before.config(act.name):
             for moment in act.moments:

@@ -153,7 +153,7 @@ def n5(life: Life) -> Iterator[None]:
 
 
 def requested(command: CreateConnector) -> OffsetsByPartition:
-    """The offsets that a connector shall start with."""
+    """Initial offsets of a creation."""
     wanted = wanted_offsets(command.initial_offsets or (), command.config)
     return {partition: offset for partition, offset in wanted.items() if offset is not None}
 

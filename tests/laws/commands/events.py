@@ -31,7 +31,7 @@ class ConcurrentCommands(NamedTuple):
 
 
 class ForeignWrite(NamedTuple):
-    """A record that somebody else writes."""
+    """Record of a foreign writer."""
 
     topic: str
     key: bytes
@@ -47,7 +47,7 @@ class Committed(NamedTuple):
 
 
 class TakeOver(NamedTuple):
-    """Another control plane becomes the writer, while the old one still thinks that it is."""
+    """Takeover by another control plane; the old one does not know it yet."""
 
     command: AnyCommand
     """Commands to the old process after the takeover."""

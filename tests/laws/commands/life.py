@@ -37,7 +37,7 @@ OffsetsByPartition = Mapping[Any, Any]
 
 
 def wanted_offsets(changes: Iterable[OffsetChange], config: Properties) -> dict[Any, Any]:
-    """Partitions, each with the offset that it shall have, or None; the last wish counts."""
+    """Requested offset per partition, or None; the last request for a partition counts."""
     if config["connector.class"] != SINK:
         return {frozen(one.partition): one.offset for one in changes}
     return {
@@ -72,7 +72,7 @@ class Observation(NamedTuple):
         return {frozen(one.partition): one.offset for one in found if one.offset is not None}
 
     def stored(self, name: str) -> Any:
-        """All that is stored of a connector's offsets, read by nobody."""
+        """Stored offsets of a connector, as raw bytes."""
         start = json_converter.encode([name])[:-1] + b","
         kept = {
             (topic, key): value
@@ -110,7 +110,7 @@ class Observation(NamedTuple):
         return [table.get(name) for table in tables], self.stored(name)
 
     def shown(self, name: str) -> Any:
-        """All that anybody is shown of a connector, and what the next one of that name inherits."""
+        """Everything that is shown of a connector, and the offsets that its successor inherits."""
         there = self.config(name) is not None
         return (
             self.config(name),
@@ -325,7 +325,7 @@ def _id_of(entry: Entry) -> str | None:
 
 
 def _acts(life: Life) -> Iterator[CommandRun]:
-    """Every command that was answered, or had begun when nobody was there any more."""
+    """Commands that were answered, or had begun when the process died."""
     told: dict[str, list[AnsweredCommand]] = defaultdict(list)
     for one in life.journal.told:
         told[one.command_id].append(one)

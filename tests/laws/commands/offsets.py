@@ -117,7 +117,7 @@ def _changes(life: Life) -> Iterator[CommandRun]:
 
 
 def _wanted(act: CommandRun) -> OffsetsByPartition:
-    """The offsets that a connector shall have when all is done."""
+    """Offsets of a connector after the command."""
     if isinstance(act.command, ResetOffsets):
         return {}
     assert isinstance(act.command, AlterOffsets)

@@ -44,7 +44,7 @@ class Drawing:
         self._last: c.AnyCommand | None = None
 
     def events(self, number: int) -> list[Event]:
-        """So many; before them, in half of all lives, a past: a connector that was used."""
+        """Random events; in half of all lives they follow the past of a used connector."""
         past = self._past() if self._chance.random() < 1 / 2 else ()
         return [*past, *(self.event() for _ in range(number))]
 

@@ -45,7 +45,7 @@ def same_key_same_answer(life: Life) -> Iterator[None]:
 
 
 def what_was_answered_is_there(life: Life) -> Iterator[None]:
-    """A command of which somebody was told that it is done is in the log, done."""
+    """A command that was answered with success is in the log, finished."""
     for act in life.acts:
         for told in act.told:
             if isinstance(told.answer, Outcome):

@@ -67,7 +67,7 @@ class BreakingFile(FaultInjection, SqliteLog):
 
 
 def in_memory() -> LogOpener:
-    """A new log, which is there as long as somebody remembers it."""
+    """Log in memory, which lives as long as its opener."""
     log = BreakingMemory()
 
     @asynccontextmanager

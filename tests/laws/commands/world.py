@@ -34,7 +34,7 @@ class LawClock:
         self.now_ms = now_ms
 
     def __call__(self) -> int:
-        """A time that nobody was told before."""
+        """Advance and return the time."""
         self.now_ms += 1
         return self.now_ms
 

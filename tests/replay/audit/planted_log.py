@@ -23,7 +23,7 @@ PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
 
 
 class PlantedLog:
-    """A log that grows by a record a second, unless it is told to wait."""
+    """Log that grows by one record per second, and by waits."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -54,7 +54,7 @@ class PlantedLog:
         return self
 
     def by(self, principal: str, command_id: str) -> "PlantedLog":
-        """From here on our control plane writes, for somebody."""
+        """Give later records the headers of our control plane."""
         names = "controlplane-command-id", "controlplane-principal"
         values = command_id.encode(), principal.encode()
         self._headers = tuple(zip(names, values, strict=True))

@@ -137,7 +137,7 @@ def test_thresholds_have_names_units_and_reasons() -> None:
 
 
 def test_a_threshold_that_is_told_counts() -> None:
-    """Three restarts are no storm, unless somebody says so."""
+    """Three restarts are a storm only with a lower threshold."""
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     cluster = log.cluster("lab")
     assert not [one for one in audit([cluster]) if one.kind == "restart-storm"]

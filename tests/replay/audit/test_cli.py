@@ -122,7 +122,7 @@ def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
-    """Its findings would name nobody, as if nobody had asked."""
+    """An empty trail is refused: it would name no user."""
     trail = tmp_path / "trail"
     trail.write_text(content)
     result = run(LIFE, "--trail", str(trail))

@@ -106,7 +106,7 @@ def test_tasks_that_nobody_ran() -> None:
 
 
 def test_nothing_of_a_session_key_is_told() -> None:
-    """Session keys lie in every config topic; nothing that is told repeats one."""
+    """No finding repeats a session key, although every config topic has some."""
     clusters = [recorded_cluster(name) for name in names()]
     keys = [
         json.loads(entry.value)["key"]

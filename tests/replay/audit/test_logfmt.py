@@ -84,7 +84,7 @@ def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) 
 
 
 def test_other_log_lines_of_serve_are_not_of_the_trail() -> None:
-    """A warning tells nobody's request; text that only looks like pairs is named."""
+    """A warning is no request; text that only resembles pairs is reported."""
     read = read_trail([line("defect", target="/x"), 'a=b "c', "hello world"])
     assert read.requests == []
     assert [problem.partition(" ")[2].partition(" ")[2] for problem in read.problems] == [

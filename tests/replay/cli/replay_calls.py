@@ -27,7 +27,7 @@ def call(*arguments: object) -> CommandResult:
 
 @contextmanager
 def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    """A command that runs beside the test; gone afterwards, whatever happens."""
+    """Start a command beside the test, and kill it afterwards."""
     words = [sys.executable, "-m", "replay", *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=ROOT, text=True, stdout=pipe, stderr=pipe) as process:

@@ -44,7 +44,7 @@ class Terminal:
         return self._shown.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Look no longer, as soon as nobody writes to it."""
+        """Stop reading once the last writer has closed the terminal."""
         self._looking.join(PATIENCE_S)
         assert not self._looking.is_alive(), "somebody still has it open"
         os.close(self._ours)

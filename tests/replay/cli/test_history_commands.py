@@ -16,7 +16,7 @@ from tests.replay.cli.replay_calls import call, refusal
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters."""
+    """Archive of two clusters."""
     folder = tmp_path_factory.mktemp("archive")
     logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
     assert call("capture", *logs, folder).code == 0
@@ -27,7 +27,7 @@ CLUSTERS = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
 
 
 def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> None:
-    """And tells which record began and ended what they saw."""
+    """A row has the records that began and ended the interval."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     (told,) = call("timeline", archive, *words, "-o", "json").json
     assert (told["cluster"], told["profiles"]) == ("roll", ["3.4.1", "3.9.2"])
@@ -150,7 +150,7 @@ def test_diff_as_of_a_moment(archive: Path) -> None:
 
 
 def test_history_tells_what_each_record_meant(archive: Path) -> None:
-    """For the release that reads: what was known already is told, too."""
+    """The meaning is that for the reading release: applied, pending, or no change."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
     (told,) = call("history", archive, *words).json
     meanings = {

@@ -47,7 +47,7 @@ def archive(dump: Path) -> Path:
 
 
 def assert_ended(seen: TerminalResult, sentence: str) -> None:
-    """Exit code 130 and a sentence below the bar; that nobody has the terminal open is known."""
+    """Check for exit code 130 and a sentence below the bar."""
     assert seen.code == INTERRUPTED
     assert seen.out == ""
     assert seen.terminal.splitlines()[-1].endswith(sentence)

@@ -17,7 +17,7 @@ from tests.tidy.source import ROOT
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster."""
+    """Archive of one cluster."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"life={HISTORIES / 'life-3.9.log.jsonl'}", folder).code == 0
     return folder
@@ -33,7 +33,7 @@ def said(command: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("command", ["state", "timeline -o json", "history --connector pages"])
 def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
-    """Full, closed: one sentence. Whoever has read enough has what they wanted."""
+    """A full or closed standard output is one error; a reader that stops early is none."""
     code, told = said(f"R {command} {archive} > /dev/full")
     assert (code, told.count("\n")) == (2, 1), told
     assert "standard output cannot be written (No space left on device)" in told
@@ -43,7 +43,7 @@ def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None
 
 
 def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path) -> None:
-    """None of them becomes a file."""
+    """Links and pipes are not replaced by files."""
     real, link, pipe = tmp_path / "real.parquet", tmp_path / "link.parquet", tmp_path / "pipe"
     link.symlink_to(real)
     words = ("timeline", archive, "-o", "parquet", "--to")

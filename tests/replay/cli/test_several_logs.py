@@ -27,7 +27,7 @@ NOBODY = "nobody=kafka://127.0.0.1:1"
 
 @pytest.mark.parametrize("sources", [(LIFE, NONE, ROLL), (NONE, LIFE, ROLL), (ROLL, LIFE, NONE)])
 def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
-    """Wherever it stands. What was added is told, and so is what is wrong."""
+    """The command reports the added records of the others and the missing log, in any order."""
     said = call("capture", *sources, tmp_path, "-o", "json")
     assert {one["cluster"]: one["added"] for one in said.json} == {"life": 354, "roll": 108}
     assert refusal(said) == "none: /nope does not exist: check the path"
@@ -46,7 +46,7 @@ def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> Non
 
 
 def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None:
-    """With --once."""
+    """With `--once` the unreachable cluster is reported, and the others are archived."""
     said = call("capture", NOBODY, LIFE, tmp_path, "--once", "-o", "json")
     assert refusal(said).startswith("nobody: ")
     assert [one["cluster"] for one in said.json] == ["life"]
@@ -97,7 +97,7 @@ class FollowingCapture:
         wait_for(self.manifest(cluster, number))
 
     def is_interrupted(self) -> list[str]:
-        """End it; what it has told of logs that are tried again."""
+        """Interrupt the capture; returns its reports about retried logs."""
         self._process.send_signal(signal.SIGINT)
         _, told = self._process.communicate()
         assert self._process.returncode == 130
@@ -113,7 +113,7 @@ class FollowingCapture:
 
 @contextmanager
 def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
-    """A capture of embedded logs, each with one record, and of whatever else is named."""
+    """Running capture of embedded logs with one record each, and of further logs."""
     for name in sources:
         if "=" not in name:
             asyncio.run(write(folder / f"{name}.db", b"connector-1"))
@@ -156,7 +156,7 @@ def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: P
 
 
 def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
-    """Else it prints a table and waits, as if it hung."""
+    """A continuing capture prints that it continues."""
     asyncio.run(write(tmp_path / "a.db", b"connector-1"))
     log = f"a={tmp_path / 'a.db'}"
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
@@ -168,7 +168,7 @@ def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
 
 
 def test_an_outage_is_waited_out(tmp_path: Path) -> None:
-    """Though nothing else is left to be looked at."""
+    """The capture retries even if no other log is left."""
     with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
         assert capture.stderr is not None
         told = [capture.stderr.readline() for _ in range(3)]
@@ -270,7 +270,7 @@ def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
 
 
 def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
-    """Every chain whose head was given is looked at, whatever else was given."""
+    """Each chain with a given head is checked."""
     first, last = manifests(archive, "a")
     last.unlink()
     unseen = call("verify", archive)
@@ -304,6 +304,6 @@ def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> 
 
 
 def test_a_cluster_that_cannot_be_read_is_told_once(archive: Path, heads: dict[str, str]) -> None:
-    """Though its head was given."""
+    """The error is reported once, also with a given head."""
     torn(manifests(archive, "b")[0])
     assert "is no manifest" in refusal(call("verify", archive, *given(f"b={heads['b']}")))

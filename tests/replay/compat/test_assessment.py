@@ -21,7 +21,7 @@ def told(log: Planted, start: str, goal: str, mode: RolloutMode | None = None) -
 
 
 def dangers(assessment: ClusterAssessment) -> list[Danger]:
-    """The hazards that are told."""
+    """Reported hazards."""
     return [hazard.danger for one in assessment.assessed for hazard in one.hazards]
 
 
@@ -182,7 +182,7 @@ def test_a_record_on_which_the_goal_does_not_start() -> None:
 
 
 def test_who_runs_may_not_start_again() -> None:
-    """The workers that are there survived it; those that start do not, of whatever release."""
+    """Running workers survive the record; starting ones of any release do not."""
     log = running().put(CONFIG, "task-a-0", {})
     assert dangers(told(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
 

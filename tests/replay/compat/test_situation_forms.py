@@ -39,7 +39,7 @@ def told_of_own_topic(
 
 
 def test_offsets_that_the_newer_release_does_not_find() -> None:
-    """A connector's own topic is looked into alone from 3.3 on, whatever the worker's has."""
+    """From 3.3 on a connector's own topic alone counts, whatever the worker's topic has."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
     one = told_of_own_topic(log, "3.2", "3.9")
     assert one.sighting.severity is DANGER
@@ -131,7 +131,7 @@ def test_how_producers_are_kept_from_writing_twice() -> None:
 
 
 def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
-    """The sixth is about tasks: whoever commits none again does no harm."""
+    """Situation 6 is about tasks: an empty commit does no harm."""
     assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
 
 
@@ -201,7 +201,7 @@ def test_tasks_of_a_running_connector_are_made_anew() -> None:
 
 
 def test_who_makes_tasks_anew() -> None:
-    """The twelfth: whoever runs it, at once or once it runs."""
+    """Situation 12: a running connector's worker makes its tasks anew, at once or later."""
     pair = PAIRS[12]
     (one,) = seen(pair, running().config("a", rows="2"), 12)
     assert one.sighting.sentence.endswith("the worker that runs the connector generates them again")
@@ -218,7 +218,7 @@ def test_older_tasks_are_those_of_the_same_life() -> None:
 
 
 def test_a_deleted_connector_leaves_tasks() -> None:
-    """The thirteenth, before anybody reuses the name; where nobody falls for it, it is told."""
+    """Situation 13 is reported before the name is used again; INFO if no release is affected."""
     pair = PAIRS[13]
     log = running(tasks=2).gone("a")
     (one,) = seen(pair, log, 13)
@@ -265,7 +265,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
 
 
 def test_members_are_brought_together_by_any_record() -> None:
-    """One that is there is told what it was told; where there is none, one has to be created."""
+    """A new record brings members together: an existing one is repeated, or one is created."""
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [
@@ -302,7 +302,7 @@ def test_each_is_told_of_its_own_aborted_records() -> None:
 
 
 def test_a_session_key_matters_only_while_both_live() -> None:
-    """With all workers stopped in between nobody signs for who cannot read it."""
+    """With all workers stopped in between, the session key does not matter."""
     pair = PAIRS[10]
     (mixed,) = seen(pair, pair.planted, 10)
     assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")

@@ -217,7 +217,7 @@ def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> N
 
 @given(log=logs(), profile=st.sampled_from(PROFILES))
 def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
-    """No bytes end a rehearsal, and silence means that nobody is seen otherwise."""
+    """A rehearsal of any bytes ends; without findings, no view changes."""
     found = lint(log, profile)
     before = fold(log, profile)
     after = fold(cleaned(log, Topics(), tombstones=True), profile)

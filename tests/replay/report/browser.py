@@ -37,7 +37,7 @@ class Browser:
     def open(
         self, file: Path, fragment: str = "", *, width: int = DESK, scheme: str = "light"
     ) -> None:
-        """Look at a file, in a window of this width, as somebody who likes it `light` or `dark`."""
+        """Open a file in a window of this width, with the preference `light` or `dark`."""
         self.asked_for()
         self.complaints()
         self._window(width, 900)

@@ -120,7 +120,7 @@ def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
 
 
 def test_a_line_ends_where_its_offset_is_removed() -> None:
-    """And begins again with the next."""
+    """The next offset begins a new line."""
     log = PlantedLog().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
     log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", {"n": 3}).wait(MINUTE)
     (card,) = pictured(log).all("article")
@@ -256,7 +256,7 @@ def test_recorded_clusters(name: str) -> None:
     "log", [PlantedLog(), PlantedLog().timeless().running("a").offset("a", {"n": 1})]
 )
 def test_nothing_and_times_unknown(log: PlantedLog) -> None:
-    """Then nothing is drawn, and the rest is told."""
+    """Without known times no chart is drawn; the text is complete."""
     shown = pictured(log)
     assert "at times unknown" in shown.text
     assert not list(shown.all("article"))
@@ -266,7 +266,7 @@ def test_nothing_and_times_unknown(log: PlantedLog) -> None:
 
 
 def test_what_is_left_out_is_counted() -> None:
-    """No more is told than the limits allow; whoever wants all is told whom to ask."""
+    """The page has the limits' number of rows, and names the command that prints all."""
     log = PlantedLog()
     for number in range(12):
         log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")

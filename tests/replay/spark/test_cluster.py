@@ -39,7 +39,7 @@ COMMANDS = (
 
 @pytest.fixture
 def archives(tmp_path: Path) -> Iterator[list[list[str]]]:
-    """One archive in a folder that all see, and in an object store that the driver is told of."""
+    """One archive in a shared folder, and in an object store that the driver knows."""
     folder = tmp_path / "archive"
     folder.mkdir()
     with bucket("far") as store:

@@ -63,7 +63,7 @@ def shuffles(spark: SparkSession, asked: StateQuery, limits: TaskLimits) -> int:
 
 
 def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
-    """Slices need one, by partition, whatever their number; every release still sees the same."""
+    """Slices need one shuffle by partition; the answers of all releases stay the same."""
     asked = question(folder, PROFILES)
     expected = asked.local.states(asked.plan, PROFILES)
     for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
@@ -129,7 +129,7 @@ def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
-    """A file that was altered after the plan was made is not read, whoever would have read it."""
+    """A file altered after the plan is refused, locally and in tasks."""
     asked = question(folder)
     path = min(folder.rglob("topic=connect-status/*/segment-*"))
     whole = bytearray(path.read_bytes())
@@ -190,7 +190,7 @@ def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
-    """And the answer is that of a pipe."""
+    """The answer is that of a pipe."""
     words = ("state", folder, "--engine", "spark", "-o", "json")
     seen = at_a_terminal(*words)
     assert "Spark" in seen.terminal
@@ -198,7 +198,7 @@ def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None
 
 
 def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
-    """A real signal, before Spark can have started: whoever is left would have our pipes open."""
+    """SIGINT before Spark's start ends the JVM, which would keep our pipes open."""
     with running("state", folder, "--engine", "spark") as asked:
         asked.wait_for("Spark starts")
         seen = asked.interrupted()

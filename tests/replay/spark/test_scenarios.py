@@ -61,7 +61,7 @@ def test_the_command_asks_spark(spark: SparkSession, told: Path) -> None:
 
 
 def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence; without the option nobody needs Java."""
+    """`--spark` without Java is one error; without the option Java is not needed."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)

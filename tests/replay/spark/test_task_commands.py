@@ -66,7 +66,7 @@ def test_every_command_tells_the_same(
 
 
 def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
-    """And what is kept on the way is kept as by this process, wherever Spark's tasks stand."""
+    """The page and the kept answers are the same with and without Spark."""
     assert spark
     pages, kept = [], []
     for engine in ("local", "spark"):
@@ -120,7 +120,7 @@ def nested(depth: int) -> Iterator[Any]:
 
 
 def numbers(thing: int) -> Iterator[int]:
-    """So many numbers; a thing below zero is damaged."""
+    """The numbers below this one; a negative one is damage."""
     if thing < 0:
         raise ArchiveCorrupt(f"{thing} is damaged")
     yield from range(thing)
@@ -142,7 +142,7 @@ def tasks_of(session: SparkSession) -> SparkExecutor:
 
 @pytest.mark.parametrize("count", [0, 1, 2 * WAVE * 2 + 1])
 def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
-    """None, one, and more than one job takes; what finds nothing has its place, too."""
+    """Results keep the order of the inputs, empty results too, in one job or several."""
     things = [at % 5 for at in range(count)]
     found = [list(some) for some in tasks_of(spark).run(numbers, things)]
     assert found == [list(some) for some in SerialExecutor().run(numbers, things)]

@@ -77,14 +77,14 @@ ODD = [
 
 
 def test_rows_are_what_the_log_held() -> None:
-    """Headers, times, tombstones; whoever was not seen among committed ones was aborted."""
+    """Headers, times and tombstones are kept; offsets not seen as committed are aborted."""
     table = archive_rows(pa.Table.from_batches([rows(*ODD)]), SeenOffsets([(0, 2), (4, 5)]))
     assert table.schema == SCHEMA
     assert list(batch(*CONFIG, table).entries()) == ODD
 
 
 def test_runs_of_several_partitions() -> None:
-    """Each hole ends one, whatever batches they come in."""
+    """Each hole ends a run, in any batches."""
     other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
     found = [one for some in runs(iter([rows(*ODD, *other)])) for one in some.to_pylist()]
     assert [(one["topic"], one["first"], one["behind"]) for one in found] == [
@@ -116,7 +116,7 @@ def answer(folder: Path, *entries: Entry) -> PartitionResult:
 
 
 def test_what_is_archived_is_compared(tmp_path: Path) -> None:
-    """And not added again; another record at its place is a sentence, not a failure of the task."""
+    """Archived records are compared, not added again; a different one is an error sentence."""
     archive(tmp_path, [config(0), config(1)])
     found = answer(tmp_path, config(1), config(2))
     assert (found.read, found.fresh, len(found.segments), found.wrong) == (2, 1, 1, "")

@@ -78,7 +78,7 @@ def test_random_logs(spark: SparkSession) -> None:
 
 
 def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
-    """And at every time: all prefixes in one job, from snapshots and winners and without."""
+    """All prefixes, by record and by time, are one job, with and without snapshots."""
     asked, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):
         log, readers = spread(list(ask.entries)), [ask.profile]

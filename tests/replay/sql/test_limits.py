@@ -76,21 +76,21 @@ def about(one: bytes) -> str:
 
 @pytest.mark.parametrize("value", VALUES, ids=about)
 def test_values_that_it_cannot_follow_are_named(value: bytes, oracle: SqlOracle) -> None:
-    """And no others; it tells why."""
+    """Exactly this value is reported, with the reason."""
     oracle.log(configs((b"connector-b", CONFIG), (b"connector-a", value)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): VALUES[value]}]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=about)
 def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
-    """And no others."""
+    """Exactly this key is reported."""
     oracle.log(configs((b"connector-b", CONFIG), (key, CONFIG)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): KEYS[key]}]
 
 
 @pytest.mark.parametrize("key", OFFSET_KEYS, ids=about)
 def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
-    """And no others."""
+    """Exactly this source partition is reported."""
     oracle.log(offsets((b'["a",{"p":1}]', b"{}"), (key, b"{}")))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.offsets, 0, 1): OFFSET_KEYS[key]}]
 

@@ -100,7 +100,7 @@ def test_states_that_differ_in_anything_have_other_digests() -> None:
 
 
 def test_order_says_nothing() -> None:
-    """Neither of connectors nor of the fields of a config, whatever these hold."""
+    """The order of connectors and of config fields does not change the digest."""
     one, other = {"k": "\ud800", "l": {"x": 1, "y": 2}}, {"l": {"y": 2, "x": 1}, "k": "\ud800"}
     assert config_digest(ConfigState(connectors={"a": one, "b": {"p": 1, "q": 2}})) == (
         config_digest(ConfigState(connectors={"b": {"q": 2, "p": 1}, "a": other}))
@@ -108,7 +108,7 @@ def test_order_says_nothing() -> None:
 
 
 def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
-    """And part where they do not."""
+    """Releases have one row until they differ."""
     log = [
         Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}'),
         Entry("connect-configs", 0, 1, 2, b"target-state-a", b'{"state":"STOPPED"}'),

@@ -57,7 +57,7 @@ async def test_a_log_that_was_moved_makes_health_unhealthy(tmp_path: Path) -> No
 
 
 async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) -> None:
-    """Another file lies there: what is written would go nowhere."""
+    """Writes to the replaced file would be lost."""
     path = tmp_path / "state.db"
     async with served(path) as client:
         path.rename(tmp_path / "elsewhere.db")
@@ -70,7 +70,7 @@ async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) ->
 async def test_a_full_disk_makes_health_unhealthy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And room makes it healthy again."""
+    """Free space makes health healthy again."""
     async with served(tmp_path / "state.db") as client:
         real = os.statvfs
         monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4_096))
@@ -97,7 +97,7 @@ async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path
 
 
 async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
-    """Before anybody's command fails."""
+    """Health reports the fence before a command fails."""
     async with ControlPlane.open(f"sqlite:///{tmp_path / 'state.db'}") as plane:
         transport = httpx.ASGITransport(plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://plane") as client:
@@ -108,7 +108,7 @@ async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
 
 
 async def test_asking_often_writes_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may ask `/health`: all who ask within a second share one transaction."""
+    """Requests within a second share one transaction: `/health` needs no role."""
     monkeypatch.setattr(probe, "LASTS_S", 3_600.0)
     path = tmp_path / "state.db"
     async with served(path) as client:

@@ -93,7 +93,7 @@ async def test_what_cannot_be_meant_is_refused(method: str, target: str, words: 
 
 
 async def test_reads_of_connect_tell_what_they_ignore() -> None:
-    """Tools add parameters of their own to reads; whoever misspells one is told."""
+    """Reads ignore unknown parameters, and a notice names them."""
     async with asked() as (_, client):
         answer = await client.get("/connectors?asof=config@0")
         assert answer.status_code == 200

@@ -101,7 +101,7 @@ def test_a_path_that_is_only_read_is_a_path() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "ä", "a b", "50%", "a+b", "..", "x;y", "{}"])
 def test_names_come_encoded(name: str) -> None:
-    """A name may hold whatever can be encoded."""
+    """A name may have any characters, encoded."""
     encoded = "".join(f"%{byte:02X}" for byte in name.encode())
     assert asked("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
 

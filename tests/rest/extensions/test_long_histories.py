@@ -46,7 +46,7 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
 
 
 async def test_history_pages_within_a_record_that_changes_much() -> None:
-    """`limit=` holds whatever one record changed; the pages are the whole."""
+    """`limit=` also splits the changes of one record; the pages together are the whole."""
     async with asked() as (plane, client):
         await plane.execute(PutConfig("orders", many_keys(25)))
         whole = (await client.get(HISTORY)).json()["events"]
@@ -63,7 +63,7 @@ async def test_history_pages_within_a_record_that_changes_much() -> None:
 
 
 async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_early() -> None:
-    """A page has some MiB at most, whatever its values are."""
+    """A page has a few MiB at most."""
     async with asked() as (plane, client):
         await plane.execute(PutConfig("orders", {**ORDERS, "long": "x" * 100_000}))
         last = (await client.get(HISTORY)).json()["events"][-1]
@@ -96,7 +96,7 @@ async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
 
 
 async def test_history_ends_with_the_client_that_asked_for_it() -> None:
-    """A client that has left is answered by nobody, and nobody goes on working for it."""
+    """Reading stops when the client leaves."""
     gate, left = asyncio.Event(), asyncio.Event()
 
     class SlowLog(MemoryLog):

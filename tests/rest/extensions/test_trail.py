@@ -62,7 +62,7 @@ async def test_pages() -> None:
 
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
 async def test_bad_questions(query: str) -> None:
-    """Each is told what it may be."""
+    """The error lists the allowed values."""
     async with asked() as (_, client):
         answer = await client.get(f"/commands?{query}")
         assert answer.status_code == 400

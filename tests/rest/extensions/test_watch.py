@@ -110,7 +110,7 @@ async def test_from_a_moment_on() -> None:
 
 
 async def test_as_a_release() -> None:
-    """3.4 has never heard of STOPPED; to it the connector is paused, whoever else watches."""
+    """3.4 does not know STOPPED: its watcher sees the connector paused, beside other watchers."""
     async with (
         asked() as (plane, client),
         watching(plane.app, "profile=3.4") as old,

@@ -136,7 +136,7 @@ async def test_who_is_known_is_asked_each_time() -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
-    """Though a moment ago the same bytes had an answer, on this connection and on others."""
+    """Cached answers end with the token, on all connections."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")

@@ -12,11 +12,11 @@ class Wire:
         self.told: list[bytes | str] = []
 
     def write(self, piece: bytes) -> None:
-        """Note it."""
+        """Record it."""
         self.told.append(piece)
 
     def close(self) -> None:
-        """Note it."""
+        """Record it."""
         self.told.append("close")
 
     def is_closing(self) -> bool:
@@ -25,7 +25,7 @@ class Wire:
 
 
 async def test_head_and_body() -> None:
-    """Together, as soon as whoever writes them lets others run."""
+    """Both are written together, when their writer yields to the loop."""
     wire = Wire()
     gathering = CoalescingTransport(wire, asyncio.get_running_loop(), 100)
     gathering.write(b"head ")

@@ -74,7 +74,7 @@ def validations() -> Iterator[PluginRequest]:
 
 
 def loggers() -> Iterator[PluginRequest]:
-    """A worker's loggers, of which it is only known that nobody uses those beneath `probe`."""
+    """Requests about loggers; those below `probe` are used by no library."""
     yield PluginRequest("GET", "/admin/loggers/ROOT")
     yield PluginRequest("GET", "/admin/loggers/probe")
     yield from _levels("/admin/loggers/probe.quiet", "DEBUG", "DEBUG", "warn")

@@ -116,7 +116,7 @@ async def _opened(
 
 
 def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
-    """A worker's settings, as its file tells them; and who is let in where somebody is asked."""
+    """Worker settings as its file has them, with users if it authenticates."""
     told = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
     if "rest.extension.classes" in worker:
         passwords = folder / "passwords"

@@ -139,7 +139,7 @@ async def test_patterns(origin: str, may: bool) -> None:
 
 
 async def test_every_origin() -> None:
-    """`*` alone: the page that asks is told its own name."""
+    """With `*` alone the answer names the asking origin."""
     protection = Protection(answers=AnswerSettings(access_control_allow_origin="*"))
     async with guarded(protection) as client:
         answer = await client.get("/compat/3.9.1/", headers={"origin": "http://any"})
@@ -148,7 +148,7 @@ async def test_every_origin() -> None:
 
 
 async def test_without_settings_nothing_is_told() -> None:
-    """No page of anybody else may read an answer."""
+    """Without settings no foreign page may read an answer."""
     async with guarded(Protection()) as client:
         answer = await client.get("/connectors", headers={"origin": HERE})
         assert _cross_origin(answer.headers) == {}
@@ -175,7 +175,7 @@ FOREIGN = {
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 @pytest.mark.parametrize("case", FOREIGN)
 async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
-    """Browsers send such a POST without asking, with the name of whoever sits there."""
+    """Browsers send such a POST without a preflight, with the user's credentials."""
     headers, status = FOREIGN[case]
     async with guarded(PROTECTION) as client:
         restart = f"{base}/connectors/x/restart?includeTasks=true"

@@ -32,7 +32,7 @@ def basic(name: str, password: str, encoding: str = "utf-8") -> dict[str, str]:
 
 
 def bearer(name: str) -> dict[str, str]:
-    """The header with somebody's token."""
+    """Authorization header with the user's token."""
     return {"authorization": f"Bearer {TOKENS[name]}"}
 
 
@@ -121,7 +121,7 @@ async def test_a_failed_login_costs_the_same_whoever_is_named(
 async def test_passwords_do_not_wait_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than may wait are told to come back; who is known, or has a token, is not kept."""
+    """Passwords above the limit get 503; known passwords and tokens do not wait."""
     let, begun = threading.Event(), threading.Semaphore(0)
     scrypt = hashlib.scrypt
 
@@ -317,7 +317,7 @@ async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
 
 
 async def test_nothing_told_lets_everybody_in() -> None:
-    """Then whoever reaches us may do everything: we listen on this machine only."""
+    """Without authentication every client may do everything: we listen on localhost only."""
     async with guarded(Protection()) as client:
         assert (await client.delete("/connectors/x")).status_code == 404
 

@@ -144,13 +144,13 @@ def paused_with_tasks() -> PlantedLog:
 
 @holds("tasks-not-running", WARNING, "a", "config@2", "status@0", "status@2")
 def nobody_runs_them() -> PlantedLog:
-    """The connector is RUNNING, its only task is nobody's."""
+    """The connector is RUNNING, its only task is unassigned."""
     return PlantedLog().running("a").status("task-a-0", "UNASSIGNED").wait(HOUR).config("other")
 
 
 @resembles("tasks-not-running")
 def one_of_two_runs() -> PlantedLog:
-    """One task is nobody's, the other one failed: somebody had it."""
+    """One task is unassigned, the other one failed, so it had an owner."""
     log = PlantedLog().config("a").tasks("a", 2).status("connector-a", "RUNNING")
     log.status("task-a-0", "UNASSIGNED").status("task-a-1", "FAILED")
     return log.wait(HOUR).config("other")
@@ -170,7 +170,7 @@ def connector_is_nobodys() -> PlantedLog:
 
 @holds("tasks-uncommitted", WARNING, "a", "config@4")
 def task_set_without_commit() -> PlantedLog:
-    """Two new task configs, and whoever made them died."""
+    """Two new task configs without commit: their writer died."""
     return PlantedLog().running("a").task_configs("a", 2).wait(HOUR).config("other")
 
 
@@ -307,7 +307,7 @@ def speaks_of_secrets() -> PlantedLog:
 
 @holds("unreadable-records", INFO, None, "config@1", "config@2")
 def passed_over() -> PlantedLog:
-    """A key that nobody knows, and a value that is no JSON."""
+    """An unknown key, and a value that is no JSON."""
     return (
         PlantedLog()
         .config("a")

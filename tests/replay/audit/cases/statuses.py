@@ -218,7 +218,7 @@ def sinks() -> list[PlantedLog]:
 
 @resembles("two-clusters-one-topic")
 def two_sources_of_one_cluster() -> list[PlantedLog]:
-    """In one cluster somebody has most likely meant it."""
+    """Two sources of one cluster share a topic, which is probably intended."""
     return [
         _source("a", "orders").running("b").offset("b", {"n": 1}).active("b", "orders"),
         PlantedLog(),

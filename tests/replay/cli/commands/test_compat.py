@@ -264,7 +264,7 @@ def test_a_log_that_is_not_there() -> None:
 
 
 def test_lint_tells_what_happens(dump: Any) -> None:
-    """Exit code 1 where somebody has to act, 0 where nobody does."""
+    """Exit code 1 if a finding needs action, else 0."""
     path = dump(QUIET)
     result = run("lint", path, "--release", "3.9", "--cluster", "lab")
     assert result.exit_code == 1

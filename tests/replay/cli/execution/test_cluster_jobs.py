@@ -135,7 +135,7 @@ def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
-    """An archive knows them; places are told by what a topic is for."""
+    """The archive knows the topics; positions name the kind of topic."""
     log = tmp_path / "ours.log.jsonl"
     log.write_text(ROLL.read_text(encoding="utf-8").replace("connect-configs", "ours"))
     call("capture", f"ours={log}", tmp_path / "fleet", "--config-topic", "ours", "--once")
@@ -293,7 +293,7 @@ def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_kept_may_be_damaged(fleet: Path, tmp_path: Path) -> None:
-    """Then it is made anew."""
+    """A damaged kept answer is computed anew."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
     for path in (tmp_path / "kept").iterdir():
@@ -305,7 +305,7 @@ def test_what_is_kept_may_be_damaged(fleet: Path, tmp_path: Path) -> None:
 def test_every_command_tells_the_same_of_what_was_kept(
     words: tuple[str, ...], fleet: Path, tmp_path: Path
 ) -> None:
-    """For people and for machines; whoever cannot keep anything says so."""
+    """Kept answers give the same tables and JSON; a folder that cannot be made is refused."""
     kept = ("--resume", tmp_path / "kept")
     for output in ("table", "json"):
         plain = call(*words, fleet, "-o", output)
@@ -319,7 +319,7 @@ def test_every_command_tells_the_same_of_what_was_kept(
 
 @pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
 def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
-    """In the same order, and what is wrong with one is told of it."""
+    """Output keeps its order, and reports one broken cluster."""
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
     alone = call(*words, fleet, "-o", "json")
     assert alone == call(*words, fleet, "-o", "json", "--jobs", "2")

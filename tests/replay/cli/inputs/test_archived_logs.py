@@ -30,7 +30,7 @@ LIFE = HISTORIES / "life-3.9.log.jsonl"
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters."""
+    """Archive of two clusters."""
     folder = tmp_path_factory.mktemp("archive")
     roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
     said = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
@@ -49,7 +49,7 @@ def test_capture_tells_what_it_did(archive: Path) -> None:
 
 
 def test_a_dump_is_called_after_its_file(tmp_path: Path) -> None:
-    """If nobody gives it a name; what kind of file it is is none of it, and releases are."""
+    """The default name of a dump's cluster is its file name without the format."""
     assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
 
 
@@ -62,7 +62,7 @@ async def write(path: Path, key: bytes) -> None:
 
 
 def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
-    """A living log has them, and nobody misses them in the archive."""
+    """Ordinary topics of a log are not reported as missing from the archive."""
 
     async def fill() -> None:
         log = await SqliteLog.open(tmp_path / "cluster.db")
@@ -183,7 +183,7 @@ def test_explain_reads_nothing_but_tells(archive: Path) -> None:
 
 
 def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
-    """Though they are archived."""
+    """Output hides archived secrets."""
     value = '{"properties":{"name":"a","password":"hunter2"}}'
     line = {"topic": "connect-configs", "partition": 0, "offset": 0, "timestamp": 1}
     (tmp_path / "a.jsonl").write_bytes(
@@ -235,7 +235,7 @@ def test_an_archive_by_its_url(archive: Path) -> None:
 
 
 def test_the_past_of_two_connectors(archive: Path) -> None:
-    """Each is told once, in the order in which they are asked for."""
+    """Each connector appears once, in the requested order."""
     asked = ("history", archive, "--cluster", "life", "-o", "json")
     both = call(*asked, "--connector", "orders", "--connector", "pages", "--connector", "orders")
     alone = [call(*asked, "--connector", name).json for name in ("orders", "pages")]
@@ -263,7 +263,7 @@ BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
 def test_what_is_not_installed_is_named(missing: str) -> None:
-    """And how to get it; what needs none of it works."""
+    """The error names the missing package and its installation; other commands work."""
     done = without((missing,), "state", "x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"Error: this needs {missing}, which is not installed here: {BY_PIP}\n"

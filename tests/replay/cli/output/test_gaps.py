@@ -128,7 +128,7 @@ def test_what_was_kept_does_not_hide_a_gap(archive: Path, tmp_path: Path) -> Non
 
 
 def test_many_gaps_are_counted(tmp_path: Path) -> None:
-    """People are told the first of them, machines all."""
+    """Tables show the first gaps, JSON all."""
     number = SHOWN + 3
     for offset in range(0, 2 * number + 1, 2):
         capture(tmp_path, log_of([Entry(CONFIG, 0, offset, offset, b"k", b"v")]))

@@ -38,7 +38,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters."""
+    """Archive of two clusters."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"one={LOG}", f"two={LOG}", folder).code == 0
     return folder
@@ -89,7 +89,7 @@ def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_stays_below_the_bar(archive: Path) -> None:
-    """One sentence, behind whatever was drawn."""
+    """The error is one line below the bar."""
     seen = at_a_terminal("history", archive, "--connector", "none")
     assert seen.code == 2
     assert seen.terminal.splitlines()[-1].endswith(
