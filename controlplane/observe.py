@@ -108,25 +108,25 @@ def logger(
     It writes the events that the logger `level` passes at that moment.
     """
     lines = structlog.WriteLogger(stream or sys.stderr)
-    made: Logger = structlog.wrap_logger(
+    structured: Logger = structlog.wrap_logger(
         lines,
         processors=_PROCESSORS[log_format],
         wrapper_class=structlog.make_filtering_bound_logger("notset"),
         cache_logger_on_first_use=True,
     )
-    return made if level is None else _Heeding(made, level)
+    return structured if level is None else _LeveledLogger(structured, level)
 
 
 class Passing(logging.Handler):
     """Logging handler that forwards records of libraries, with the name of their logger."""
 
-    def __init__(self, told: Logger) -> None:
+    def __init__(self, target: Logger) -> None:
         super().__init__()
-        self._told = told
+        self._target = target
 
     def emit(self, record: logging.LogRecord) -> None:
         """Forward one record; `logging` handles a record that cannot be formatted."""
-        tell = self._told.info if record.levelno < logging.WARNING else self._told.warning
+        tell = self._target.info if record.levelno < logging.WARNING else self._target.warning
         facts = {"exc_info": record.exc_info} if record.exc_info else {}
         try:
             tell(record.getMessage(), logger=record.name, **facts)
@@ -139,21 +139,21 @@ def silent() -> Logger:
     return _Silent()
 
 
-class _Heeding:
-    def __init__(self, told: Logger, level: logging.Logger) -> None:
-        self._told, self._level = told, level
+class _LeveledLogger:
+    def __init__(self, target: Logger, level: logging.Logger) -> None:
+        self._target, self._level = target, level
 
     def info(self, event: str, **facts: Any) -> None:
         if self._level.isEnabledFor(logging.INFO):
-            self._told.info(event, **facts)
+            self._target.info(event, **facts)
 
     def warning(self, event: str, **facts: Any) -> None:
         if self._level.isEnabledFor(logging.WARNING):
-            self._told.warning(event, **facts)
+            self._target.warning(event, **facts)
 
     def exception(self, event: str, **facts: Any) -> None:
         if self._level.isEnabledFor(logging.ERROR):
-            self._told.exception(event, **facts)
+            self._target.exception(event, **facts)
 
 
 class _Silent:

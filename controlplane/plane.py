@@ -123,12 +123,12 @@ class ControlPlane:
     """One cluster's control plane, and the only writer of its log."""
 
     def __init__(
-        self, log: Log, controller: Controller, follower: Follower, known: "_OpenedWith"
+        self, log: Log, controller: Controller, follower: Follower, opened_with: "_OpenedWith"
     ) -> None:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around, self._context, self._loggers, self._administered = known
+        self._around, self._context, self._loggers, self._administered = opened_with
         self._watching = ChangeFeed(follower, log, self._context.profile)
 
     @classmethod
@@ -156,7 +156,7 @@ class ControlPlane:
         check_settings(settings)
         check_topics(settings.topics)
         loggers = around.loggers or Loggers(around.now_ms)
-        notices = around.notices or _telling(loggers)
+        notices = around.notices or _default_logger(loggers)
         context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
@@ -172,8 +172,8 @@ class ControlPlane:
             world = WriterEnvironment(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             stack.enter_context(follower.pinned(context.profile))
-            known = _OpenedWith(around, context, loggers, settings.administered)
-            plane = cls(log, controller, follower, known)
+            opened_with = _OpenedWith(around, context, loggers, settings.administered)
+            plane = cls(log, controller, follower, opened_with)
             stack.push_async_callback(
                 lambda: look_after_at_last(log, plane._own_state, settings.upkeep, notices)
             )
@@ -251,7 +251,7 @@ class ControlPlane:
         """
         from controlplane.rest.app import App  # noqa: PLC0415
 
-        return App(self.service, None if self._around.notices else _telling(self._loggers))
+        return App(self.service, None if self._around.notices else _default_logger(self._loggers))
 
     async def state_at(self, moment: str, profile: str | None = None) -> ClusterState:
         """Return the state at a moment: `config@57`, a time, or a vector of end offsets.
@@ -293,10 +293,10 @@ class ControlPlane:
             Refusal: it is refused, and nothing was written.
             TimedOut, TooMany, LogError: the outcome is unknown.
         """
-        ended = await self.carry_out(command, principal=principal, key=key)
-        if isinstance(ended, Rejected):
-            raise Refusal(ended)
-        return ended
+        answer = await self.carry_out(command, principal=principal, key=key)
+        if isinstance(answer, Rejected):
+            raise Refusal(answer)
+        return answer
 
     async def carry_out(
         self,
@@ -308,17 +308,17 @@ class ControlPlane:
     ) -> Outcome | Rejected:
         """Run a command as a worker of any release; return a refusal as a value."""
         _check_names(principal, key)
-        asked = CommandRequest(
+        request = CommandRequest(
             command=await _plain(command),
             command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
             principal=principal,
             keyed=key is not None,
         )
-        ended = await self._controller.execute(asked, profile)
-        if isinstance(command, SetLoggerLevel) and isinstance(ended, Outcome):
+        answer = await self._controller.execute(request, profile)
+        if isinstance(command, SetLoggerLevel) and isinstance(answer, Outcome):
             self._loggers.carry_out(command, profile or self._context.profile)
-        return ended
+        return answer
 
     def command_of(self, key: str) -> AnyCommand | None:
         """Return the command that was accepted under an idempotency key, while it is remembered.
@@ -358,12 +358,12 @@ class ControlPlane:
         Raises:
             TooSlow: more than `CHANGES_WAITING` changes wait, so the next is lost.
         """
-        async with aclosing(self._watching.changes()) as seen:
-            async for one in seen:
-                yield one.change
+        async with aclosing(self._watching.changes()) as events:
+            async for event in events:
+                yield event.change
 
 
-def _telling(loggers: Loggers) -> Logger:
+def _default_logger(loggers: Loggers) -> Logger:
     """Return a logger on standard error with this project's level: problems only, by default."""
     ours = loggers.named(LOGGER)
     if ours.level == logging.NOTSET:
@@ -373,12 +373,12 @@ def _telling(loggers: Loggers) -> Logger:
 
 def _context(settings: Settings, around: Surroundings, notices: Notices) -> Context:
     """Build the context of decisions from the settings."""
-    found = resolve(settings.profile)
-    if found.warning is not None:
-        notices.warning("release_not_known", reason=found.warning)
+    resolved = resolve(settings.profile)
+    if resolved.warning is not None:
+        notices.warning("release_not_known", reason=resolved.warning)
     support = settings.exactly_once or settings.worker.exactly_once_source
     return Context(
-        profile=found.profile,
+        profile=resolved.profile,
         worker=msgspec.structs.replace(settings.worker, exactly_once_source=support),
         plugins=_plugins(settings, around),
     )
@@ -486,7 +486,7 @@ async def _make_topics(log: Log, settings: Settings) -> None:
     """
     topics, partitions = settings.topics, settings.partitions
     await missing_for_writer(log, topics, named=renamed(topics), may_lack_configs=True)
-    there = await log.topics()
+    existing = await log.topics()
     wanted = {
         topics.config: 1,
         topics.offsets: partitions.offsets,
@@ -494,5 +494,5 @@ async def _make_topics(log: Log, settings: Settings) -> None:
         topics.commands: 1,
     }
     for topic, number in wanted.items():
-        if topic not in there:
+        if topic not in existing:
             await log.create_topic(topic, number)

@@ -49,14 +49,14 @@ class _WatcherQueue:
         self.failure: Exception | None = None
         """Reason why the watcher gets no more changes."""
 
-    def put(self, found: Sequence[ChangeEvent]) -> None:
+    def put(self, events: Sequence[ChangeEvent]) -> None:
         if self.failure is not None:
             return
-        if self.waiting.qsize() + len(found) > CHANGES_WAITING:
+        if self.waiting.qsize() + len(events) > CHANGES_WAITING:
             self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken"))
             return
-        for one in found:
-            self.waiting.put_nowait(one)
+        for event in events:
+            self.waiting.put_nowait(event)
 
     def fail(self, failure: Exception) -> None:
         self.failure = failure
@@ -75,9 +75,9 @@ class _ReleaseWatchers:
         self.listening = ExitStack()
 
     async def listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
-        found = await _found(entry, before, after)
-        for one in self.queues:
-            one.put(found)
+        events = await _events_of(entry, before, after)
+        for queue in self.queues:
+            queue.put(events)
 
 
 class ChangeFeed:
@@ -87,7 +87,7 @@ class ChangeFeed:
         self._follower = follower
         self._log = log
         self._profile = profile
-        self._rooms: dict[str, _ReleaseWatchers] = {}
+        self._by_release: dict[str, _ReleaseWatchers] = {}
         self._ended = False
 
     async def changes(
@@ -106,75 +106,77 @@ class ChangeFeed:
             return
         profile = profile or self._profile
         state = await self._follower.state(profile)
-        mine = _WatcherQueue()
-        room = self._join(mine, profile)
+        queue = _WatcherQueue()
+        watchers = self._join(queue, profile)
         try:
             if since is not None:
-                async for one in self._missed(since, state.ends_by_topic, state):
-                    yield one
-            while (found := await mine.waiting.get()) is not None:
-                yield found
-            if mine.failure is not None:
-                raise mine.failure
+                async for missed in self._missed(since, state.ends_by_topic, state):
+                    yield missed
+            while (event := await queue.waiting.get()) is not None:
+                yield event
+            if queue.failure is not None:
+                raise queue.failure
         finally:
-            self._leave(mine, room)
+            self._leave(queue, watchers)
 
     @property
     def watchers(self) -> int:
         """Number of current watchers."""
-        return sum(len(room.queues) for room in self._rooms.values())
+        return sum(len(watchers.queues) for watchers in self._by_release.values())
 
     def may_watch(self, profile: Profile) -> bool:
         """Return True if another client may watch with this release (`RELEASES_WATCHED`)."""
-        return profile.release in self._rooms or len(self._rooms) < RELEASES_WATCHED
+        return profile.release in self._by_release or len(self._by_release) < RELEASES_WATCHED
 
     def end(self) -> None:
         """End the streams of all present and future watchers."""
         self._ended = True
-        for room in self._rooms.values():
-            for one in room.queues:
-                one.end()
+        for watchers in self._by_release.values():
+            for queue in watchers.queues:
+                queue.end()
 
-    def _join(self, one: _WatcherQueue, profile: Profile) -> _ReleaseWatchers:
-        room = self._rooms.get(profile.release) or self._opened(profile)
-        room.queues.add(one)
+    def _join(self, queue: _WatcherQueue, profile: Profile) -> _ReleaseWatchers:
+        watchers = self._by_release.get(profile.release) or self._opened(profile)
+        watchers.queues.add(queue)
         if self._ended:  # ended during the wait
-            one.end()
-        return room
+            queue.end()
+        return watchers
 
     def _opened(self, profile: Profile) -> _ReleaseWatchers:
-        room = _ReleaseWatchers(profile.release)
+        watchers = _ReleaseWatchers(profile.release)
         subscribed = self._follower.subscribed(
-            profile, room.listen, partial(self._broken_off, room)
+            profile, watchers.listen, partial(self._broken_off, watchers)
         )
-        room.listening.enter_context(subscribed)
-        self._rooms[room.release] = room
-        return room
+        watchers.listening.enter_context(subscribed)
+        self._by_release[watchers.release] = watchers
+        return watchers
 
-    def _broken_off(self, room: _ReleaseWatchers) -> None:
+    def _broken_off(self, watchers: _ReleaseWatchers) -> None:
         """End the present watchers after a replacement of the log; later ones watch the new log."""
-        del self._rooms[room.release]
-        for one in room.queues:
-            one.fail(LogNotUsable("the log is another one now: look at the state, and watch anew"))
+        del self._by_release[watchers.release]
+        for queue in watchers.queues:
+            queue.fail(
+                LogNotUsable("the log is another one now: look at the state, and watch anew")
+            )
 
-    def _leave(self, one: _WatcherQueue, room: _ReleaseWatchers) -> None:
-        room.queues.discard(one)
-        if room.queues:
+    def _leave(self, queue: _WatcherQueue, watchers: _ReleaseWatchers) -> None:
+        watchers.queues.discard(queue)
+        if watchers.queues:
             return
-        room.listening.close()
-        if self._rooms.get(room.release) is room:
-            del self._rooms[room.release]
+        watchers.listening.close()
+        if self._by_release.get(watchers.release) is watchers:
+            del self._by_release[watchers.release]
 
     async def _missed(
-        self, since: Ends, now: Ends, known: ClusterState
+        self, since: Ends, now: Ends, state: ClusterState
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield the changes that a reconnecting watcher has missed."""
         start = {topic: _within(since.get(topic, ()), ends) for topic, ends in now.items()}
         fold = await load(
             self._log,
-            known.profile,
-            topics=known.topics,
-            exactly_once=known.exactly_once,
+            state.profile,
+            topics=state.topics,
+            exactly_once=state.exactly_once,
             stop=start,
         )
         ordering = Ordering()
@@ -185,13 +187,13 @@ class ChangeFeed:
         async for entry in sliced(ordering.entries()):
             await apart(partial(fold.apply, entry), _parts(entry))
             after = fold.snapshot()
-            async for one in sliced(await _found(entry, before, after)):
-                yield one
+            async for event in sliced(await _events_of(entry, before, after)):
+                yield event
             before = after
 
 
-async def _found(entry: Entry, before: ClusterState, after: ClusterState) -> list[ChangeEvent]:
-    return await apart(lambda: list(_seen(entry, before, after)), _parts(entry))
+async def _events_of(entry: Entry, before: ClusterState, after: ClusterState) -> list[ChangeEvent]:
+    return await apart(lambda: list(_events(entry, before, after)), _parts(entry))
 
 
 BYTES_IN_A_PART = 50
@@ -202,12 +204,12 @@ def _parts(entry: Entry) -> int:
     return len(entry.value or b"") // BYTES_IN_A_PART
 
 
-def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[ChangeEvent]:
+def _events(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[ChangeEvent]:
     """Yield the changes of a record's connector."""
     name = owner(entry.topic, entry.key, after.topics, after.profile)
-    found = [] if name is None else changed_by(entry, before, after, name)
-    for place, change in enumerate(found, 1):
-        yield ChangeEvent(change, entry, after.ends_by_topic if place == len(found) else None)
+    changes = [] if name is None else changed_by(entry, before, after, name)
+    for place, change in enumerate(changes, 1):
+        yield ChangeEvent(change, entry, after.ends_by_topic if place == len(changes) else None)
 
 
 def _within(wanted: Iterable[int], ends: Sequence[int]) -> list[int]:

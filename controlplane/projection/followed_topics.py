@@ -51,18 +51,19 @@ class FollowedTopics:
 
         Connectors' topics are polled; requested topics are noticed at once.
         """
-        seen = None
+        previous = None
         while self._asked_for <= {*followed}:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_ms / 1_000):
                     await self._requests.beyond(self._requests.count)
-            there = frozenset(await self._log.topics())
-            now = self._folds.positions.ends[self._topics.config], there
-            if now != seen and not await self._read_by_any(there) <= {*followed}:
+            existing = frozenset(await self._log.topics())
+            # Without a new config record or a new topic, the set is the same.
+            current = self._folds.positions.ends[self._topics.config], existing
+            if current != previous and not await self._read_by_any(existing) <= {*followed}:
                 return
-            seen = now
+            previous = current
 
-    async def _read_by_any(self, there: frozenset[str]) -> set[str]:
+    async def _read_by_any(self, existing: frozenset[str]) -> set[str]:
         """Return every topic of the log that a worker of any release reads now.
 
         Any fold has the configs that name further topics. Without a fold, the log is read for them.
@@ -73,4 +74,4 @@ class FollowedTopics:
         configs = fold.state().config.connectors.values()
         named = (config.get(OFFSETS_TOPIC) for config in configs)
         own = (topic for topic in named if isinstance(topic, str))
-        return {*msgspec.structs.astuple(self._topics), *own} & there
+        return {*msgspec.structs.astuple(self._topics), *own} & existing

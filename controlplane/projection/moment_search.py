@@ -53,9 +53,9 @@ async def place_of(log: ReadableLog, moment: str, topics: Topics, stop: Ends) ->
     limit = await _limit(log, moment, topics, stop, marks) if marks else None
     if limit is not None:
         return MomentPosition(limit, await _ends(log, limit, stop, marks))
-    found = await _ranked(log, stop)
-    limit = await asyncio.to_thread(limit_at, found, moment, topics)
-    return MomentPosition(limit, ends_within(found, limit))
+    batches = await _ranked(log, stop)
+    limit = await asyncio.to_thread(limit_at, batches, moment, topics)
+    return MomentPosition(limit, ends_within(batches, limit))
 
 
 async def ends_up_to(log: ReadableLog, limit: Rank, stop: Ends) -> Ends:
@@ -75,7 +75,7 @@ async def _marks(log: ReadableLog, stop: Ends) -> Marks:
             for partition, (end, latest_ms, last) in enumerate(places):
                 if end <= last and latest_ms >= 0:
                     marks[topic, partition].add(SkippedPrefix(end, latest_ms))
-    return {place: sorted(some) for place, some in marks.items()}
+    return {place: sorted(prefixes) for place, prefixes in marks.items()}
 
 
 async def _limit(
@@ -92,7 +92,7 @@ async def _limit(
     alone = [0] * len(ends)
     alone[partition] = offset + 1
     place = topic, partition
-    earlier = [one for one in marks.get(place, ()) if one.end <= offset]
+    earlier = [prefix for prefix in marks.get(place, ()) if prefix.end <= offset]
     begun = {place: earlier[-1]} if earlier else {}
     for batch, ranks in await _ranked(log, {topic: alone}, begun):
         if offset in batch.offsets:
@@ -102,24 +102,27 @@ async def _limit(
 
 async def _ends(log: ReadableLog, limit: Rank, stop: Ends, marks: Marks) -> Ends:
     begun = _before(marks, limit)
-    found = await _ranked(log, _not_behind(stop, marks, limit), begun)
-    return ends_within(found, limit, begun)
+    batches = await _ranked(log, _not_behind(stop, marks, limit), begun)
+    return ends_within(batches, limit, begun)
 
 
 def _before(marks: Marks, limit: Rank) -> SkippedPrefixes:
     """Return the last snapshot position of each partition before which all records are in."""
     return {
-        place: one for place, some in marks.items() for one in some if _rank(place, one) <= limit
+        place: prefix
+        for place, prefixes in marks.items()
+        for prefix in prefixes
+        if _rank(place, prefix) <= limit
     }
 
 
 def _not_behind(stop: Ends, marks: Marks, limit: Rank) -> Ends:
     """Return for each partition the first position behind which no record is in; `stop` at most."""
     behind = {
-        place: one.end
-        for place, some in marks.items()
-        for one in reversed(some)
-        if _rank(place, one) > limit
+        place: prefix.end
+        for place, prefixes in marks.items()
+        for prefix in reversed(prefixes)
+        if _rank(place, prefix) > limit
     }
     return {
         topic: [behind.get((topic, partition), last) for partition, last in enumerate(parts)]

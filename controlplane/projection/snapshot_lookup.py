@@ -60,18 +60,18 @@ def digest_of(*pieces: bytes) -> blake2b:
 
 def sealed(topic: str, kind: str, about: SnapshotHeader) -> bytes:
     """Encode a header, preceded by a digest of it, its topic and its kind."""
-    told = msgspec.msgpack.encode(about)
-    return _seal(topic, kind, told) + told
+    encoded = msgspec.msgpack.encode(about)
+    return _seal(topic, kind, encoded) + encoded
 
 
-def _unsealed(topic: str, kept: StoredSnapshot) -> SnapshotHeader | None:
+def _unsealed(topic: str, snapshot: StoredSnapshot) -> SnapshotHeader | None:
     """Decode a header; None if it is damaged, or belongs to another snapshot."""
-    seal, told = kept.about[:DIGEST_BYTES], kept.about[DIGEST_BYTES:]
-    return _ABOUT.decode(told) if seal == _seal(topic, kept.kind, told) else None
+    seal, encoded = snapshot.about[:DIGEST_BYTES], snapshot.about[DIGEST_BYTES:]
+    return _ABOUT.decode(encoded) if seal == _seal(topic, snapshot.kind, encoded) else None
 
 
-def _seal(topic: str, kind: str, told: bytes) -> bytes:
-    return digest_of(msgspec.msgpack.encode((topic, kind)), told).digest()
+def _seal(topic: str, kind: str, encoded: bytes) -> bytes:
+    return digest_of(msgspec.msgpack.encode((topic, kind)), encoded).digest()
 
 
 class FoundSnapshot(NamedTuple):
@@ -90,13 +90,13 @@ async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnap
 
     The fold provides only its release, isolation and version.
     """
-    shelf, found = shelf_of(log), {}
+    shelf, snapshots = shelf_of(log), {}
     if shelf is not None:
         for topic, ends in stop.items():
             nearest = await _nearest(shelf, fold, topic, ends)
             if nearest is not None:
-                found[topic] = nearest
-    return found
+                snapshots[topic] = nearest
+    return snapshots
 
 
 async def abouts(
@@ -104,8 +104,9 @@ async def abouts(
 ) -> list[tuple[int, SnapshotHeader]]:
     """Return the number and header of each snapshot of a topic (and kind), the newest first."""
     with suppress(LogCorrupt):
-        every = ((one.number, _unsealed(topic, one)) for one in await shelf.kept(topic, kind))
-        return [(number, about) for number, about in every if about is not None]
+        kept = await shelf.kept(topic, kind)
+        headers = ((snapshot.number, _unsealed(topic, snapshot)) for snapshot in kept)
+        return [(number, header) for number, header in headers if header is not None]
     return []
 
 
@@ -118,20 +119,20 @@ async def _nearest(
         for number, about in await abouts(shelf, topic, kind)
         if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
     ]
-    for number, about in sorted(within, key=lambda one: sum(one[1].ends), reverse=True):
-        digest, thawing = digest_of(), SnapshotDecoder(fold.topics, topic)
+    for number, about in sorted(within, key=lambda numbered: sum(numbered[1].ends), reverse=True):
+        digest, decoder = digest_of(), SnapshotDecoder(fold.topics, topic)
         with suppress(DamagedSnapshot, LogCorrupt):
-            async for piece in sliced_parts((one,) async for one in shelf.pieces(number)):
+            async for piece in sliced_parts((piece,) async for piece in shelf.pieces(number)):
                 digest.update(piece)
-                thawing.add(piece)
+                decoder.add(piece)
             if digest.digest() == about.digest:
-                return FoundSnapshot(thawing.part(), about)
+                return FoundSnapshot(decoder.part(), about)
     return None
 
 
 def starts_of(begun: Beginnings) -> Ends:
     """Return the offsets behind the snapshots, by topic."""
-    return {topic: found.about.ends for topic, found in begun.items()}
+    return {topic: snapshot.about.ends for topic, snapshot in begun.items()}
 
 
 def overtakes(batch: Batch, begun: Beginnings) -> bool:
@@ -140,9 +141,9 @@ def overtakes(batch: Batch, begun: Beginnings) -> bool:
     Call it with the first batch of each partition: if none is overtaken, no later one is. Ranks are
     as in `order.Placed`.
     """
-    found = begun.get(batch.topic)
-    if found is None:
+    snapshot = begun.get(batch.topic)
+    if snapshot is None:
         return False
-    latest = dict(enumerate(found.about.latest))
+    latest = dict(enumerate(snapshot.about.latest))
     time_ms = max(batch.timestamps[0], latest.get(batch.partition, batch.timestamps[0]))
     return (time_ms, batch.partition) < max((ms, at) for at, ms in latest.items())

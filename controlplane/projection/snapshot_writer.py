@@ -102,12 +102,12 @@ class _Maker:
             if not await self._shelf.add(number, pieces):
                 return False
         about = SnapshotHeader(settled.ends, settled.latest, upto, part.rows, digest.digest())
-        told = sealed(self._topic, self._kind, about)
-        return await self._shelf.finish(number, told, self._settings.kept)
+        header = sealed(self._topic, self._kind, about)
+        return await self._shelf.finish(number, header, self._settings.kept)
 
     async def _newest(self) -> SnapshotHeader | None:
-        told = await abouts(self._shelf, self._topic, self._kind)
-        return told[0][1] if told else None
+        headers = await abouts(self._shelf, self._topic, self._kind)
+        return headers[0][1] if headers else None
 
     async def _settled(self, upto: Sequence[int]) -> Watermark:
         """Return the watermark up to which the topic has settled."""
@@ -125,13 +125,13 @@ class _Maker:
 
 def _slices(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Split pieces into groups for one write each; a group has at least one."""
-    some: list[bytes] = []
+    group: list[bytes] = []
     size = 0
     for piece in pieces:
-        some.append(piece)
+        group.append(piece)
         size += len(piece)
         if size >= SLICE_BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

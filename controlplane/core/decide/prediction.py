@@ -26,7 +26,10 @@ def predicted_state(state: ClusterState, plan: Plan) -> ClusterState:
         state,
         config=after.config if names.config in topics else state.config,
         status=after.status if names.status in topics else state.status,
-        offsets={**state.offsets, **{one: after.offsets[one] for one in topics & {*after.offsets}}},
+        offsets={
+            **state.offsets,
+            **{topic: after.offsets[topic] for topic in topics & {*after.offsets}},
+        },
         ends={**state.ends, **after.ends},
         causes=after.causes,
         changed=after.changed,
@@ -89,7 +92,7 @@ def partition_assumptions(
     drafts = [draft for step in plan.steps for draft in step.records]
     placed = {draft.topic for draft in drafts if draft.partition is None}
     for topic in sorted(placed & {*topics}):
-        number = sum(one == topic for one, _ in state.ends)
+        number = sum(known == topic for known, _ in state.ends)
         short = state.topics.short(topic)
         shown = count(number, "partition")
         hint = f"; {advice.format(short)}" if advice else ""

@@ -136,7 +136,7 @@ def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
 
 
 def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
-    names = [one.name for one in plan.steps]
+    names = [step.name for step in plan.steps]
     return plan.steps[: names.index(step) + 1] if step in names else plan.steps
 
 

@@ -217,7 +217,8 @@ class LoggedKeys:
         known: dict[tuple[Any, ...], _LoggedPartition] = {}
         for logged in self._logged.values():
             known = {**logged, **known}
-        return [one.partition for one in sorted(known.values(), key=lambda one: one.keys[0])]
+        in_order = sorted(known.values(), key=lambda logged: logged.keys[0])
+        return [logged.partition for logged in in_order]
 
     def of(self, topic: str, partition: JsonObject | None) -> Sequence[bytes]:
         """Keys of a partition in a topic, the best one first; never empty.
@@ -262,8 +263,9 @@ class JavaKeys:
 
     def partitions(self) -> list[JsonObject]:
         """Every partition that a worker lists, ordered by key: a snapshot loses the log's order."""
-        found = listed(self._state, self._topics, self._connector).values()
-        return [one.subject.partition for one in sorted(found, key=lambda one: one.key)]
+        spelled = listed(self._state, self._topics, self._connector).values()
+        in_order = sorted(spelled, key=lambda partition: partition.key)
+        return [partition.subject.partition for partition in in_order]
 
     def of(self, _topic: str, partition: JsonObject | None) -> Sequence[bytes]:
         """The single key, with fields in HashMap order."""
