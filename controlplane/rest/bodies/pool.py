@@ -1,7 +1,7 @@
 """Reading of bodies outside the event loop: larger ones in a thread or a process.
 
-A process reads one body and ends. It is started with the module path of this one. It reads a
-pickled job from its input and writes the pickled result to its output.
+A process reads one body and ends. It imports from the module path of the serving process. It reads
+a pickled job from its input and writes the pickled result to its output.
 """
 
 import asyncio
@@ -82,13 +82,13 @@ async def _in_process(work: Callable[[], T]) -> T:
         assert process.stdin is not None
         assert process.stdout is not None
         await hand_over(process.stdin, pickle.dumps(work))
-        done = await process.stdout.read()
+        output = await process.stdout.read()
         await process.wait()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    result, refusal = pickle.loads(done)  # noqa: S301 - of our own process
+    result, refusal = pickle.loads(output)  # noqa: S301 - of our own process
     if refusal is not None:
         raise refusal
     answer: T = result
@@ -109,9 +109,9 @@ def main() -> None:
     """Run the job from the parent process, and write the result."""
     os.nice(NICENESS)
     work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own process
-    done: tuple[Any, RestError | None]
+    outcome: tuple[Any, RestError | None]
     try:
-        done = work(), None
+        outcome = work(), None
     except RestError as refusal:
-        done = None, refusal
-    sys.stdout.buffer.write(pickle.dumps(done))
+        outcome = None, refusal
+    sys.stdout.buffer.write(pickle.dumps(outcome))
