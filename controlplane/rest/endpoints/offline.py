@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from typing import TypedDict, Unpack
 from urllib.parse import quote
 
 from controlplane.core import views
@@ -31,23 +30,19 @@ def answer(reading: Reading, target: str) -> Answer:
         return Failed(str(error)).answer()
 
 
-class Circumstances(TypedDict, total=False):
-    """Facts beside a request that determine its command."""
-
-    signed: bool
-    """True if a worker of the cluster sent it with a verified signature."""
-    known: Container[str]
-    """Names of the connectors that exist."""
-
-
-def command_of(
+def command_of(  # noqa: PLR0913 - the facts that determine a command
     method: str,
     target: str,
     body: bytes | None,
     profile: Profile,
-    **circumstances: Unpack[Circumstances],
+    *,
+    signed: bool = False,
+    known: Container[str] = frozenset(),
 ) -> AnyCommand:
     """Return the command of a request. `target` is the raw path with its query.
+
+    `signed`: a worker of the cluster sent the request, with a verified signature. `known` are the
+    names of the connectors that exist.
 
     Raises:
         RestError: a release refuses the request in every state; the message is its own.
@@ -57,7 +52,7 @@ def command_of(
     command = methods[method].command if method in methods else None
     if command is None:
         raise NoSuchMethod
-    request = command_requests.CommandInput(profile, query, body, **circumstances)
+    request = command_requests.CommandInput(profile, query, body, signed=signed, known=known)
     return command.command_for(request, *names)
 
 

@@ -152,13 +152,15 @@ class _Connection(H11Protocol):
         most = self.config.h11_max_incomplete_event_size
         assert most is not None  # `serving` sets it
         self.conn = _UnambiguousParser(h11.SERVER, most)
-        self._until_head: asyncio.TimerHandle | None = None
-        self._until_taken: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
         self._coalescing: CoalescingTransport | None = None
         self._pending: tuple[bytes, Cacheability] | None = None
         """Request under way, if its answer may be cached."""
         self._cached_at = 0.0
+        """Loop time of the last answer from the cache; uvicorn does not see these requests."""
         self._refused = False
+        """True if the connection was closed at once; uvicorn then knows nothing of it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if len(self.connections) >= self.connections_max:
@@ -167,7 +169,7 @@ class _Connection(H11Protocol):
             transport.write(_FULL)
             transport.close()
             return
-        super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
+        super().connection_made(transport)  # type: ignore[arg-type]  # sockets have this type
         self._expect_head()
 
     def data_received(self, received: bytes) -> None:
@@ -180,7 +182,7 @@ class _Connection(H11Protocol):
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         else:
-            self._until_head = _stopped(self._until_head)
+            self._head_timer = _stopped(self._head_timer)
 
     @property
     def _is_idle(self) -> bool:
@@ -233,11 +235,11 @@ class _Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._until_taken = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+        self._answer_timer = self.loop.call_later(self.answer_patience_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._until_taken = _stopped(self._until_taken)
+        self._answer_timer = _stopped(self._answer_timer)
 
     def timeout_keep_alive_handler(self) -> None:
         left_s = self._cached_at + self.timeout_keep_alive - self.loop.time()
@@ -247,17 +249,17 @@ class _Connection(H11Protocol):
             return
         super().timeout_keep_alive_handler()
         # The buffer may still be sent, but not for ever.
-        self._until_taken = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+        self._answer_timer = self.loop.call_later(self.answer_patience_s, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._until_head = _stopped(self._until_head)
-        self._until_taken = _stopped(self._until_taken)
+        self._head_timer = _stopped(self._head_timer)
+        self._answer_timer = _stopped(self._answer_timer)
         if not self._refused:
             super().connection_lost(exc)
 
     def _expect_head(self) -> None:
-        if self._until_head is None:
-            self._until_head = self.loop.call_later(self.head_patience_s, self.transport.abort)
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_patience_s, self.transport.abort)
 
 
 def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:

@@ -37,9 +37,12 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 class OwnHosts:
     """Decides whether a `Host` header names this server.
 
-    Accepted are names without a dot (a service of a compose file, a machine of the LAN), IP
-    literals, names in `LOCAL_DOMAINS`, `known` names (`*` in them stands for anything), and this
-    machine's names. A public DNS server can make none of these resolve here.
+    A public DNS server can make none of the accepted names resolve here:
+
+    - names without a dot: a service of a compose file, a machine of the LAN;
+    - IP literals, and names in `LOCAL_DOMAINS`;
+    - `known` names, in which `*` stands for anything;
+    - this machine's names.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:

@@ -56,7 +56,9 @@ class LoadLimiter(Layer):
         is_watch = request.path == WATCH and not request.compat
         quota = self._watches if is_watch else self._requests
         if quota.taken >= quota.limit:
-            refusal = TooBusy(f"The limit of {quota.limit} {quota.of} is reached: try again later")
+            refusal = TooBusy(
+                f"The limit of {quota.limit} {quota.kind} is reached: try again later"
+            )
             await _refuse(request, refusal.answer(), scope, receive, send)
             return
         body = _Body(_content_length(scope), self._limits, receive)
@@ -70,9 +72,9 @@ class LoadLimiter(Layer):
 class _Quota:
     """Counter of concurrent requests of one kind, with its limit."""
 
-    def __init__(self, limit: int, of: str) -> None:
+    def __init__(self, limit: int, kind: str) -> None:
         self.limit = limit
-        self.of = of
+        self.kind = kind
         self.taken = 0
 
 
@@ -87,6 +89,7 @@ class _Body:
         self._values = 1
         self._deadline: float | None = None
         self._over = False
+        """True once later messages are no parts of the body."""
 
     async def receive(self) -> Message:
         """Return the next part.

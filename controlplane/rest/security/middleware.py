@@ -77,9 +77,9 @@ def protected(
         SettingsError: a credential file or another setting is invalid.
     """
     logger, dialect = logger or silent(), dialect or Profile.of(KIP)
-    auth, limits, answers, *_ = protection
+    auth, answers = protection.auth, protection.answers
     if auth.is_configured:
-        authenticator = Authenticator(auth, limits, logger)
+        authenticator = Authenticator(auth, protection.limits, logger)
         app = AuthorizationLayer(app, auth, authenticator, dialect, logger)
     app = OriginGuard(app, allowed_origins(answers), dialect)
     if not auth.is_configured or auth.anonymous_role != "none":
@@ -87,4 +87,4 @@ def protected(
     extra = extra_headers(answers.response_http_headers_config)
     if extra:
         app = ExtraHeaders(app, extra)
-    return LoadLimiter(app, limits, dialect)
+    return LoadLimiter(app, protection.limits, dialect)
