@@ -1,5 +1,6 @@
 """The command `scenario run`: play scenario files, show differences, rewrite."""
 
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,6 @@ from controlplane.core.text.safe_text import count, safe
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
 from controlplane.scenario.run import Played, difference, play_all, read, rewrite
 from controlplane.scenario.scenario_file import BadScenario, Scenario
-from controlplane.scenario.worktree import NotClean, check_clean
 from controlplane.terminal.command_errors import FOUND, InputRefused
 from controlplane.terminal.output import note, print_json, say
 
@@ -70,7 +70,7 @@ def run_files(
     try:
         folds = with_registered((*via, *((SPARK,) if spark else ())))
         results = _run(list(_files(paths)), folds, rewriting=rewriting)
-    except (BadScenario, NotClean, UnknownFold) as error:
+    except (BadScenario, _NotClean, UnknownFold) as error:
         raise InputRefused(str(error)) from None
     if output == "json":
         print_json([_document(result) for result in results])
@@ -94,7 +94,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[ScenarioResult]:
     """Play all files; with `rewriting`, files are written after all have been played."""
     if rewriting:
-        check_clean(files)
+        _check_clean(files)
     scenarios = [(path, read(path)) for path in files]
     for path, parsed in scenarios:
         if not parsed.steps:
@@ -153,3 +153,46 @@ def _document(result: ScenarioResult) -> dict[str, Any]:
         for played in result.played
     ]
     return {"file": result.scenario.name, "title": result.scenario.title, "steps": steps}
+
+
+# --- git ------------------------------------------------------------------------------------------
+
+
+class _NotClean(ValueError):
+    """Rewriting would mix with changes that git has not seen. The message says what to do."""
+
+
+def _check_clean(paths: Iterable[Path]) -> None:
+    """Check that files are as git has them, committed or staged. Outside of git all is well.
+
+    Raises:
+        _NotClean: a file is changed or new.
+    """
+    dirty = [path for path in paths if _dirty(path)]
+    if dirty:
+        more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
+        raise _NotClean(
+            f"{dirty[0]}{more}: changed and not yet in git, so `git diff` could not show what "
+            "rewriting changes: commit, or `git add`, first"
+        )
+
+
+def _dirty(path: Path) -> bool:
+    """True if the file differs from git's index, or is not in it."""
+    answer = _git(path, "status", "--porcelain=v1", "--ignored", "--", path.name)
+    return answer is not None and answer[1:2] not in ("", " ")
+
+
+def _git(path: Path, *arguments: str) -> str | None:
+    """Output of git in the folder of a file; None: no git, or no work tree."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - a list, no shell; the path is one argument
+            ["git", *arguments],  # noqa: S607 - the user's git, wherever it is
+            cwd=path.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return answer.stdout if answer.returncode == 0 else None

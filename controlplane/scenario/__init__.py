@@ -1,1 +1,1 @@
-"""Transcripts that are documentation, test and proof at once; and stories of recorded clusters."""
+"""Scenario files, which are documentation and tests at once; stories of recorded clusters."""

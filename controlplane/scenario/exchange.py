@@ -1,4 +1,4 @@
-"""A request to a worker, from its asker's side: what is answered, and what it makes workers do."""
+"""A client's request to a worker: the forwarding, the answer, and the steps of its command."""
 
 from typing import NamedTuple
 
@@ -16,38 +16,38 @@ from controlplane.scenario.world import World
 
 
 class WorkerRequest(NamedTuple):
-    """A request to a worker. `target` is the raw path with its query."""
+    """Request to a worker; `target` is the raw path with its query."""
 
     method: str
     target: str
     body: bytes | None
     signed: bool = False
-    """It comes from a worker of the cluster."""
+    """True if a worker of the cluster has signed it."""
 
 
 class Exchange(NamedTuple):
-    """A request and all that came of it. Without an `answer` nobody has answered."""
+    """Result of a request; `answer` None: no worker has answered."""
 
     answer: Answer | None
     attempt: Attempt | None = None
     """The command as the worker executed it; None for a read."""
     passed_on: tuple[str, str] | None = None
-    """From the worker that was asked to the one that leads."""
+    """Names of the worker that got the request and of the leader; None: not forwarded."""
 
 
 async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
-    """Ask a worker, and let whoever has to carry it out do so."""
-    asked = world.cluster.running.get(via)
-    if asked is None:
+    """Send a request to a worker, which answers, executes it, or forwards it to the leader."""
+    worker = world.cluster.running.get(via)
+    if worker is None:
         return Exchange(None)
     try:
         if request.method == "GET":
-            reading = Reading(await asked.read(), world.plugins)
+            reading = Reading(await worker.read(), world.plugins)
             return Exchange(answer(reading, request.target))
-        command = await _command(request, asked)
-        if asked.leads or not forwarding.forwards(command, asked.worker.profile):
-            return await _carried_out(world, asked, command)
-        return await _passed_on(world, asked, request, command)
+        command = await _command(request, worker)
+        if worker.leads or not forwarding.forwards(command, worker.worker.profile):
+            return await _executed(world, worker, command)
+        return await _passed_on(world, worker, request, command)
     except RestError as error:
         return Exchange(error.answer())
 
@@ -55,7 +55,7 @@ async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
 async def _passed_on(
     world: World, asked: RunningWorker, request: WorkerRequest, command: AnyCommand
 ) -> Exchange:
-    """Forward a request to the leader, which may be of a release without such a path."""
+    """Forward a request to the leader; its release may lack the endpoint."""
     refusal = await asked.refusal(command)
     if refusal is not None and forwarding.rejects_at_once(command, refusal):
         raise refused(refusal)
@@ -68,10 +68,10 @@ async def _passed_on(
         command = await _command(request._replace(body=body, signed=False), leader)
     except RestError as error:
         return Exchange(error.answer(), passed_on=way)
-    made = await _carried_out(world, leader, command)
-    lost = made.answer is None
-    return made._replace(
-        answer=forwarding.no_response().answer() if lost else made.answer, passed_on=way
+    result = await _executed(world, leader, command)
+    lost = result.answer is None
+    return result._replace(
+        answer=forwarding.no_response().answer() if lost else result.answer, passed_on=way
     )
 
 
@@ -81,7 +81,7 @@ async def _command(request: WorkerRequest, by: RunningWorker) -> AnyCommand:
     return command_of(method, target, body, by.worker.profile, signed=signed, known=known)
 
 
-async def _carried_out(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:
+async def _executed(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:
     attempt = await world.cluster.execute(by.worker.name, command)
     match attempt.ended:
         case None:

@@ -1,9 +1,9 @@
-"""Folds to compare: everything that a view shows is computed at least twice.
+"""Folds to compare: every view is computed by at least two of them.
 
-The main fold applies entries one by one. The bulk loader, which takes a way of its own to the same
-state, is always the second. Other packages register theirs under the entry point group
-`controlplane.folds`: a callable like `Refold`; or, under `controlplane.folds.together`, one that is
-asked for everything at once (`BatchFold`). Whatever differs is printed with the fold's name.
+The main fold applies entries one by one. The bulk loader is always the second. Other packages
+register folds by entry points: a callable like `Refold` in the group `controlplane.folds`, or a
+`BatchFold` for all tasks at once in `controlplane.folds.together`. A difference is printed with the
+fold's name.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ TOGETHER = "controlplane.folds.together"
 
 
 class Refold(Protocol):
-    """Computes what a worker knows after reading these entries, in the one order."""
+    """Computes the state of a worker after these entries, which are in the one order."""
 
     def __call__(
         self,
@@ -39,17 +39,17 @@ class Refold(Protocol):
 
 
 class FoldTask(NamedTuple):
-    """A log, and who reads it."""
+    """Log and reader for which a state is to be computed."""
 
     entries: tuple[Entry, ...]
-    """All there is, in the one order."""
+    """All entries of the log, in the one order."""
     profile: Profile
     topics: Topics
     exactly_once: bool
 
 
 class BatchFold(Protocol):
-    """The same for many logs at once: of one that needs seconds before it begins."""
+    """Computes many states at once; for a fold that takes seconds to start."""
 
     def __call__(self, asks: Sequence[FoldTask], /) -> list[ClusterState]:
         """State of each reader."""
@@ -57,7 +57,7 @@ class BatchFold(Protocol):
 
 
 class FoldTasks:
-    """Remembers what is asked, and answers once that was asked elsewhere."""
+    """Collects tasks in a first run, and answers them from one batch in a second."""
 
     def __init__(self) -> None:
         self._asks: dict[FoldTask, None] = {}  # each once, in order
@@ -70,7 +70,7 @@ class FoldTasks:
         topics: Topics | None = None,
         exactly_once: bool = False,
     ) -> ClusterState:
-        """Answer as the main fold does, for now."""
+        """Remember a task; return the state of the main fold for now."""
         self._asks[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
         return fold(entries, profile, topics=topics, exactly_once=exactly_once)
 

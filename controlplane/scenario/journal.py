@@ -1,4 +1,4 @@
-"""Steps as the log shows them: the records that are new since the last look."""
+"""Journal of the steps of a plan, each with the records that it has written."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from controlplane.logs.log import ReadableLog
 
 
 class JournalStep(NamedTuple):
-    """A step of a plan that has been done: the records it has left, or the action it was."""
+    """Executed step of a plan: its records, or its action outside of the log."""
 
     asked: CommandRequest
     step: str
@@ -20,7 +20,7 @@ class JournalStep(NamedTuple):
 
 
 class Journal:
-    """Notes deeds. `unseen` are topics of which it takes no notice."""
+    """Collects executed steps; records of `unseen` topics are left out."""
 
     def __init__(self, log: ReadableLog, unseen: Collection[str]) -> None:
         self._log = log
@@ -34,14 +34,15 @@ class Journal:
         self._deeds = []
 
     async def note(self, asked: CommandRequest, step: Step) -> None:
-        """A step has been done."""
+        """Add an executed step, with the records since the last one."""
         self._deeds.append(JournalStep(asked, step.name, await self._news(), step.action))
 
     def end(self) -> list[JournalStep]:
-        """All deeds since the beginning."""
+        """Return all steps since `begin`."""
         return self._deeds
 
     async def _news(self) -> list[Entry]:
+        """Records since the last call."""
         topics = [topic for topic in await self._log.topics() if topic not in self._unseen]
         ends = await self._log.ends(topics)
         batches = [batch async for batch in self._log.read(topics, self._ends, ends)]

@@ -1,8 +1,7 @@
-"""JSON values that are equal where Java's order is none: sets of names, partitions, tasks.
+"""Equality of JSON values without the order of lists, which Java does not keep.
 
-Lists are compared without their order, elements counted; numbers by kind. Nothing here calls
-itself: an answer is nested as deeply as somebody's offsets are, which is more deeply than Python
-calls, or compares.
+Lists are equal if they have the same elements equally often. An integer and a float differ. The
+functions are not recursive: offsets may be nested more deeply than Python can recurse or compare.
 """
 
 from collections import Counter
@@ -30,12 +29,12 @@ _NumberedValues = dict[Hashable, int]
 
 
 def _number(value: Any, known: _NumberedValues) -> int:
-    """The number of a value. Members are numbered before what holds them."""
-    found = [value]
-    for item in found:
-        found += _members(item)
+    """Number of a value; members are numbered before the values that contain them."""
+    items = [value]
+    for item in items:
+        items += _members(item)
     numbers: dict[int, int] = {}
-    for item in reversed(found):
+    for item in reversed(items):
         numbers[id(item)] = known.setdefault(_made_of(item, numbers), len(known))
     return numbers[id(value)]
 

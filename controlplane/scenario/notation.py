@@ -1,13 +1,13 @@
-r"""Bytes as text on one line, and back: how keys and values stand in a scenario.
+r"""Notation of keys and values in a scenario: bytes as text on one line, and back.
 
-Text is itself. Beyond that there are three signs, and none of them is needed often:
+Text stands for itself. There are three signs:
 
 * `∅` alone is null: a tombstone as a value, no key as a key;
-* `(empty)` alone is no bytes at all;
-* `\xNN` is one byte. JSON knows no such escape, so nothing else has to be escaped.
+* `(empty)` alone is the empty text;
+* `\xNN` is one byte. JSON has no such escape, so nothing else has to be escaped.
 
-What a terminal or an editor would swallow is printed as `\xNN`, too: control characters, bytes that
-are not UTF-8, spaces at the ends, and in keys a second space, because two spaces end a key.
+Characters that a terminal or an editor would hide are printed as `\xNN`: control characters, bytes
+that are not UTF-8, spaces at the ends. So is a second space in a key, because two spaces end a key.
 """
 
 import re
@@ -45,12 +45,12 @@ def text_of(raw: bytes | None) -> str:
 
 
 def key_text_of(raw: bytes | None) -> str:
-    """The same for a key: no two spaces stand side by side."""
+    """The text that stands for a key: a second space in a row is escaped."""
     return _SECOND_SPACE.sub(_escape, text_of(raw))
 
 
 def printable(text: str) -> str:
-    """Text with everything that would not be seen, or break the line, escaped."""
+    """Text with escapes for characters that are invisible or break the line."""
     return _SWALLOWED.sub(_escape, text)
 
 

@@ -1,6 +1,6 @@
-"""Running scenarios: play the steps, compare, show what differs, rewrite.
+"""Run of scenarios: play the steps, compare and report the output, rewrite the files.
 
-Every step runs, also after one that differs, so that one cause shows all of its effects.
+A difference does not end the run, so that all effects of one cause are shown.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from controlplane.scenario.world import World
 ADVICE = "if every change is wanted, `make scenarios-rewrite`, then read `git diff`"
 
 _LARGEST_BYTES = 1_000_000
-"""A scenario is read whole; one of more than a megabyte is some other file."""
+"""Largest scenario file: a larger one is certainly another kind of file."""
 
 
 class Played(msgspec.Struct, frozen=True):
-    """A step and its output. `agreed`: all folds gave the same."""
+    """Step with its output; `agreed`: all folds gave the same result."""
 
     step: ScenarioStep
     printed: tuple[str, ...]
@@ -77,8 +77,8 @@ async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:
 def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[list[Played]]:
     """Run all steps of all scenarios, each in a world of its own.
 
-    Folds that are asked for everything at once are so: scenarios are then played twice, which
-    prints the same, for nothing in their worlds varies.
+    With batch folds the scenarios are played twice: the first run collects the tasks, the second
+    prints. Both runs are equal, because nothing in a scenario's world varies.
 
     Raises:
         BadScenario: a step makes no sense; the message names file and line.
@@ -93,7 +93,7 @@ def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[
 
 
 async def _play_in_turn(scenarios: Sequence[Scenario], folds: Folds) -> list[list[Played]]:
-    return [await play(one, folds) for one in scenarios]
+    return [await play(scenario, folds) for scenario in scenarios]
 
 
 async def _play(world: World, step: ScenarioStep, name: str) -> Played:
@@ -109,13 +109,13 @@ async def _play(world: World, step: ScenarioStep, name: str) -> Played:
 
 def report(scenario: Scenario, played: Sequence[Played]) -> str:
     """Report of the differences by step, with advice; empty if there are none."""
-    different = [one for one in played if not one.as_written]
-    blocks = ["\n".join(difference(scenario, one)) for one in different]
+    different = [step for step in played if not step.as_written]
+    blocks = ["\n".join(difference(scenario, step)) for step in different]
     return "\n\n".join([*blocks, ADVICE]) if blocks else ""
 
 
 def difference(scenario: Scenario, played: Played) -> Iterator[str]:
-    """Place and step on the first line, then what was expected and what was printed, indented."""
+    """Yield the position and text of a step, then the indented diff of its output."""
     step = played.step
     yield f"{scenario.name}:{step.line}: {step.text}"
     context = len(step.expected) + len(played.printed)
@@ -126,16 +126,16 @@ def difference(scenario: Scenario, played: Played) -> Iterator[str]:
 
 
 def rewrite(path: Path, scenario: Scenario, played: Sequence[Played]) -> bool:
-    """Write what was printed into the file; answers whether that changed it.
+    """Write the output into the file; return True if that changed it.
 
     Raises:
-        BadScenario: folds disagree. What is in doubt must not become what is expected.
+        BadScenario: folds disagree; a doubtful output must not become the expected one.
     """
-    for one in played:
-        if not one.agreed:
-            place = f"{scenario.name}:{one.step.line}"
+    for step in played:
+        if not step.agreed:
+            place = f"{scenario.name}:{step.step.line}"
             raise BadScenario(f"{place}: folds disagree here: settle that before rewriting")
-    text = rewritten(scenario, [one.printed for one in played])
+    text = rewritten(scenario, [step.printed for step in played])
     if text == "".join(scenario.lines):
         return False
     path.write_bytes(text.encode())

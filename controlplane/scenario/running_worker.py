@@ -1,11 +1,11 @@
-"""A worker of a scenario that runs: it reads, decides and writes as its release, and may lead.
+"""Running worker of a scenario: reads, decides and writes as its release, and may be the leader.
 
-Whoever leads is a `Controller`, the same as in a service: the one writer, who ends what an earlier
-one has left unfinished. All others decide and write for themselves the few things that any worker
-may write, without an epoch and without a word in the command topic.
+The leader is a `Controller`, as in a service: the one writer, which completes the unfinished
+commands of its predecessor. The other workers write only the records that any worker may write,
+without an epoch and without an entry in the command topic.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -17,17 +17,72 @@ from controlplane.core.commands import AnyCommand, CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.context import DecisionSettings as Settings
 from controlplane.core.decide import decide
+from controlplane.core.entry import Position
 from controlplane.core.fold import Fold
+from controlplane.core.order import Ends, entries_of, in_order
 from controlplane.core.plan import Outcome, Rejected
 from controlplane.core.plugins import Plugins
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.logs.log import Log
-from controlplane.scenario.on_demand_reader import OnDemandReader
+from controlplane.logs.log import Log, ReadableLog
 from controlplane.scenario.workers import Worker
 
 
 class Crashed(Exception):
-    """A worker ends here, as by `kill -9`. The message is the step behind which it does."""
+    """The worker is killed, as by `kill -9`. The message is the last step that it has done."""
+
+
+class OnDemandReader:
+    """Reader of one worker; each call reads the log to its end.
+
+    No record is read twice, as in a running worker: a later compaction has no effect on it. New
+    records are folded in the one order.
+    """
+
+    def __init__(self, log: ReadableLog, fold: Fold) -> None:
+        self._log = log
+        self._fold = fold
+        self._ends: dict[str, Sequence[int]] = {}
+
+    @property
+    def ends(self) -> Mapping[str, Sequence[int]]:
+        """End offsets up to which the log has been read, by topic and partition."""
+        return dict(self._ends)
+
+    async def read(self) -> ClusterState:
+        """Read to the end; return the state there."""
+        ends = await self._log.ends(await self._log.topics())
+        batches = [batch async for batch in self._log.read(ends, self._ends, ends)]
+        self._fold.apply_all(in_order(entries_of(batches)))
+        for topic, parts in ends.items():
+            for partition, end in enumerate(parts):
+                self._fold.advance(topic, partition, end)
+        self._ends = dict(ends)
+        return self._fold.snapshot()
+
+    async def state(self, profile: Profile) -> ClusterState:
+        """State at the end of the log; a worker reads as one release only."""
+        assert profile is self._fold.profile
+        return await self.read()
+
+    def present(self, profile: Profile) -> ClusterState:
+        """State at the last read."""
+        assert profile is self._fold.profile
+        return self._fold.snapshot()
+
+    async def follow(self, topics: Iterable[str]) -> None:
+        """Do nothing: every topic is read."""
+        del topics
+
+    async def passed(self, positions: Iterable[Position]) -> None:
+        """Read to the end, which is behind these positions."""
+        del positions
+        await self.read()
+
+    async def wait_for(self, ends: Ends) -> None:
+        """Read to the end, which is not before these."""
+        del ends
+        await self.read()
 
 
 class WorkerEnvironment(NamedTuple):
@@ -43,7 +98,7 @@ class WorkerEnvironment(NamedTuple):
 
 
 class RunningWorker:
-    """A worker from its start to its end. `stepped` is told of each step that it has done."""
+    """Worker from its start to its end; calls `stepped` after each step of a plan."""
 
     def __init__(self, worker: Worker, around: WorkerEnvironment, stepped: StepListener) -> None:
         self.worker = worker
@@ -64,20 +119,20 @@ class RunningWorker:
         """State at the end of the log."""
         return await self._reader.read()
 
-    async def lead(self, told: Callable[..., None]) -> None:
-        """Become the leader, and end what the one before has left unfinished: `told` of each.
+    async def lead(self, repaired: Callable[..., None]) -> None:
+        """Become the leader, and complete unfinished commands; calls `repaired` for each.
 
         Raises:
-            Crashed: that was the end of this one, too.
+            Crashed: this worker was killed meanwhile.
         """
         around = self._around
-        world = WriterEnvironment(around.now_ms, around.outside, _Repairs(told), self._stepped)
+        world = WriterEnvironment(around.now_ms, around.outside, _Repairs(repaired), self._stepped)
         self._controller = await Controller.start(
             around.log, self._reader, self._context, world, CommandLimits()
         )
 
     async def follow(self) -> None:
-        """Lead no more."""
+        """Stop leading."""
         if self._controller is not None:
             await self._controller.close()
             self._controller = None
@@ -86,20 +141,20 @@ class RunningWorker:
         """Run a command to its end.
 
         Raises:
-            Crashed: the worker has not come to its end.
+            Crashed: the worker was killed meanwhile.
         """
         state, around = await self.read(), self._around
-        asked = CommandRequest(
+        request = CommandRequest(
             command=command,
             command_id=f"command-{next(around.numbers)}",
             at_ms=around.now_ms(),
         )
         if self._controller is not None:
-            return await self._controller.execute(asked)
+            return await self._controller.execute(request)
         decision = await Decider(self._context, around.outside).decided(state, command)
         if isinstance(decision, Rejected):
             return decision
-        return await self._performing.perform(asked, decision)
+        return await self._performing.perform(request, decision)
 
     async def refusal(self, command: AnyCommand) -> Rejected | None:
         """The refusal of a command, without questions to the world; None if it is accepted."""
@@ -123,15 +178,15 @@ class RunningWorker:
 
 
 class _Repairs:
-    """Listens to a controller for what it repairs."""
+    """Logger of a controller that passes on its repairs."""
 
-    def __init__(self, told: Callable[..., None]) -> None:
-        self._told = told
+    def __init__(self, repaired: Callable[..., None]) -> None:
+        self._repaired = repaired
 
     def info(self, event: str, **facts: Any) -> None:
-        """A command has ended: whoever asked for it is answered."""
+        """Ignore the end of a command: its caller gets the outcome."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """A command of an earlier leader has been ended: `command_recovered`."""
+        """Pass on `command_recovered`: a command of an earlier leader is completed."""
         del event
-        self._told(**facts)
+        self._repaired(**facts)

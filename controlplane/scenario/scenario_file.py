@@ -1,4 +1,4 @@
-"""Scenario files as text: steps with their line numbers, and rewriting what they expect.
+"""Parser of scenario files, and replacement of their expected output.
 
     file      = (comment | blank | step)*
     comment   = "#" text
@@ -21,11 +21,11 @@ _OPTION = re.compile(r"([a-z][a-z_-]*)=(.*)", re.ASCII)
 
 
 class BadScenario(ValueError):
-    """Not a scenario that can be run. The message begins with file and line."""
+    """The file is no valid scenario. The message begins with file and line."""
 
 
 class ScenarioStep(msgspec.Struct, frozen=True):
-    """A step of a file. `line` is the number of its first line, from 1."""
+    """Step of a scenario; `line` is the number of its first line, from 1."""
 
     text: str
     line: int
@@ -39,7 +39,7 @@ class ScenarioStep(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A scenario file: its name as people are shown it, its lines with their ends, its steps."""
+    """Scenario file: its name in messages, its lines with their line ends, its steps."""
 
     name: str
     lines: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Stories of recorded clusters: what was asked and answered, compared with what the log folds to.
+"""Stories of recorded clusters, and the comparison of their answers with those of the log.
 
-A story (`NAME.story.jsonl`, see `tests/histories/README.md`) tells step by step what a real worker
-answered at known positions of its topics. `verify` folds the log up to each such place as a worker
-of that release, asks the fold the same questions and compares the answers as JSON.
+A story (`NAME.story.jsonl`, see `tests/histories/README.md`) has the answers of real workers, with
+the end offsets that each worker had read. `verify` folds the log up to these offsets as a worker of
+that release, repeats the requests on the fold, and compares the answers as JSON.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from controlplane.scenario.json_equality import alike
 
 
 class BadStory(ValueError):
-    """Not a story. The message says which line, and what is wrong with it."""
+    """The file is no story. The message has the line and the problem."""
 
 
 class RecordedAnswer(msgspec.Struct, frozen=True):
-    """Answer that was recorded from a worker, or one like it."""
+    """Answer recorded from a worker, or computed by the fold for comparison."""
 
     status: int
     answer: Any
@@ -37,9 +37,9 @@ class RecordedAnswer(msgspec.Struct, frozen=True):
 class StoryStep(msgspec.Struct, frozen=True):
     """Step of a story.
 
-    Only `observe` steps have `answers` (by raw path); the fields from `method` on are those of
-    `request` steps. `before` is where the topics ended when a request was sent, `positions` when
-    all was quiet again.
+    Only `observe` steps have `answers`, by raw path; only `request` steps have the fields from
+    `method` on. `before` has the end offsets when the request was sent, `positions` those after all
+    its effects.
     """
 
     n: int
@@ -59,7 +59,7 @@ class StoryStep(msgspec.Struct, frozen=True):
 
 
 class AnswerDifference(NamedTuple):
-    """An answer that the fold does not give, and the last record that has a say in it."""
+    """Answer that the fold does not give, and the last record that affects it."""
 
     step: int
     release: str
@@ -75,7 +75,7 @@ class StoryVerdict(msgspec.Struct):
     compared: int
     differences: list[AnswerDifference]
     beyond: int
-    """Offsets of sink connectors: they lie in consumer groups."""
+    """Number of answers with a consumer group's offsets, which no log of Connect has."""
 
 
 def read_story(path: Path) -> list[StoryStep]:
@@ -142,11 +142,11 @@ class Verifier:
                 )
 
     def _state(self, step: StoryStep) -> ClusterState:
-        seen = before(self._entries, step.positions)
+        entries = before(self._entries, step.positions)
         exactly_once = bool(self._exactly_once & {"*", step.worker})
         profile = Profile.of(step.release or KIP)
         check_support(profile, exactly_once=exactly_once)
-        return fold(seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
+        return fold(entries, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
 
     def _beyond(self, state: ClusterState, path: str, given: RecordedAnswer) -> bool:
         """True if an answer has a consumer group's offsets, which no log of Connect holds."""
@@ -159,20 +159,20 @@ class Verifier:
 
 
 def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:
-    """Equal as JSON, where Java's order is none: sets of names, partitions, tasks."""
+    """True if two answers are equal as JSON, without the order of lists."""
     return recorded.status == folded.status and alike(recorded.answer, folded.answer)
 
 
 def explain(state: ClusterState, path: str) -> Position | None:
-    """The last record that has a say in the answer to a path."""
+    """The last record that affects the answer to a path."""
     parts = path.partition("?")[0].split("/")
     if len(parts) < 3:
         return max(state.causes.values(), key=lambda place: place.offset, default=None)
     name = unquote(parts[2]).encode("utf-8", "surrogatepass")
     places = [place for (_, key), place in state.causes.items() if key and name in key]
     topic = _topic_of(parts[-1], state.topics)
-    told = [place for place in places if place.topic == topic] or places
-    return max(told, key=lambda place: place.offset, default=None)
+    candidates = [place for place in places if place.topic == topic] or places
+    return max(candidates, key=lambda place: place.offset, default=None)
 
 
 def _topic_of(endpoint: str, topics: Topics) -> str:

@@ -1,7 +1,7 @@
-"""Printing: one fact per line, sorted, aligned, and the same on every run.
+"""Output of scenarios: one fact per line, sorted, aligned, and the same on every run.
 
-Never a clock, a port, or an id that varies. What is absent is said: `∅` for a tombstone, `(none)`,
-`(empty)`, `(no response)`.
+No clock, port or varying id appears. Absence is explicit: `∅` for a tombstone, `(none)`, `(empty)`,
+`(no response)`.
 """
 
 import re
@@ -32,7 +32,7 @@ _GAP = "  "
 _LABEL_WIDTH = 10
 _KEY_WIDTH = 20
 _STEP_WIDTH = 6
-"""Least widths, so that tables of one file look alike though their contents differ."""
+"""Least widths of columns, so that the tables of a file are aligned alike."""
 
 
 class TranscriptRow(NamedTuple):
@@ -44,9 +44,9 @@ class TranscriptRow(NamedTuple):
 
 
 def table(header: TranscriptRow | None, rows: Sequence[TranscriptRow]) -> list[str]:
-    """An aligned table, rows as they come; `(none)` where there is no row.
+    """An aligned table with its rows in the given order; `(none)` if it is empty.
 
-    Without a header there are no columns: records stand as they are `given`.
+    Without a header the cells are not aligned, as in records under `given`.
     """
     if not rows:
         return [NONE]
@@ -60,7 +60,7 @@ def table(header: TranscriptRow | None, rows: Sequence[TranscriptRow]) -> list[s
 
 
 def _label(row: TranscriptRow) -> str:
-    """The label as it can stand at the start of a line: something, and no comment."""
+    """Label for the start of a line: not empty, and not like a comment."""
     label = row.label or NOTHING
     return rf"\x23{label[1:]}" if label.startswith("#") else label
 
@@ -75,7 +75,7 @@ def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
 
 
 def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
-    """Records with their places: `config@4  key  value`."""
+    """Records with their positions: `config@4  key  value`."""
     if not found:
         return [NOTHING]
     rows = [
@@ -96,20 +96,21 @@ def span(first: Position, last: int, topics: Topics) -> str:
 
 
 def ends(reached: Mapping[str, Sequence[int]], topics: Topics) -> str:
-    """Up to where topics have been read: `config to @4, offsets (empty)`, others if they hold any.
+    """End of the records read, by topic: `config to @4, offsets (empty)`.
 
-    Each partition that holds something is named, 0 without its number: `offsets to @3 @2:1`.
+    Each partition with records is listed, 0 without its number: `offsets to @3 @2:1`. Empty topics
+    other than `config` and `offsets` are left out.
     """
     usual = [getattr(topics, field) for field in topics.__struct_fields__]
     named = [*usual[:2], *sorted(topic for topic in reached if topic not in usual), *usual[2:]]
-    told = []
+    parts = []
     for topic in (topic for topic in named if topic in reached):
         last = [(part, end - 1) for part, end in enumerate(reached[topic]) if end]
         if last:
-            told.append(f"{topics.short(topic)} to {' '.join(_reached(topic, last, topics))}")
+            parts.append(f"{topics.short(topic)} to {' '.join(_reached(topic, last, topics))}")
         elif topic in (topics.config, topics.offsets):
-            told.append(f"{topics.short(topic)} {NOTHING}")
-    return ", ".join(told)
+            parts.append(f"{topics.short(topic)} {NOTHING}")
+    return ", ".join(parts)
 
 
 def _reached(topic: str, last: Iterable[tuple[int, int]], topics: Topics) -> Iterator[str]:
@@ -121,7 +122,7 @@ def _reached(topic: str, last: Iterable[tuple[int, int]], topics: Topics) -> Ite
 
 
 def json_text(value: Any) -> str:
-    """A parsed JSON value on one line, members sorted: Java keeps them in no order."""
+    """A JSON value on one line with sorted members, as Java keeps them in no order."""
     return printable(json_converter.encode(_sorted(value)).decode())
 
 
@@ -151,9 +152,9 @@ def answer(given: Answer | None) -> str:
     return f"{given.status} {printable(text)}".rstrip()
 
 
-def deeds(done: Sequence[JournalStep], topics: Topics, *, steps: bool) -> list[str]:
-    """Records and actions as they came, with the `steps` that they belong to if that is asked."""
-    lines = [(deed.step, line) for deed in done for line in _unaligned(deed)]
+def journal(done: Sequence[JournalStep], topics: Topics, *, steps: bool) -> list[str]:
+    """Records and actions in order; with `steps`, each with the name of its step."""
+    lines = [(step.step, line) for step in done for line in _unaligned(step)]
     records = [line for _, line in lines if isinstance(line, Entry)]
     shown = _aligned_by_topic(records, topics)
     texts = [
@@ -162,8 +163,8 @@ def deeds(done: Sequence[JournalStep], topics: Topics, *, steps: bool) -> list[s
     return aligned(texts, _STEP_WIDTH) if steps and texts else [text for _, text in texts]
 
 
-def _unaligned(deed: JournalStep) -> list[Entry | str]:
-    return [*deed.entries, *([action(deed.action)] if deed.action else [])]
+def _unaligned(step: JournalStep) -> list[Entry | str]:
+    return [*step.entries, *([action(step.action)] if step.action else [])]
 
 
 def _aligned_by_topic(records: Sequence[Entry], topics: Topics) -> dict[Position, str]:

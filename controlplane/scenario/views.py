@@ -1,7 +1,6 @@
-"""Views: each has a function from one worker's state to cells by row.
+"""Views: each has a function from one worker's state to its cells, by row label.
 
-A row's label is what it is about, a cell what this worker makes of it. Tables are put together by
-the verb `view`; nothing here knows about other workers.
+The verb `view` joins the cells of all workers to a table.
 """
 
 from base64 import b64encode
@@ -20,7 +19,7 @@ from controlplane.scenario.transcript import NONE, json_text
 
 NO_CALL = "-"
 FAILS = "(fails)"
-"""A worker that is asked this answers with an error."""
+"""Cell for a request that a worker answers with an error."""
 
 
 class WorkerView(NamedTuple):
@@ -31,7 +30,7 @@ class WorkerView(NamedTuple):
 
     @property
     def fold(self) -> Fold:
-        """A fold that has read nothing yet, as this worker would read."""
+        """Empty fold with the options of this worker."""
         state = self.state
         return Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
 
@@ -40,7 +39,7 @@ CellFunction = Callable[[WorkerView], Mapping[str, str]]
 
 
 class SharedColumn(NamedTuple):
-    """A column that workers mostly agree about, so there is one for all of them."""
+    """One column for all workers, for values on which they mostly agree."""
 
     title: str
     cells: CellFunction
@@ -71,10 +70,12 @@ def _in_order(said: Sequence[str]) -> str:
 
 
 def _once_each(said: Sequence[str]) -> str:
-    """Everything that is said, once; the longest where one says the beginning of another."""
+    """The distinct texts; a text that begins another one is left out."""
     texts = list(dict.fromkeys(filter(None, said)))
     return " | ".join(
-        text for text in texts if not any(one != text and one.startswith(text) for one in texts)
+        text
+        for text in texts
+        if not any(other != text and other.startswith(text) for other in texts)
     )
 
 

@@ -1,7 +1,7 @@
-"""The workers of a scenario as a group: who runs, who leads, who crashes where.
+"""Group of the workers of a scenario: running workers, leader, crashes.
 
-The group is Kafka's, made simple: the leader leads until another is named, or until it has been
-silent for so long that the group does without it; then the first worker that runs takes over.
+A simplification of Kafka's group: the leader leads until a step names another one, or until it has
+been silent for the session timeout. Then the first running worker takes over.
 """
 
 from collections import defaultdict
@@ -16,35 +16,35 @@ from controlplane.scenario.running_worker import Crashed, RunningWorker, WorkerE
 from controlplane.scenario.workers import Worker
 
 SESSION_TIMEOUT_MS = 10_000
-"""After so long a silence the group does without a worker (`session.timeout.ms`)."""
+"""Silence in ms after which the group removes a worker (`session.timeout.ms`)."""
 
 LEFT_ALONE = "left alone"
-"""Outcome of a command that the leader does not understand."""
+"""Ending of a command that the new leader does not know."""
 
 
 class Repair(NamedTuple):
-    """A command that a new leader has found unfinished, and how it has ended it.
+    """Unfinished command that a new leader has completed.
 
-    Where the new leader has crashed over it there is no `ending`.
+    `ending` is empty if the new leader has crashed meanwhile.
     """
 
     what: str
-    deeds: Sequence[JournalStep]
+    journal: Sequence[JournalStep]
     ending: str = ""
     reason: str | None = None
 
 
 class Attempt(NamedTuple):
-    """A command and what a worker has made of it; it has `crashed` behind this step, or ended."""
+    """Execution of a command by a worker: it has `ended`, or the worker `crashed` after a step."""
 
     worker: Worker
-    deeds: Sequence[JournalStep]
+    journal: Sequence[JournalStep]
     ended: Outcome | Rejected | None = None
     crashed: str = ""
 
 
 class Takeover(NamedTuple):
-    """A worker that has begun to lead, and what it had to repair; `crashed` behind this step."""
+    """New leader with its repairs; it may have `crashed` after a step."""
 
     worker: Worker
     repairs: Sequence[Repair]
@@ -52,20 +52,20 @@ class Takeover(NamedTuple):
 
 
 class WorkerGroup:
-    """Workers by name, in the order in which they were named."""
+    """Workers by name, in the order of the step `cluster`."""
 
     def __init__(self, around: WorkerEnvironment, journal: Journal) -> None:
         self.workers: dict[str, Worker] = {}
         self.running: dict[str, RunningWorker] = {}
         self.leader = ""
         self.armed: dict[str, str] = {}
-        """Workers that will crash, with the step behind which they do."""
+        """Workers that will crash → the step after which they do."""
         self._around = around
         self._journal = journal
         self._silent_since: dict[str, int] = {}
 
     async def start(self, worker: Worker) -> None:
-        """A worker runs, and reads what there is."""
+        """Start a worker, which reads the log."""
         self.workers[worker.name] = worker
         stepped = partial(self._stepped, worker.name)
         self.running[worker.name] = RunningWorker(worker, self._around, stepped)
@@ -73,41 +73,41 @@ class WorkerGroup:
         await self.running[worker.name].read()
 
     async def end(self, name: str) -> None:
-        """A worker runs no more."""
+        """End a worker."""
         running = self.running.pop(name, None)
         if running is not None:
             self._silent_since[name] = self._around.now_ms()
             await running.follow()
 
     async def lead(self, name: str) -> Takeover:
-        """A worker that runs leads from now on, and nobody else does."""
+        """Make a running worker the leader; the former leader stops leading."""
         self.leader = name
         for running in self.running.values():
             await running.follow()
-        told: list[dict[str, Any]] = []
+        repaired: list[dict[str, Any]] = []
         await self._journal.begin()
         try:
-            await self.running[name].lead(lambda **facts: told.append(facts))
+            await self.running[name].lead(lambda **facts: repaired.append(facts))
         except Crashed as crash:
-            deeds = self._journal.end()
+            journal = self._journal.end()
             await self.end(name)
-            return Takeover(self.workers[name], _repairs(told, deeds), str(crash))
-        return Takeover(self.workers[name], _repairs(told, self._journal.end()))
+            return Takeover(self.workers[name], _repairs(repaired, journal), str(crash))
+        return Takeover(self.workers[name], _repairs(repaired, self._journal.end()))
 
     async def execute(self, name: str, command: AnyCommand) -> Attempt:
-        """A worker that runs carries out a command."""
+        """Let a running worker execute a command."""
         running = self.running[name]
         await self._journal.begin()
         try:
             ended = await running.execute(command)
         except Crashed as crash:
-            deeds = self._journal.end()
+            journal = self._journal.end()
             await self.end(name)
-            return Attempt(running.worker, deeds, crashed=str(crash))
+            return Attempt(running.worker, journal, crashed=str(crash))
         return Attempt(running.worker, self._journal.end(), ended)
 
     async def takeover(self) -> Takeover | None:
-        """Let a worker take over from a leader that has been silent for too long; None: no one."""
+        """Replace a leader that has been silent for too long; None: no replacement."""
         since = self._silent_since.get(self.leader)
         if since is None or self._around.now_ms() - since < SESSION_TIMEOUT_MS:
             return None
@@ -121,11 +121,11 @@ class WorkerGroup:
             raise Crashed(step.name)
 
 
-def _repairs(told: Sequence[Mapping[str, Any]], deeds: Sequence[JournalStep]) -> list[Repair]:
+def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalStep]) -> list[Repair]:
     """Repairs as the controller reported them, joined with their records in the log."""
     by_id: dict[str, list[JournalStep]] = defaultdict(list)
-    for deed in deeds:
-        by_id[deed.asked.command_id].append(deed)
+    for step in journal:
+        by_id[step.asked.command_id].append(step)
     repairs = [
         Repair(
             _what(facts.get("command", facts["command_id"]), facts.get("connector")),
@@ -133,7 +133,7 @@ def _repairs(told: Sequence[Mapping[str, Any]], deeds: Sequence[JournalStep]) ->
             facts.get("ending", LEFT_ALONE),
             facts["reason"],
         )
-        for facts in told
+        for facts in repaired
     ]
     for broken_off in by_id.values():
         command = broken_off[0].asked.command

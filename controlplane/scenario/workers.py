@@ -1,4 +1,4 @@
-"""Workers of a scenario: which release each is, and which of them read alike."""
+"""Workers of a scenario with their releases, and the columns of those that read alike."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ EXACTLY_ONCE = "+eos"
 
 
 class Worker(NamedTuple):
-    """A worker: its release as written (`3.4`), what that means, exactly-once support or not."""
+    """Worker: its release as written (`3.4`), its profile, its exactly-once support."""
 
     name: str
     release: str
@@ -19,7 +19,7 @@ class Worker(NamedTuple):
 
     @property
     def runs(self) -> str:
-        """Its release with its support, as a scenario spells it: `3.9+eos`."""
+        """Release with exactly-once support, as in a scenario: `3.9+eos`."""
         return self.release + (EXACTLY_ONCE if self.exactly_once else "")
 
     @property
@@ -29,7 +29,7 @@ class Worker(NamedTuple):
 
 
 class Column(NamedTuple):
-    """All workers that read alike: one column of a view."""
+    """Column of a view: all workers that read alike."""
 
     title: str
     profile: Profile
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 def columns(workers: Iterable[Worker]) -> list[Column]:
-    """The workers by release, oldest first; of one release, those with exactly-once last."""
+    """Columns by release, oldest first; within a release, exactly-once support last."""
     groups: dict[tuple[str, bool], list[Worker]] = defaultdict(list)
     for worker in sorted(workers):
         groups[worker.release, worker.exactly_once].append(worker)

@@ -1,22 +1,26 @@
-"""The world of one scenario: a log in memory, a cluster of workers, a clock of its own.
+"""World of one scenario: a log in memory, workers, consumer groups, a clock, plugins.
 
-Nothing in it depends on the machine or the time of day, so a scenario prints the same for ever.
+Nothing in it depends on the machine or the time of day, so the output of a scenario never changes.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import count
 from typing import NamedTuple
 
+import msgspec
+
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of, in_order
+from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, GroupOffsets
+from controlplane.core.plugins import Plugins
 from controlplane.core.state import Topics
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.memory import MemoryLog
-from controlplane.scenario.consumer_groups import ConsumerGroups
+from controlplane.plugins import catalogued
 from controlplane.scenario.folds import Folds
 from controlplane.scenario.journal import Journal
 from controlplane.scenario.running_worker import WorkerEnvironment
-from controlplane.scenario.scenario_plugins import plugins
 from controlplane.scenario.worker_group import WorkerGroup
 from controlplane.scenario.workers import Column, columns
 
@@ -25,6 +29,51 @@ START_MS = 1_700_000_000_000
 
 STEP_MS = 1_000
 """Time between two steps that write: more than the records of one step take."""
+
+
+class ConsumerGroups:
+    """Consumer groups of sinks, in memory.
+
+    Other actions outside of the log have no effect: tasks and their producers do not run.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[tuple[str, int], int]] = {}
+
+    async def perform(self, action: AnyAction) -> None:
+        """Set or remove offsets, or delete a group."""
+        match action:
+            case AlterGroup():
+                group = self._groups.setdefault(action.group, {})
+                group |= {(topic, partition): offset for topic, partition, offset in action.put}
+                for partition in action.remove:
+                    group.pop(partition, None)
+            case DeleteGroup():
+                self._groups.pop(action.group, None)
+
+    async def group_offsets(self, group: str) -> GroupOffsets:
+        """Offsets of a group; empty for an unknown group."""
+        offsets = self._groups.get(group, {})
+        return tuple((*partition, offset) for partition, offset in sorted(offsets.items()))
+
+
+_CLASSES = {"JdbcSource": "source", "JdbcSink": "sink"}
+"""Connector classes of every scenario, beside Kafka's own."""
+
+_HOOK = (
+    "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "
+    "refuses raises ConnectException('No such table')"
+)
+"""Answers of their `alterOffsets`, by the config key `hook`; without the key they are unknown."""
+
+
+@cache
+def plugins() -> Plugins:
+    """Plugins of all workers of all scenarios."""
+    classes = [
+        {"class": name, "type": kind, "alter_offsets": _HOOK} for name, kind in _CLASSES.items()
+    ]
+    return catalogued(msgspec.json.encode(classes))
 
 
 class ForeignWriter(NamedTuple):
@@ -53,25 +102,25 @@ class World:
         self.cluster = WorkerGroup(around, self.journal)
         self.settings: dict[str, bool] = {"commands": True, "steps": False}
         self.disagreed = False
-        """True if a second computation of the present step gave another result."""
+        """True if folds disagree about the present step."""
         self._now_ms = START_MS
 
     @property
     def columns(self) -> list[Column]:
-        """Workers that read alike, whether they run or not: the columns of a view."""
+        """Columns of a view, of running and stopped workers."""
         return columns(self.cluster.workers.values())
 
     def now_ms(self) -> int:
-        """The time, in ms since 1970. It passes by being looked at, too."""
+        """Time in ms since 1970; each call advances it by 1 ms."""
         self._now_ms += 1
         return self._now_ms
 
     def pass_ms(self, passed_ms: int = STEP_MS) -> None:
-        """Time passes."""
+        """Advance the time."""
         self._now_ms += passed_ms
 
     async def add_topic(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic unless it is there."""
+        """Create a topic unless it exists."""
         if topic not in await self.log.topics():
             await self.log.create_topic(topic, partitions)
 
@@ -92,7 +141,7 @@ class World:
         return [entry.position for entry in entries]
 
     async def entries(self) -> list[Entry]:
-        """Everything there is, in the one order between partitions."""
+        """All records of the log, in the one order between partitions."""
         batches = [batch async for batch in self.log.read(await self.log.topics())]
         return in_order(entries_of(batches))
 

@@ -1,6 +1,6 @@
-"""Failure of a command: one sentence on standard error, exit code 2, nothing changed.
+"""Ends of a command, with exit codes: refusal, finding, defect, interruption, closed pipe.
 
-And how else it can end: its reader left, somebody interrupted it, or it has a defect.
+A refusal is one sentence on standard error; nothing was changed.
 """
 
 import os
@@ -19,23 +19,23 @@ from controlplane.plugins import Unloadable
 from controlplane.settings.properties import SettingsError
 
 REFUSED = 2
-"""Exit code: the command could not do what was asked; click uses it for wrong usage, too."""
+"""Exit code: the command refuses its input; click uses it for wrong usage."""
 
 FOUND = 1
-"""Exit code: the command did it, and what it found needs a look (differences, lost lines)."""
+"""Exit code: done, but the result needs attention (differences, lost lines)."""
 
 DEFECT = 70
-"""Exit code: a defect of ours (`EX_SOFTWARE` of sysexits.h); never mistaken for a finding."""
+"""Exit code: a defect of this program (`EX_SOFTWARE` of sysexits.h)."""
 
 INTERRUPTED = 130
 """Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
 
 DEBUG = "CONTROLPLANE_DEBUG"
-"""Environment variable: set, a defect comes with its traceback."""
+"""Environment variable: if set, a defect prints its traceback."""
 
 
 class InputRefused(click.ClickException):
-    """The command cannot do what was asked. The message says why and what to do."""
+    """The command refuses its input. The message has the reason and the remedy."""
 
     exit_code = REFUSED
 
@@ -46,7 +46,7 @@ _INPUT = (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn bad input into `InputRefused`; a defect of this program stays a traceback."""
+    """Turn exceptions about bad input into `InputRefused`; others pass through."""
     try:
         yield
     except _INPUT as error:
@@ -59,11 +59,11 @@ def one_sentence() -> Iterator[None]:
 
 @contextmanager
 def well_ended() -> Iterator[None]:
-    """End a command without a traceback, with an exit code for each cause."""
+    """End a command with an exit code for its cause, and without a traceback."""
     try:
         yield
         flush()
-    except BrokenPipeError:  # `| head`: whoever read has what they wanted
+    except BrokenPipeError:  # `| head`: the reader has enough
         _discard_output()
         raise SystemExit(0) from None
     except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def well_ended() -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
-    except Exception as error:  # the one place where a defect becomes a sentence
+    except Exception as error:  # a defect
         if os.environ.get(DEBUG):
             raise
         _tell(
@@ -86,12 +86,10 @@ def write(text: str) -> None:
 
     Raises:
         InputRefused: it cannot be written.
-        BrokenPipeError: nobody reads it any more.
+        BrokenPipeError: the reader has closed the pipe.
     """
     if sys.stdout is None:
-        raise InputRefused(
-            "standard output is closed: there is nowhere to print to, give it a file"
-        )
+        raise InputRefused("standard output is closed: redirect it to a file")
     try:
         sys.stdout.write(text)
     except OSError as error:
@@ -99,7 +97,7 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Write out what is still held back; raises as `write` does."""
+    """Flush standard output; raises as `write` does."""
     if sys.stdout is None:
         return
     try:
@@ -117,7 +115,7 @@ def _unwritable(error: OSError) -> Exception:
 
 
 def _discard_output() -> None:
-    """Let nothing be written any more: Python tries once more when it ends, and would complain."""
+    """Send the rest of the output to /dev/null: Python flushes at exit, and would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Extras of this package: the command that installs what one of them needs."""
+"""Extras of this package, and the command that installs their requirements."""
 
 import shlex
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ _OURS = "controlplane"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra, from whatever this package was installed.
+    """Command that installs the requirements of an extra.
 
-    It names the packages of the extra: no index may have this package, and a clone or a wheel may
-    lie anywhere.
+    It lists the requirements, because this package itself may come from a clone or a wheel that no
+    index has.
     """
     return shlex.join(["pip", "install", *_requirements(extra)])
 

@@ -1,7 +1,4 @@
-"""Output of lines and JSON, safe against control characters in logs.
-
-Names in a log come from strangers: nothing of them is taken for markup.
-"""
+"""Output of lines and JSON, safe against control characters and markup in logs."""
 
 import json
 import re
@@ -21,7 +18,7 @@ from controlplane.terminal.command_errors import write
 from controlplane.terminal.table_text import columns
 
 DEPTH_INDENTED = 100
-"""JSON that is nested more deeply comes on one line: indented, it would be mostly spaces."""
+"""Deepest JSON that is indented: deeper JSON would be mostly spaces, and is put on one line."""
 
 
 def say(text: str = "", style: str = "") -> None:
@@ -35,7 +32,7 @@ def note(text: str) -> None:
 
 
 def remark_by(write_remark: Callable[[str], object]) -> None:
-    """Let this command write its remarks otherwise than as plain lines."""
+    """Set the function that writes the remarks of this command."""
     _remark.set(write_remark)
 
 
@@ -48,7 +45,7 @@ _remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_pla
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON document for machines, indented unless it is nested too deeply for that."""
+    """Print a JSON document, indented unless it is nested too deeply."""
     document = plain(value)
     if _is_deep(document):
         text = json_converter.encode(document).decode()

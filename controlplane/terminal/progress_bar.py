@@ -1,4 +1,4 @@
-"""A bar on standard error while much is read: only on a terminal, and gone afterwards."""
+"""Progress on standard error, only on a terminal; it disappears at the end."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -13,11 +13,11 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.snapshots import SnapshotStore, shelf_of
 
 WORTH_A_BAR_RECORDS = 100_000
-"""Fewer are read before an eye could follow."""
+"""Least number of records for a bar: fewer are read at once."""
 
 
 class LogWithProgress:
-    """A log that shows how far reading it has come."""
+    """Log that shows the progress of reading."""
 
     def __init__(self, log: ReadableLog, name: str) -> None:
         self._log = log
@@ -43,7 +43,7 @@ class LogWithProgress:
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """As the log, beneath a bar."""
+        """Read the log, with a bar if there are many records."""
         names = list(topics)
         expected = await self._expected(names, stop) if sys.stderr.isatty() else 0
         with _progress(visible=expected >= WORTH_A_BAR_RECORDS) as progress:
@@ -61,7 +61,7 @@ class LogWithProgress:
         await self._log.close()
 
     async def _expected(self, topics: list[str], stop: Ends | None) -> int:
-        """Records at most: offsets, some of which may be gaps."""
+        """Most records to read; gaps are counted as well."""
         starts, ends = await self._log.starts(topics), stop or await self._log.ends(topics)
         return sum(
             max(0, end - begin)
@@ -83,9 +83,9 @@ def _progress(*, visible: bool) -> Progress:
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Say what is being done while it may take long and cannot be measured.
+    """Show a description of work whose length is unknown.
 
-    What is yielded says something else from then on.
+    The yielded function replaces the description.
     """
     with _progress(visible=sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)

@@ -7,7 +7,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete file names; a log or an archive may be something else as well."""
+    """Let the shell complete file names."""
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -21,9 +21,9 @@ def completion_command(program: str) -> click.Command:
         variable = f"_{program.upper()}_COMPLETE"
         click.echo(kind(root, {}, program, variable).source())
 
-    about = f"""Print what SHELL has to read: eval "$({program} completion bash)".
+    about = f"""Print the completion script of a shell: eval "$({program} completion bash)".
 
-    File names are completed, and names of connectors where a cluster can be asked.
+    It completes commands, options, files, and names of connectors if the cluster can be reached.
     """
     shell = click.argument("shell", type=click.Choice(SHELLS))
     return click.command("completion", help=about)(shell(completion))

@@ -1,7 +1,7 @@
-"""Layout of tables in both commands, in whatever width there is.
+"""Layout of tables in a given width, without breaking words.
 
-A word is not broken as long as there is another way: columns are narrowed to their longest word,
-then those are left out that can be spared, and at last each row becomes a block of lines.
+Columns are narrowed to their longest word. If that is not enough, spare columns are left out. A
+table that is still too wide becomes a block of lines per row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,17 @@ GAP = 2
 """Spaces between two columns."""
 
 LONGEST_WORD = 24
-"""Longest word that is never broken. A longer one may be: JSON without spaces, a class, a hash."""
+"""Longest word that is never broken; longer ones, such as a hash or compact JSON, may be."""
 
 INDENT = "  "
-"""Before the lines of a block."""
+"""Indentation of the lines of a block."""
 
 Styles = Mapping[int, str]
 """Rich styles by row number."""
 
 
 class TableLayout(NamedTuple):
-    """A table as Rich prints it, and the heads of the columns that had no room."""
+    """Parts of a table for Rich, and the heads of the columns that were left out."""
 
     parts: Sequence[Text | Table]
     left_out: Sequence[str] = ()
@@ -58,9 +58,9 @@ def lay_out(
     styles: Styles | None = None,
     spare: Sequence[str] = (),
 ) -> TableLayout:
-    """Arrange a table in a width. Cells are made safe; heads that are all empty are left out.
+    """Arrange a table in a width. Cells are made safe; a row of empty heads is left out.
 
-    `spare` names columns that may be left out where there is no room, the least important first.
+    `spare` names columns that may be left out, the least important first.
     """
     cells = [tuple(map(cell, row)) for row in rows]
     every = [_Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)]
@@ -72,7 +72,7 @@ def lay_out(
 
 
 def _fitting(every: Sequence[_Column], spare: Sequence[str], width: int) -> Sequence[_Column]:
-    """The columns that fit, with as few left out as possible; none: blocks are needed."""
+    """The columns that fit, with as few left out as possible; empty: blocks are needed."""
     for count in range(len(spare) + 1):
         shown = [one for one in every if one.head not in spare[:count]]
         if _with_gaps(one.narrowest for one in shown) <= width:
@@ -101,7 +101,7 @@ def _aligned(shown: Sequence[_Column], width: int, styles: Styles) -> Table:
 
 
 def _widths(shown: Sequence[_Column], width: int) -> list[int]:
-    """Width of each column: those that lack little get it first, the others share the rest."""
+    """Width of each column: narrow columns get their full width, the others share the rest."""
     widths = [one.narrowest for one in shown]
     room = width - _with_gaps(widths)
     lacking = {place: one.widest - one.narrowest for place, one in enumerate(shown)}
@@ -116,7 +116,7 @@ def _widths(shown: Sequence[_Column], width: int) -> list[int]:
 
 
 def _blocks(every: Sequence[_Column], rows: int, styles: Styles) -> list[Text | Table]:
-    """Each row as lines: its title, then a line for each cell that is not empty."""
+    """Lines of each row: its title, then a line per cell that is not empty."""
     heads = [one.head for one in every]
     first = next((place for place, head in enumerate(heads) if head), 0)
     shown: list[Text | Table] = [Text(heads[first], style="bold")] if heads[first] else []

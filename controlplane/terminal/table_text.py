@@ -1,7 +1,7 @@
-"""Text of tables in both commands: how wide a table may be, and how long a cell.
+"""Limits of tables in both programs: the width of a table, and the length of a cell.
 
-A terminal sets the width, or `COLUMNS`. A pipe or a file sets none: a table is as wide as its
-content there. `--wide` lifts both limits.
+The width is that of the terminal, or `COLUMNS`. In a pipe or a file it is unlimited. `--wide` lifts
+both limits.
 """
 
 import json
@@ -15,10 +15,10 @@ from controlplane.core.text.safe_text import ELLIPSIS, safe, short
 from controlplane.terminal.option_names import Decorated
 
 UNBOUNDED_COLUMNS = 1 << 16
-"""Width of a table in a pipe or a file: more than any row takes."""
+"""Width of a table in a pipe or a file: wider than any row."""
 
 JSON_CHARACTERS = 120
-"""Longest JSON value in a cell; a longer one is cut, unless `--wide` is given."""
+"""Longest JSON value in a cell, without `--wide`."""
 
 _JSON = re.compile(r'[{\[]\s*["{\[]')
 _DECODER = json.JSONDecoder()
@@ -26,13 +26,13 @@ _WIDE = "controlplane.wide"
 
 
 def wide_option(command: Decorated) -> Decorated:
-    """Add `--wide`, which tables look up by themselves."""
+    """Add `--wide`, which `is_wide` looks up; the command gets no argument."""
     return click.option(
         "--wide",
         is_flag=True,
         expose_value=False,
         callback=_remember,
-        help="Cut nothing, and let tables be wider than the terminal.",
+        help="Show long values in full; a table may be wider than the terminal.",
     )(command)
 
 
@@ -47,20 +47,20 @@ def is_wide() -> bool:
 
 
 def columns() -> int:
-    """Characters that fit into a line."""
+    """Number of characters in a line."""
     if is_wide():
         return UNBOUNDED_COLUMNS
     return shutil.get_terminal_size((UNBOUNDED_COLUMNS, 0)).columns
 
 
 def cell(text: str) -> str:
-    """A safe cell of bounded length; JSON in it is cut sooner than free text."""
+    """Safe text of bounded length for a cell; JSON is cut sooner than other text."""
     line = safe(text)
     return line if is_wide() else short("".join(_with_json_cut(line)))
 
 
 def _with_json_cut(line: str) -> Iterator[str]:
-    """The pieces of a line; each JSON value is cut by itself, so that a sentence goes on behind."""
+    """Yield the pieces of a line; each JSON value is cut by itself, the text behind it is kept."""
     end = 0
     while begin := _JSON.search(line, end):
         start = begin.start()
@@ -72,7 +72,7 @@ def _with_json_cut(line: str) -> Iterator[str]:
 
 
 def _json_end(line: str, start: int) -> int:
-    """The end of the JSON value that begins at `start`; of the line, if it is no whole JSON."""
+    """End of the JSON value that begins at `start`; end of the line if the JSON is incomplete."""
     try:
         return _DECODER.raw_decode(line, start)[1]
     except (ValueError, RecursionError):

@@ -15,10 +15,10 @@ def table(
     *,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print aligned columns; `styles` by row number; heads that are all empty are left out.
+    """Print a table; `styles` by row number. Cells are made safe; empty heads are left out.
 
-    `spare` names columns that may be left out where there is no room, the least important first;
-    they must be part of the same answer as JSON. Cells are made safe here.
+    `spare` names columns that may be left out in a narrow terminal, the least important first. The
+    JSON output must have their values.
     """
     layout = lay_out(heads, rows, columns(), styles=styles, spare=spare)
     for part in layout.parts:

@@ -1,4 +1,4 @@
-"""Options about a worker: flags, environment, and a worker's file."""
+"""Options about a worker: its settings from flags, the environment and its file."""
 
 import errno
 import functools
@@ -38,9 +38,9 @@ from controlplane.terminal.output import note
 
 
 class ReadableFile(click.Path):
-    """Path of a file that must be there and may be read. The file is not opened: it may be a pipe.
+    """Path of a readable file. The file is not opened, as it may be a pipe.
 
-    A refusal is worded as that of a file which cannot be read later.
+    The error has the same words as one that occurs when the file is read.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ReadableFile(click.Path):
         """The path.
 
         Raises:
-            InputRefused: it cannot be read. The message names the option.
+            InputRefused: the file cannot be read. The message names the option.
         """
         del ctx
         path = Path(value)
@@ -63,7 +63,7 @@ class ReadableFile(click.Path):
 
 
 def _check_readable(path: Path) -> None:
-    """Raise `OSError` unless a file is there and may be read."""
+    """Raise `OSError` unless the path is a readable file."""
     effective = os.access in os.supports_effective_ids
     wrong = errno.EISDIR if stat.S_ISDIR(path.stat().st_mode) else 0
     if not wrong and not os.access(path, os.R_OK, effective_ids=effective):
@@ -75,12 +75,12 @@ def _check_readable(path: Path) -> None:
 FILE = ReadableFile()
 
 UNKNOWN_SHOWN = 5
-"""Unknown keys that a warning names; the rest is counted."""
+"""Number of unknown keys that get a warning each; the rest is counted."""
 
 OVERRIDE = "--override"
 
 FORMER = {"offsets_topic": ("--offset-topic",), "commands_topic": ("--command-topic",)}
-"""Former names of the flags of topics: still taken, shown nowhere."""
+"""Former names of the flags for topics: still accepted, and not shown."""
 
 TOPICS = {
     "config_topic": ("config.storage.topic", "Topic of configs."),
@@ -88,7 +88,7 @@ TOPICS = {
     "status_topic": ("status.storage.topic", "Topic of statuses."),
     "commands_topic": ("command.storage.topic", "Topic of commands (ours)."),
 }
-"""Settings with a flag of their own, in the order of `Topics`: key, and what it is."""
+"""Settings with a flag of their own, in the order of `Topics`: key, and help text."""
 
 LIMITS = {
     READER: "controlplane.logs.kafka.limits:ReadLimits",
@@ -100,8 +100,10 @@ LIMITS = {
     AUTH: "controlplane.rest.security.settings:AuthSettings",
     HTTP: "controlplane.rest.security.settings:HttpLimits",
 }
-"""The tables of limits by the beginning of their keys, and where they lie: who asks for none of
-them needs no Kafka, no SQLite, and nothing that writes."""
+"""Settings that are limits: prefix of their keys → import path of their class.
+
+A class is imported on use, so that a command without Kafka or SQLite does not load these packages.
+"""
 
 
 def worker_options(command: Decorated) -> Decorated:
@@ -140,13 +142,15 @@ def _options() -> list[Callable[[Any], Any]]:
             type=FILE,
             envvar=WORKER_FILE,
             metavar="FILE",
-            help="Take topics, exactly-once support, TLS and SASL from a worker's .properties.",
+            help="Take topics, exactly-once support, TLS and SASL from a worker's .properties. "
+            f"[{WORKER_FILE}]",
         ),
         click.option(
             OVERRIDE,
             multiple=True,
             metavar="KEY=VALUE",
-            help="A setting of the worker, whatever its file says. May be repeated.",
+            help="Set a setting of the worker; beats its file and the environment. May be "
+            "repeated.",
         ),
     ]
 

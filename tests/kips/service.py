@@ -27,7 +27,7 @@ from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
-from controlplane.scenario.consumer_groups import ConsumerGroups
+from controlplane.scenario.world import ConsumerGroups
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
 from tests.patience import PATIENCE_S
 

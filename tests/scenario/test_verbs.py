@@ -10,7 +10,7 @@ CLUSTER = "cluster w1@3.4 w2@3.9 partitions=2\n----\n\n"
 
 WRONG = {
     "given config\na  b": "1: there is no cluster yet: begin with `cluster w1@3.9`",
-    "cluster": "1: name at least one worker: `cluster w1@3.9`",
+    "cluster": "1: the cluster has no worker: write `cluster w1@3.9`",
     "cluster w1": "1: `w1` is no worker: write it like w1@3.4 or w1@3.9+eos",
     "cluster a@3.4 a@3.5": "1: there are two workers a: name them differently",
     "cluster a@x": "1: unknown release 'x': use 0.9.0.0 to ",
@@ -26,7 +26,7 @@ WRONG = {
 """First lines of a scenario, and the error for each."""
 
 WRONG_LATER = {
-    "cluster a@3.9": "4: there is a cluster already: a scenario has one",
+    "cluster a@3.9": "4: a scenario has one cluster, and this is the second: remove it",
     "given": "4: `given` takes one word, and 0 are there",
     "given config": "4: no records: write one per line, key, two spaces, value",
     "given config\na  b\na b": "6: not a record: write key, two spaces, value (∅ for a tombstone)",

@@ -1,4 +1,4 @@
-"""The verbs: one table, one function each. A scenario can do what stands here and nothing else.
+"""Table of the verbs of scenarios; each is a function.
 
 A new verb needs a function with a docstring and an example, a row here, and a line in
 `scenarios/README.md`.
@@ -24,7 +24,7 @@ from controlplane.scenario.world import World
 __all__ = ["VERBS", "BadStep", "VerbFunction", "verb"]
 
 VerbFunction = Callable[[World, ScenarioStep], Awaitable[Sequence[str]]]
-"""Does what a step says and answers the lines it prints, of which none is blank."""
+"""Executes a step and returns its output, without blank lines."""
 
 VERBS: Mapping[str, VerbFunction] = {
     "cluster": cluster,

@@ -1,4 +1,4 @@
-"""`cluster`: who is there, and what the topics are like."""
+"""`cluster`: create the workers and the topics."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _MOST_PARTITIONS = 1_000
 
 
 async def cluster(world: World, step: ScenarioStep) -> list[str]:
-    """Build workers and topics; once per scenario, first.
+    """Create workers and topics; the first step of every scenario, and only once.
 
     A release is written as in `controlplane inspect --release`; `+eos` means that the worker has
     exactly-once support enabled. `partitions=` is for the offsets and status topics.
@@ -28,9 +28,9 @@ async def cluster(world: World, step: ScenarioStep) -> list[str]:
     """
     step_options.only(step, words=len(step.words), options=("leader", "partitions", *_SWITCHES))
     if world.cluster.workers:
-        raise BadStep("there is a cluster already: a scenario has one")
+        raise BadStep("a scenario has one cluster, and this is the second: remove it")
     if not step.words:
-        raise BadStep("name at least one worker: `cluster w1@3.9`")
+        raise BadStep("the cluster has no worker: write `cluster w1@3.9`")
     workers = _workers(step.words)
     leader = step_options.member(workers, step.options.get("leader", next(iter(workers))))
     for name in _SWITCHES:

@@ -1,4 +1,4 @@
-"""`compact`: Kafka's log cleaner comes by."""
+"""`compact`: run Kafka's log cleaner."""
 
 from controlplane.core.moments import position_text
 from controlplane.scenario import transcript
@@ -10,7 +10,7 @@ from controlplane.scenario.world import World
 
 
 async def compact(world: World, step: ScenarioStep) -> list[str]:
-    """Keep the last record of each key, and print the records that went.
+    """Keep the last record of each key, and print the removed records.
 
     Kafka may do so at any time. Tombstones stay, unless `tombstones=gone`: Kafka removes them after
     `delete.retention.ms`, a day. Records of aborted transactions always go.

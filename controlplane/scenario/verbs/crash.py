@@ -1,4 +1,4 @@
-"""`crash`: a worker dies, now or in the middle of a plan."""
+"""`crash`: kill a worker, now or in the middle of a plan."""
 
 from controlplane.core.decide.steps import PARTS, STEPS, is_step
 from controlplane.scenario.scenario_file import ScenarioStep
@@ -8,10 +8,10 @@ from controlplane.scenario.world import World
 
 
 async def crash(world: World, step: ScenarioStep) -> list[str]:
-    """Kill a worker as `kill -9` does: with `after=` as soon as it has done a step of that name.
+    """Kill a worker as `kill -9` does; with `after=`, as soon as it has done a step of that name.
 
-    What the step has written is in the log, and nothing else is. Without `after=` it dies at once,
-    between two requests. Who is silent for ten seconds leads no more (`tick`).
+    The log then has the records of that step, and none of the next. Without `after=` the worker
+    dies at once, between two requests. A leader is replaced after ten seconds of silence (`tick`).
 
         crash w1 after=tasks
         ----
@@ -30,7 +30,7 @@ async def crash(world: World, step: ScenarioStep) -> list[str]:
 
 
 def _known(name: str) -> str:
-    """The name of a step: one that no plan has would never come."""
+    """Check the name of a step: an unknown one would never occur."""
     if is_step(name):
         return name
     parts = ", ".join(f"{part}-" for part in PARTS)

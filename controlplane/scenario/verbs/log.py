@@ -1,4 +1,4 @@
-"""`log`: the records themselves."""
+"""`log`: print the records of a topic."""
 
 from controlplane.scenario import transcript
 from controlplane.scenario.scenario_file import ScenarioStep

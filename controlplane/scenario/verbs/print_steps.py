@@ -12,16 +12,16 @@ INDENT = "  "
 
 
 async def attempted(world: World, attempt: Attempt, answer: str) -> list[str]:
-    """A command: the answer and the records; with `steps=on` the records first, as they came."""
+    """Lines of a command: the answer, then the records; with `steps=on` the records first."""
     steps = world.settings["steps"]
-    deeds = transcript.deeds(attempt.deeds, world.topics, steps=steps)
+    records = transcript.journal(attempt.journal, world.topics, steps=steps)
     answered = [*_crashed(attempt.worker, attempt.crashed), answer]
-    return [*deeds, *answered] if steps else [*answered, *deeds]
+    return [*records, *answered] if steps else [*answered, *records]
 
 
 async def repaired(world: World, takeover: Takeover) -> list[str]:
-    """The commands that a new leader has ended, each with its records below."""
-    lines = [line for one in takeover.repairs for line in _lines(world, one)]
+    """Lines of the commands that a new leader has completed, each with its records below."""
+    lines = [line for repair in takeover.repairs for line in _lines(world, repair)]
     return [*lines, *_crashed(takeover.worker, takeover.crashed)]
 
 
@@ -30,7 +30,7 @@ def _lines(world: World, repair: Repair) -> Iterator[str]:
     reason = f", {repair.reason}" if repair.reason else ""
     yield printable(repair.what + ending + reason)
     steps = world.settings["steps"]
-    for line in transcript.deeds(repair.deeds, world.topics, steps=steps):
+    for line in transcript.journal(repair.journal, world.topics, steps=steps):
         yield INDENT + line
 
 

@@ -1,4 +1,4 @@
-"""`given`: records that another client, or an older life of the cluster, has written."""
+"""`given`: append records of another client, or of an earlier time of the cluster."""
 
 import re
 from collections.abc import Iterator, Sequence

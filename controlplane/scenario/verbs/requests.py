@@ -1,4 +1,4 @@
-"""`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: requests to a worker."""
+"""`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: send a request to a worker."""
 
 from controlplane.scenario import transcript
 from controlplane.scenario.exchange import Exchange, WorkerRequest, exchange
@@ -10,12 +10,12 @@ from controlplane.scenario.world import World
 
 
 async def request(world: World, step: ScenarioStep) -> list[str]:
-    """Ask a worker as any HTTP client would: a path with its query, a body below.
+    """Send a request to a worker, as an HTTP client does: a path with its query, a body below.
 
-    The worker reads the log, does what its release does, and answers; what only the leader may do
-    is passed on to it. Whoever is asked writes no more than the request makes it write. Printed are
-    the way it went, the answer, and the records; with `steps=on` the records come first, each with
-    its step. `from=w2` is a request that a worker has signed, for the endpoints between workers.
+    The worker reads the log, then executes and answers the request as its release does. It forwards
+    a request that only the leader may execute. The output is the forwarding, the answer, and the
+    records. With `steps=on` the records come first, each with its step. `from=w2` signs the request
+    as a worker does, for the endpoints between workers.
 
         PUT /connectors/orders/stop via=w1
         ----

@@ -1,4 +1,4 @@
-"""`roll`: a worker goes and comes back as another release."""
+"""`roll`: restart a worker as another release."""
 
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.verbs import step_options
@@ -10,8 +10,8 @@ from controlplane.scenario.world import World
 async def roll(world: World, step: ScenarioStep) -> list[str]:
     """Restart one worker as another release, upwards or downwards.
 
-    Whoever leads goes on leading unless `leader=` says otherwise. A new leader ends what the one
-    before has left unfinished, as with `start`.
+    The leader stays unless `leader=` names another worker. A new leader completes the unfinished
+    commands of its predecessor, as with `start`.
 
         roll w2 to=3.7 leader=w3
         ----

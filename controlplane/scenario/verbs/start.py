@@ -1,4 +1,4 @@
-"""`start`: a worker that has crashed comes back."""
+"""`start`: start a worker that has crashed."""
 
 from controlplane.scenario import transcript
 from controlplane.scenario.scenario_file import ScenarioStep
@@ -13,9 +13,9 @@ _NOTHING = "nothing to recover"
 async def start(world: World, step: ScenarioStep) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
-    If it leads, it ends the commands that the command topic holds unfinished: `repeated` from the
-    first step on, `finished` because they have happened, `given up`, or `taken back`. Without a
-    command topic there is nothing that would tell of them.
+    A leader completes the unfinished commands of the command topic: `repeated` from the first step
+    on, `finished` as they have happened already, `given up`, or `taken back`. Without a command
+    topic it has no record of them.
 
         start w1
         ----

@@ -15,7 +15,7 @@ _DIGITS_MAX = 9
 
 
 class BadStep(ValueError):
-    """A step that makes no sense. The message says what would; `line` counts in the body."""
+    """The step is invalid. The message has the remedy; `line` counts from the step's first."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class BadStep(ValueError):
 def only(
     step: ScenarioStep, *, words: int, options: Collection[str] = (), body: bool = False
 ) -> None:
-    """Check that a step has so many words, no options but these, and a body only if it may."""
+    """Check the number of words of a step, its options, and that it has no body unless allowed."""
     if len(step.words) != words:
         wanted = "one word" if words == 1 else f"{words or 'no'} words"
         raise BadStep(f"`{step.verb}` takes {wanted}, and {len(step.words)} are there")
@@ -62,7 +62,7 @@ def duration_ms(step: ScenarioStep, option: str) -> int:
 
 
 def time_ms(text: str, said: str) -> int:
-    """A time in ms. `said` is how the step has it."""
+    """Parse a time into ms; `said` is the text for errors."""
     found = _SECONDS.fullmatch(text)
     if found is None:
         raise BadStep(f"{said} is not a time: write it like 5s or 250ms")
