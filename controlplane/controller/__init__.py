@@ -1,4 +1,4 @@
-"""command → decide → perform → read back → answer: the single writer and its parts."""
+"""command → decide → append → read back → answer: the single writer and its parts."""
 
 from controlplane.controller.admission import CommandLimits, TooMany
 from controlplane.controller.controller import Controller, NotWritten, TimedOut, WriterEnvironment

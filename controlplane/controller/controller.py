@@ -47,7 +47,7 @@ from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
-from controlplane.core.topics.source_partitions import own_topics
+from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
 from controlplane.projection.notices import Notices
 
@@ -420,7 +420,7 @@ class Controller:
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every topic that the command may concern."""
         state = self.state
-        topics = own_topics(state, command)
+        topics = own_offsets_topics(state, command)
         if topics:
             await self._reader.follow(topics)
             state = self.state

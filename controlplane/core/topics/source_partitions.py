@@ -42,7 +42,7 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
     return [own, state.topics.offsets]
 
 
-def own_topics(state: ClusterState, command: AnyCommand) -> set[str]:
+def own_offsets_topics(state: ClusterState, command: AnyCommand) -> set[str]:
     """Connectors' own offsets topics that a decision depends on, by present and requested config.
 
     A reader must follow them before: it would find them only after the config has been written.
