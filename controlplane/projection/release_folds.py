@@ -42,6 +42,7 @@ class ReadPositions:
         self.failure: LogError | None = None
         self._ends: dict[str, list[int]] = {}
         self._changed = asyncio.Event()
+        """Set and cleared at once: that releases the tasks that wait now, and no later one."""
         self._moves = 0
 
     @property
@@ -130,7 +131,7 @@ class ReadPositions:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake every task that waits now; each looks again whether it may go on."""
+        """Wake every task that waits now; each checks again whether it may go on."""
         self._changed.set()
         self._changed.clear()
 

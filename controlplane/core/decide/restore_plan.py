@@ -97,11 +97,11 @@ def restore(state: ClusterState, command: RestoreConnector, context: Context) ->
         wanted = part(now, undo)
         if wanted is None:
             continue
-        found = wanted if isinstance(wanted, Rejected) else _decided(now, wanted, context)
-        if not isinstance(found, Plan):
-            return found
-        steps += found.steps
-        now = predicted_state(now, found)
+        decision = wanted if isinstance(wanted, Rejected) else _decided(now, wanted, context)
+        if not isinstance(decision, Plan):
+            return decision
+        steps += decision.steps
+        now = predicted_state(now, decision)
     present = command.connector in state.config.connectors
     created = command.config is not None and not present
     return Plan(
@@ -118,11 +118,11 @@ def _order(command: RestoreConnector) -> tuple[NextCommand, ...]:
 def _decided(state: ClusterState, command: ConnectorCommand, context: Context) -> Decision:
     """Plan of one command, its steps prefixed with the command's word."""
     word, decide = _PARTS[type(command)]
-    found = decide(state, command, context)
-    if not isinstance(found, Plan):
-        return found
-    named = (msgspec.structs.replace(step, name=f"{word}-{step.name}") for step in found.steps)
-    return msgspec.structs.replace(found, steps=tuple(named))
+    decision = decide(state, command, context)
+    if not isinstance(decision, Plan):
+        return decision
+    named = (msgspec.structs.replace(step, name=f"{word}-{step.name}") for step in decision.steps)
+    return msgspec.structs.replace(decision, steps=tuple(named))
 
 
 def _commit_point(steps: list[Step]) -> str | None:
@@ -227,15 +227,15 @@ def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetC
     if command.offsets is None:
         return
     now = {
-        frozen(found.partition): found
-        for found in views.source_offsets(state, command.connector)
-        if found.offset is not None
+        frozen(offset.partition): offset
+        for offset in views.source_offsets(state, command.connector)
+        if offset.offset is not None
     }
     for wanted in command.offsets:
-        found = now.pop(frozen(wanted.partition), None)
-        if found is None or frozen(found.offset) != frozen(wanted.offset):
+        present = now.pop(frozen(wanted.partition), None)
+        if present is None or frozen(present.offset) != frozen(wanted.offset):
             yield wanted
-    yield from (OffsetChange(found.partition) for found in now.values())
+    yield from (OffsetChange(surplus.partition) for surplus in now.values())
 
 
 _SINK = (

@@ -186,13 +186,13 @@ _UNREADABLE = "Converting byte[] to Kafka Connect data failed due to serializati
 def _fault(fields: JsonObject) -> str | None:
     """Fault of a partition or offset; None: valid (`OffsetUtils#validateFormat`)."""
     for name, value in fields.items():
-        found = _NO_PRIMITIVES.get(type(value))
+        kind = _NO_PRIMITIVES.get(type(value))
         if isinstance(value, int) and not fits_long(value):
-            found = "class java.math.BigInteger"
-        if found is not None:
+            kind = "class java.math.BigInteger"
+        if kind is not None:
             return (
                 "Offsets may only contain primitive types as values, "
-                f"but field {name} contains {found}"
+                f"but field {name} contains {kind}"
             )
     return None
 

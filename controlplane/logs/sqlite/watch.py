@@ -39,6 +39,7 @@ class Watch:
         self._interval_s = poll_interval_ms / 1_000
         self._inboxes: list[Inbox] = []
         self._woken = asyncio.Event()
+        """Set and cleared at once: that releases the tails that wait now, and no later one."""
         self._seen = 0
         self._version: int | None = None
         self._waiting = 0
@@ -112,7 +113,7 @@ class Watch:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake every tail that waits now; each looks again whether there is something for it."""
+        """Wake every tail that waits now; each checks again whether it has something to read."""
         self._woken.set()
         self._woken.clear()
 
