@@ -1,4 +1,4 @@
-"""Questions to a worker whose answers are bounded in size, number and time."""
+"""HTTP client of a worker with bounds on the size, number and time of its answers."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ class HarvestBounds(NamedTuple):
     all_bytes: int = 64 << 20
     """Most bytes of all answers."""
     answer_s: float = 100.0
-    """Time for one answer. A worker gives up after 90 s and then says so itself."""
+    """Longest time in seconds for one answer; a worker itself times out after 90 s."""
     all_s: float = 1_800.0
     """Time for all answers."""
 
@@ -28,11 +28,11 @@ _Decoded = TypeVar("_Decoded")
 
 
 class WorkerRefusal(Exception):
-    """The worker refuses one question. The message is the worker's."""
+    """The worker refuses a request. The message is the worker's."""
 
 
 class BoundedWorker:
-    """A worker that is asked one question after the other."""
+    """Worker that gets one request after the other."""
 
     def __init__(
         self, client: httpx.AsyncClient, name: str, bounds: HarvestBounds | None = None

@@ -20,17 +20,17 @@ _FIELDS = (
     *("type", "required", "default", "valid", "importance", "documentation", "group", "order"),
     *("width", "display_name", "dependents"),
 )
-"""Fields of a setting that a file may tell."""
+"""Fields of a setting in the file."""
 
 _FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"})
-"""Fields by which the settings of a known plugin are compared: validators are not told."""
+"""Fields by which settings of a known plugin are compared; a worker returns no validators."""
 
 _SECRET = "[hidden]"  # noqa: S105 - what stands in place of one
 _USUAL = ConfigKey(name="", type="STRING")
 
 
 def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str:
-    """The catalogue file, one line per plugin and per setting's documentation."""
+    """Text of the catalogue file: a line per plugin, and a line per documented setting."""
     found = catalogue(harvest, own, profile)
     plugins = ",\n  ".join(json.dumps(one) for one in found["plugins"])
     documentation = json.dumps(found["documentation"], indent=1)
@@ -42,7 +42,7 @@ def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str
 
 
 def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str, Any]:
-    """The content of the catalogue file."""
+    """Content of the catalogue file."""
     path = all_known(own, profile)
     documentation = {
         scope: {key.name: key.documentation for key in keys}
@@ -66,7 +66,7 @@ def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str
 
 
 def all_known(own: KafkaPlugins, profile: Profile) -> ClassPath:
-    """Everything that Kafka brought in the profile's release."""
+    """Plugins and definitions of Kafka in the profile's release."""
     return Plugins(own.plugins, own).at(profile)
 
 
@@ -105,7 +105,7 @@ def _entry(told: HarvestedPlugin, known: Plugin | None, path: ClassPath) -> dict
 
 
 def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
-    """The words for valid values, by setting, of all plugins that share definitions with one."""
+    """Words for valid values, by setting, of all plugins that share definitions with a plugin."""
     alike = [one for one in path.plugins if one.extends and one.extends == known.extends]
     keys = (key for one in (*alike, known) for key in path.keys_of(one) or ())
     return {key.name: key.valid for key in keys}
@@ -119,7 +119,7 @@ def _facts(key: ConfigKey) -> Sequence[Any]:
 
 
 def _written(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
-    """A setting as a file tells it: what is usual is left out."""
+    """Setting for the file: fields with default values are left out."""
     fields = {name: getattr(key, name) for name in _FIELDS} | {"valid": valid}
     if fields["display_name"] == key.name:
         fields["display_name"] = ""

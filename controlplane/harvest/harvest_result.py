@@ -1,4 +1,4 @@
-"""A harvest: settings and plugins as a worker or Kafka's own classes tell them."""
+"""Result of a harvest: settings and plugins from a worker or from Kafka's own classes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
@@ -19,23 +19,23 @@ SETTINGS_MOST = 200_000
 
 
 class HarvestError(Exception):
-    """The source of a harvest cannot be used. The message says why and what to do."""
+    """The source of a harvest cannot be used. The message has the reason and the remedy."""
 
 
 class NoJava(HarvestError):
-    """This machine lacks what is needed to run Kafka's classes."""
+    """This machine lacks a JDK that can run Kafka's classes."""
 
 
 class NoWorker(HarvestError):
-    """Something answers that is no Connect worker, or that refuses."""
+    """The server is no Connect worker, or refuses the requests."""
 
 
 class NoAnswer(HarvestError):
-    """The worker gives no answer, or one that goes beyond all bounds."""
+    """The worker gives no answer, or one beyond the bounds."""
 
 
 class HarvestedPlugin(NamedTuple):
-    """A plugin and the settings that it defines; None: they are unknown."""
+    """Plugin with the settings that it defines; None: they are unknown."""
 
     class_name: str
     type: str
@@ -44,16 +44,16 @@ class HarvestedPlugin(NamedTuple):
 
 
 class Harvest(NamedTuple):
-    """All that was told."""
+    """Release, definitions and plugins of one source."""
 
     release: str
-    """Version of Kafka, as the source tells it."""
+    """Version of Kafka, from the source."""
     definitions: Mapping[str, tuple[ConfigKey, ...]]
     """Settings of Kafka's own definitions: `connector`, `source`, `sink`, `transformation`, and of
     the clients."""
     plugins: tuple[HarvestedPlugin, ...]
     lacking: tuple[str, ...] = ()
-    """A sentence about each part that could not be had."""
+    """A sentence about each missing part."""
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class _Key(msgspec.Struct, frozen=True):
 
 
 class RestKey(_Key, frozen=True):
-    """A setting as a worker tells it (`ConfigKeyInfo`)."""
+    """Setting in a worker's answer (`ConfigKeyInfo`)."""
 
     required: bool = False
     default_value: str | None = None
@@ -78,7 +78,7 @@ class RestKey(_Key, frozen=True):
     order_in_group: int | None = None
 
     def plain(self) -> ConfigKey:
-        """The setting as the rest of the program has it."""
+        """The setting in the program's own form."""
         order = self.order if self.order_in_group is None else self.order_in_group
         return _plain(
             self, required=self.required, default=self.default_value, order=order, valid=()
@@ -86,7 +86,7 @@ class RestKey(_Key, frozen=True):
 
 
 class JavaKey(_Key, frozen=True):
-    """A setting as `Definitions.java` tells it."""
+    """Setting in the output of `Definitions.java`."""
 
     required: int = 0
     default: str | None = None
@@ -94,7 +94,7 @@ class JavaKey(_Key, frozen=True):
     valid: tuple[str, ...] = ()
 
     def plain(self) -> ConfigKey:
-        """The setting with those words for valid values that are understood."""
+        """The setting in the program's own form; unknown words for valid values are left out."""
         words = tuple(text.split(" | ", 1)[-1] for text in self.valid)
         return _plain(
             self,

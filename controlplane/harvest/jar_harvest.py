@@ -1,4 +1,4 @@
-"""Harvest from jars: Kafka's own classes tell their definitions in a JVM of their own.
+"""Harvest from jars: a JVM prints the definitions of Kafka's own classes.
 
 `Definitions.java` lies beside this file. A JDK compiles and runs it in one step.
 """
@@ -30,10 +30,10 @@ from controlplane.harvest.harvest_result import (
 )
 
 JAVA_S = 300
-"""Time that the JVM may take."""
+"""Longest time in seconds for the JVM."""
 
 OUTPUT_BYTES = 64 << 20
-"""Most that the JVM may print."""
+"""Most bytes that the JVM may print."""
 
 JARS_MOST = 20_000
 
@@ -51,7 +51,7 @@ _KINDS = {
     "converters": "converter",
     "headerConverters": "header_converter",
 }
-"""Kinds of plugins by the getter of Kafka's `Plugins` that tells them; others are connectors."""
+"""Kinds of plugins by the getter of Kafka's `Plugins`; those of other getters are connectors."""
 
 
 class _Plugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
@@ -159,7 +159,7 @@ def definitions(class_path: str) -> bytes:
 
 
 def _run(command: Sequence[str], told: Any) -> str:
-    """Run the program and return what it complains of."""
+    """Run the program and return its standard error."""
     try:
         done = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
             command, stdout=told, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
@@ -202,7 +202,7 @@ def _escaped(text: str) -> str:
 
 
 def _complaint(said: str) -> str:
-    """A sentence about the first error, without what Kafka logs."""
+    """A sentence about the first error, without Kafka's log lines."""
     if missing := _MISSING.search(said):
         return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
     lines = [line for line in said.splitlines() if "rror" in line or "xception" in line]

@@ -1,9 +1,9 @@
-"""Harvest from a worker: what its REST API tells of its plugins and their settings.
+"""Harvest from a worker: plugins and their settings, from its REST API.
 
-From 3.2 on a worker lists every plugin and tells the settings of each (KIP-769). Settings of
-Connect itself, of clients and of transformations are told where a config is validated, and so are,
-before 3.2, those of all plugins: then plugins that are no connectors are known only if they are
-Kafka's own.
+From 3.2 on a worker lists every plugin and returns the settings of each (KIP-769). The settings of
+Connect itself, of clients and of transformations are in the answers to validations of configs.
+Before 3.2 validations are the only source, so plugins other than connectors are known only if they
+are Kafka's own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,13 +30,13 @@ from controlplane.harvest.harvest_result import (
 )
 
 Progress = Callable[[int, int], None]
-"""Called with the number of questions that are answered, and that of all."""
+"""Called with the number of answered requests, and that of all requests."""
 
 ATTEMPTS_MOST = 20
-"""Connectors that are tried until a worker validates a config of one."""
+"""Most connectors that are tried until a worker validates a config."""
 
 SILENT_SHOWN = 5
-"""Classes without settings that are named; others are counted."""
+"""Number of classes without settings that a message names; others are counted."""
 
 _TYPE_SAMPLES = {
     "BOOLEAN": "false",
@@ -45,7 +45,7 @@ _TYPE_SAMPLES = {
     "LIST": "x",
     "PASSWORD": "x",
 }
-"""A value of each type that a worker can parse; of others it is a number."""
+"""Value that a worker can parse, by type; for other types a number."""
 
 _ALIAS = "t"
 _ALIASED = {"transformation": "transforms", "predicate": "predicates"}
@@ -59,7 +59,7 @@ _TRIGGERS = {
     },
     "sink": {"topics": "harvest", "errors.deadletterqueue.topic.name": "harvest-failed"},
 }
-"""Settings because of which a connector uses all three clients."""
+"""Settings that make a connector use all three clients."""
 
 
 class _ServerInfo(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class _Validation(msgspec.Struct, frozen=True):
 
 
 async def version_of(worker: BoundedWorker) -> str:
-    """The version of Kafka that the worker tells.
+    """Version of Kafka of a worker.
 
     Raises:
         NoAnswer: it gives no answer.
@@ -99,7 +99,7 @@ async def version_of(worker: BoundedWorker) -> str:
 async def from_worker(
     worker: BoundedWorker, version: str, profile: Profile, own: KafkaPlugins, progress: Progress
 ) -> Harvest:
-    """All that a worker of this version tells.
+    """Harvest all plugins and settings from a worker of this version.
 
     Raises:
         NoAnswer: it gives no answer.
@@ -109,7 +109,7 @@ async def from_worker(
 
 
 class _Questions:
-    """The questions to one worker, and what it has told so far."""
+    """Requests to one worker, and the answers so far."""
 
     def __init__(
         self, worker: BoundedWorker, profile: Profile, path: ClassPath, progress: Progress
@@ -123,12 +123,12 @@ class _Questions:
         self._names: frozenset[str] = frozenset()
         """Classes that are listed."""
         self._silent: list[str] = []
-        """Classes that are listed and tell no settings."""
+        """Listed classes without settings."""
         self._settings = 0
         self._done = self._expected = 0
 
     async def harvest(self, version: str) -> Harvest:
-        """Ask everything."""
+        """Send all requests."""
         listed = await self._listed()
         self._names = frozenset(one.class_name for one in listed)
         hidden = self._hidden()
@@ -168,7 +168,7 @@ class _Questions:
         return list(distinct.values())
 
     def _hidden(self) -> list[_Listed]:
-        """Plugins that come with every worker and are not listed."""
+        """Plugins that come with every worker, and that it does not list."""
         return [
             _Listed(one.class_name, one.type, one.version)
             for one in self._path.plugins
@@ -190,7 +190,7 @@ class _Questions:
             self._step()
 
     def _keep_silent(self, plugin: _Listed) -> None:
-        """Remember a plugin that tells no settings, if the worker lists it."""
+        """Remember a listed plugin without settings."""
         if plugin.class_name in self._names:
             self._silent.append(plugin.class_name)
 
@@ -203,7 +203,7 @@ class _Questions:
         self._keys[plugin.class_name] = tuple(keys)
 
     def _own_keys(self, connector: _Listed, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
-        """Settings that a connector defines, of those that are told with Connect's own."""
+        """Settings of the connector itself, among those with Connect's own."""
         known = known_plugin(connector.class_name, connector.type, self._path)
         own = () if known is None else self._path.keys_of(known) or ()
         names = {key.name for key in own}
@@ -225,7 +225,7 @@ class _Questions:
     # --- validation -----------------------------------------------------------------------------
 
     async def _ask_validations(self, plugins: list[_Listed]) -> None:
-        """Ask for what is told only where a config is validated."""
+        """Request the settings that only validations return."""
         every = not self._profile.rest_all_plugins
         connectors = [one for one in plugins if one.type in CONNECTORS]
         aliased = list(self._aliased(every=every))
