@@ -204,9 +204,10 @@ def _commands(reader: WorkerView) -> dict[str, str]:
 
 
 def _asked(trace: CommandTrace) -> str:
-    told = trace.accepted or trace.refused
-    asked = {} if told is None else told.command
-    return " ".join(str(asked[part]) for part in ("command", "connector") if part in asked) or NONE
+    record = trace.accepted or trace.refused
+    command = {} if record is None else record.command
+    parts = (str(command[key]) for key in ("command", "connector") if key in command)
+    return " ".join(parts) or NONE
 
 
 def _ended(trace: CommandTrace) -> str:
@@ -215,8 +216,8 @@ def _ended(trace: CommandTrace) -> str:
     if trace.finished is None:
         return "unfinished"
     outcome = trace.finished.outcome
-    told = outcome.get("text") or outcome.get("message")
-    return str(outcome.get("ended", NONE)) + (f", {told}" if told else "")
+    message = outcome.get("text") or outcome.get("message")
+    return str(outcome.get("ended", NONE)) + (f", {message}" if message else "")
 
 
 def _outcomes(reader: WorkerView) -> dict[str, str]:
@@ -276,7 +277,7 @@ def _hazards(reader: WorkerView) -> dict[str, str]:
     found = hazards(
         reader.entries, state.profile, topics=state.topics, exactly_once=state.exactly_once
     )
-    return {places[one.position]: one.danger.value for one in reversed(found)}
+    return {places[hazard.position]: hazard.danger.value for hazard in reversed(found)}
 
 
 LOOKS: Mapping[str, ViewDefinition] = {

@@ -165,7 +165,7 @@ def exactly_once_option(command: Decorated) -> Decorated:
     return click.option(
         "--exactly-once",
         is_flag=True,
-        help="Read like a worker with exactly-once support: skip aborted records. "
+        help="Act like a worker with exactly-once support: skip aborted records. "
         "[default: as `exactly.once.source.support` says]",
     )(command)
 

@@ -63,19 +63,21 @@ def lay_out(
     `spare` names columns that may be left out, the least important first.
     """
     cells = [tuple(map(cell, row)) for row in rows]
-    every = [_Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)]
-    shown = _fitting(every, spare, width)
+    columns = [
+        _Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)
+    ]
+    shown = _fitting(columns, spare, width)
     if not shown:
-        return TableLayout(_blocks(every, len(cells), styles or {}))
-    left_out = [one.head for one in every if one not in shown]
+        return TableLayout(_blocks(columns, len(cells), styles or {}))
+    left_out = [column.head for column in columns if column not in shown]
     return TableLayout([_aligned(shown, width, styles or {})], left_out)
 
 
-def _fitting(every: Sequence[_Column], spare: Sequence[str], width: int) -> Sequence[_Column]:
+def _fitting(columns: Sequence[_Column], spare: Sequence[str], width: int) -> Sequence[_Column]:
     """The columns that fit, with as few left out as possible; empty: blocks are needed."""
     for count in range(len(spare) + 1):
-        shown = [one for one in every if one.head not in spare[:count]]
-        if _with_gaps(one.narrowest for one in shown) <= width:
+        shown = [column for column in columns if column.head not in spare[:count]]
+        if _with_gaps(column.narrowest for column in shown) <= width:
             return shown
     return ()
 
@@ -88,23 +90,23 @@ def _aligned(shown: Sequence[_Column], width: int, styles: Styles) -> Table:
     grid = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
-        show_header=any(one.head for one in shown),
+        show_header=any(column.head for column in shown),
         pad_edge=False,
         padding=(0, 1, 0, 0),
         header_style="bold",
     )
-    for one, room in zip(shown, _widths(shown, width), strict=True):
-        grid.add_column(Text(one.head), width=room, overflow="fold")
-    for number, row in enumerate(zip(*(one.cells for one in shown), strict=True)):
+    for column, room in zip(shown, _widths(shown, width), strict=True):
+        grid.add_column(Text(column.head), width=room, overflow="fold")
+    for number, row in enumerate(zip(*(column.cells for column in shown), strict=True)):
         grid.add_row(*map(Text, row), style=styles.get(number, ""))
     return grid
 
 
 def _widths(shown: Sequence[_Column], width: int) -> list[int]:
     """Width of each column: narrow columns get their full width, the others share the rest."""
-    widths = [one.narrowest for one in shown]
+    widths = [column.narrowest for column in shown]
     room = width - _with_gaps(widths)
-    lacking = {place: one.widest - one.narrowest for place, one in enumerate(shown)}
+    lacking = {place: column.widest - column.narrowest for place, column in enumerate(shown)}
     for served, place in enumerate(sorted(lacking, key=lambda place: lacking[place])):
         more = min(lacking[place], room // (len(shown) - served))
         widths[place] += more
@@ -115,13 +117,13 @@ def _widths(shown: Sequence[_Column], width: int) -> list[int]:
 # --- where there is no room for a table -----------------------------------------------------
 
 
-def _blocks(every: Sequence[_Column], rows: int, styles: Styles) -> list[Text | Table]:
+def _blocks(columns: Sequence[_Column], rows: int, styles: Styles) -> list[Text | Table]:
     """Lines of each row: its title, then a line per cell that is not empty."""
-    heads = [one.head for one in every]
+    heads = [column.head for column in columns]
     first = next((place for place, head in enumerate(heads) if head), 0)
     shown: list[Text | Table] = [Text(heads[first], style="bold")] if heads[first] else []
     for number in range(rows):
-        row, style = [one.cells[number] for one in every], styles.get(number, "")
+        row, style = [column.cells[number] for column in columns], styles.get(number, "")
         title = " ".join(filter(None, row[: first + 1]))
         if title:
             shown.append(Text(title, style=style, overflow="fold"))

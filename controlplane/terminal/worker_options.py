@@ -177,7 +177,7 @@ def configured(
 
 def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> SourceValues:
     """A flag of its own beats a general one."""
-    pairs = [one.partition("=") for one in overrides]
+    pairs = [override.partition("=") for override in overrides]
     for key, equals, _ in pairs:
         if not key or not equals:
             raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
@@ -202,38 +202,37 @@ def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
 
 def _imported(place: str) -> type[msgspec.Struct]:
     module, _, name = place.partition(":")
-    found: type[msgspec.Struct] = getattr(import_module(module), name)
-    return found
+    struct: type[msgspec.Struct] = getattr(import_module(module), name)
+    return struct
 
 
 def unknown_keys(configuration: Configuration) -> list[UnknownSetting]:
-    """Keys that somebody told and that mean nothing to anybody."""
-    told = configuration.values
-    asked = _asked(configuration)
-    counting = chain.from_iterable(keys(*table) for table in tables(asked).items())
-    return unknown(told, counting)
+    """Keys that are set and that no class of settings has."""
+    known = tables(_used_limits(configuration))
+    counting = chain.from_iterable(keys(*table) for table in known.items())
+    return unknown(configuration.values, counting)
 
 
 def empty_settings(configuration: Configuration) -> list[str]:
-    """A sentence for each setting that a file or a flag leaves empty, and that has no effect so."""
-    read = tables(_asked(configuration)).items()
-    found = chain.from_iterable(configuration.empty(*table) for table in read)
-    return [f"{source}: {key} is empty and counts as not set" for key, source in found]
+    """A sentence for each setting that a file or a flag leaves empty; it counts as not set."""
+    read = tables(_used_limits(configuration)).items()
+    empty = chain.from_iterable(configuration.empty(*table) for table in read)
+    return [f"{source}: {key} is empty and counts as not set" for key, source in empty]
 
 
-def _asked(configuration: Configuration) -> list[str]:
-    """The prefixes of limits of which somebody tells a key."""
-    told = configuration.keys
-    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
+def _used_limits(configuration: Configuration) -> list[str]:
+    """Prefixes of the limits of which a key is set."""
+    given = configuration.keys
+    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in given)]
 
 
 def warn_of_unknown(configuration: Configuration) -> None:
-    """Say which keys mean nothing, and which values: a slip is a setting that was not made."""
+    """Warn of unknown keys and empty values: a misspelt setting has no effect."""
     for sentence in empty_settings(configuration):
         note(f"Warning: {sentence}")
-    found = unknown_keys(configuration)
-    for one in found[:UNKNOWN_SHOWN]:
-        note(f"Warning: {one}")
-    more = len(found) - UNKNOWN_SHOWN
+    settings = unknown_keys(configuration)
+    for setting in settings[:UNKNOWN_SHOWN]:
+        note(f"Warning: {setting}")
+    more = len(settings) - UNKNOWN_SHOWN
     if more > 0:
         note(f"Warning: … and {more} more; `controlplane config` names them all")
