@@ -280,11 +280,11 @@ def main(name: str, where: str) -> None:
             began = time.perf_counter()
             rows, shuffled = ask(questions[line.strip()])
             took = time.perf_counter() - began
-            told = {"seconds": took, "rows": rows.num_rows, "shuffled": shuffled - before}
+            figure = {"seconds": took, "rows": rows.num_rows, "shuffled": shuffled - before}
             if name != "scan":
-                told["digest"] = digest(rows)
+                figure["digest"] = digest(rows)
             before = shuffled
-            print(json.dumps(told), flush=True)
+            print(json.dumps(figure), flush=True)
 
 
 if __name__ == "__main__":

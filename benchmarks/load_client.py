@@ -76,13 +76,13 @@ def _request(host: str, method: str, path: str, body: str | None) -> bytes:
     return "\r\n".join([*lines, "", body or ""]).encode()
 
 
-def ask(told: dict[str, Any]) -> dict[str, Any]:
+def ask(task: dict[str, Any]) -> dict[str, Any]:
     """Run all connections; return the seconds of each request and of the whole."""
-    host = told["host"]
-    asked = [[_request(host, *one) for one in own] for own in told["requests"]]
+    host = task["host"]
+    request_lists = [[_request(host, *one) for one in own] for own in task["requests"]]
     began = time.perf_counter()
-    deadline = began + told["seconds"]
-    connections = [LoadConnection((host, told["port"]), own, deadline) for own in asked]
+    deadline = began + task["seconds"]
+    connections = [LoadConnection((host, task["port"]), own, deadline) for own in request_lists]
     with selectors.DefaultSelector() as selector:
         for one in connections:
             selector.register(one.socket, selectors.EVENT_READ, one)

@@ -143,12 +143,12 @@ class EngineProcess:
     def _ask(self, question: str, *, counts: bool) -> None:
         assert self._process.stdin is not None
         print(question, file=self._process.stdin, flush=True)
-        told: dict[str, Any] = json.loads(self._said())
+        figure: dict[str, Any] = json.loads(self._said())
         if counts:
-            self.took.setdefault(question, []).append(told["seconds"])
-            self.shuffled = max(self.shuffled, told["shuffled"])
-        if "digest" in told:
-            self.digests.setdefault(question, set()).add(told["digest"])
+            self.took.setdefault(question, []).append(figure["seconds"])
+            self.shuffled = max(self.shuffled, figure["shuffled"])
+        if "digest" in figure:
+            self.digests.setdefault(question, set()).add(figure["digest"])
 
     def _said(self) -> str:
         assert self._process.stdout is not None
@@ -270,7 +270,7 @@ def _median(rounds: int, work: Callable[[], None]) -> float:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def told(records: int, figures: Mapping[str, QueryFigure]) -> Table:
+def figures_table(records: int, figures: Mapping[str, QueryFigure]) -> Table:
     """Table of the contestants."""
     shown = Table("", title=f"{records:,} records: the last value of each key of the offsets topic")
     for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "rounds", "memory", "shuffled"):
@@ -381,7 +381,7 @@ def main(
                 entrants = [one for one in able if not only or one.name in only]
                 figures = contest(entrants, archive, 1 if quick else rounds, progress)
                 own = ours(cluster, 1 if quick else rounds)
-            console.print(told(records, figures))
+            console.print(figures_table(records, figures))
             for line in goals(records, figures, own):
                 console.print(line)
 

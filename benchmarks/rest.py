@@ -178,7 +178,7 @@ async def _asked(
     if kind.fresh:
         shares, seconds = [[own[0]] * kind.fresh for own in shares], 0
     where = urlsplit(url)
-    told = {
+    task = {
         "host": where.hostname,
         "port": where.port,
         "seconds": seconds,
@@ -189,7 +189,7 @@ async def _asked(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    said, _ = await process.communicate(json.dumps(told).encode())
+    said, _ = await process.communicate(json.dumps(task).encode())
     if process.returncode:
         raise ProgramNotReady(f"{kind.name} was not answered well by {url}")
     result: dict[str, Any] = json.loads(said)

@@ -95,26 +95,26 @@ class SparkFold:
             if request.profile not in profiles:
                 profiles.append(request.profile)
         with TemporaryDirectory(prefix="replay-") as folder:
-            found = self._spark.states(self._asked(FolderStore(folder), readers))
-        known = dict(zip(readers, found, strict=True))
+            results = self._spark.states(self._queries(FolderStore(folder), readers))
+        known = dict(zip(readers, results, strict=True))
         return [
             known[_log(request)][readers[_log(request)].index(request.profile)]
             for request in requests
         ]
 
-    def _asked(
+    def _queries(
         self, store: FolderStore, readers: Mapping[_LogContent, Sequence[Profile]]
     ) -> list[StateQuery]:
         """Archive each log and return its query."""
-        asked = []
+        queries = []
         for number, (log, profiles) in enumerate(readers.items()):
             target = CaptureTarget(
                 store, f"log-{number}", log.topics, kept(log.topics), self._sizes
             )
             cluster = asyncio.run(_archived(log, target))
             local = LocalEngine(cluster, LocalOptions(log.exactly_once))
-            asked.append(StateQuery(local, local.plan(None, profiles), profiles))
-        return asked
+            queries.append(StateQuery(local, local.plan(None, profiles), profiles))
+        return queries
 
 
 def _log(request: FoldRequest) -> _LogContent:

@@ -116,8 +116,10 @@ class Appender:
         made = self._manifest()
         if snapshots is not None:
             whole = Chain((*self._chain.manifests, made), "")
-            found = snapshots(ArchivedCluster(self._store, self._name, whole, parts_in(whole)))
-            made = self._manifest(tuple(found))
+            snapshot_list = snapshots(
+                ArchivedCluster(self._store, self._name, whole, parts_in(whole))
+            )
+            made = self._manifest(tuple(snapshot_list))
         if not (made.reaches or made.segments or made.snapshots):
             return None
         if not self._store.take(layout.manifest(self._name, made.number), encoded(made)):

@@ -54,10 +54,10 @@ class ArchivedCluster(NamedTuple):
     @property
     def ends(self) -> dict[str, list[int]]:
         """End offset of each partition, by topic."""
-        found: dict[str, list[int]] = {}
+        ends_of: dict[str, list[int]] = {}
         for (topic, _), part in sorted(self.parts.items()):
-            found.setdefault(topic, []).append(part.end)
-        return found
+            ends_of.setdefault(topic, []).append(part.end)
+        return ends_of
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
@@ -100,7 +100,7 @@ def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
 
 def open_clusters(store: ArchiveStore, names: tuple[str, ...] = ()) -> list[ArchivedCluster]:
     """Open the archives of the named clusters, each once; without names, of all clusters."""
-    return [open_cluster(store, name) for name in layout.asked_for(store, names)]
+    return [open_cluster(store, name) for name in layout.selected_clusters(store, names)]
 
 
 def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:

@@ -70,14 +70,14 @@ _TRUE, _FALSE = "true", "false"
 class HadoopSettings(msgspec.Struct, frozen=True):
     """Settings of object stores, under their Hadoop names. Some values are secrets."""
 
-    told: dict[str, str] = {}
+    values: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"Settings({', '.join(sorted(self.told))})"
+        return f"Settings({', '.join(sorted(self.values))})"
 
     def of(self, bucket: str) -> dict[str, str]:
         """Settings of one bucket, without the prefix `fs.s3a.`."""
-        every = {name.removeprefix(S3A): value for name, value in self.told.items()}
+        every = {name.removeprefix(S3A): value for name, value in self.values.items()}
         own = f"{_BUCKET}{bucket}."
         general = {name: one for name, one in every.items() if not name.startswith(_BUCKET)}
         return general | {
@@ -95,9 +95,11 @@ def settings(conf: Mapping[str, str]) -> HadoopSettings:
         BadStoreSetting: the file cannot be read.
     """
     folder = os.environ.get("HADOOP_CONF_DIR")
-    found = _in_file(Path(folder) / "core-site.xml") if folder else {}
-    found |= {name.removeprefix(OF_SPARK): one for name, one in conf.items() if is_hadoops(name)}
-    return HadoopSettings({name: one for name, one in found.items() if name.startswith(S3A)})
+    properties = _in_file(Path(folder) / "core-site.xml") if folder else {}
+    properties |= {
+        name.removeprefix(OF_SPARK): one for name, one in conf.items() if is_hadoops(name)
+    }
+    return HadoopSettings({name: one for name, one in properties.items() if name.startswith(S3A)})
 
 
 def is_hadoops(name: str) -> bool:
@@ -115,10 +117,10 @@ def _in_file(path: Path) -> dict[str, str]:
             f"{path} cannot be read ({error}): correct it, or unset HADOOP_CONF_DIR"
         ) from None
     pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
-    found = {name.strip(): (value or "").strip() for name, value in pairs if name}
+    properties = {name.strip(): (value or "").strip() for name, value in pairs if name}
     return {
-        name: _VARIABLE.sub(lambda one: _variable(one, found), value)
-        for name, value in found.items()
+        name: _VARIABLE.sub(lambda one: _variable(one, properties), value)
+        for name, value in properties.items()
     }
 
 
@@ -126,35 +128,35 @@ _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
 _ENVIRONMENT = "env."
 
 
-def _variable(found: re.Match[str], properties: Mapping[str, str]) -> str:
+def _variable(match: re.Match[str], properties: Mapping[str, str]) -> str:
     """Expand `${env.NAME}` from the environment and `${NAME}` from the properties."""
-    name = found[1]
+    name = match[1]
     of_environment = name.startswith(_ENVIRONMENT)
     known = (
         os.environ.get(name.removeprefix(_ENVIRONMENT)) if of_environment else properties.get(name)
     )
-    return found[0] if known is None else known
+    return match[0] if known is None else known
 
 
 # --- in Arrow's words ---------------------------------------------------------------------------
 
 
-def for_arrow(told: HadoopSettings, bucket: str) -> dict[str, Any]:
+def for_arrow(hadoop_settings: HadoopSettings, bucket: str) -> dict[str, Any]:
     """Options of `pyarrow.fs.S3FileSystem` for a bucket; empty means AWS's defaults.
 
     Raises:
         BadStoreSetting: a setting is unknown, or Arrow has no equivalent.
     """
-    names = told.of(bucket)
+    names = hadoop_settings.of(bucket)
     check_known(names)
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         _NAMES[name]: one for name, one in names.items() if one and name in _NAMES
     }
-    if ("access_key" in found) is not ("secret_key" in found):
+    if ("access_key" in options) is not ("secret_key" in options):
         raise BadStoreSetting(
             f"{S3A}access.key and {S3A}secret.key belong together: give both or none"
         )
-    return found | _endpoint(names) | _style(names) | _credentials(names)
+    return options | _endpoint(names) | _style(names) | _credentials(names)
 
 
 def check_known(names: Iterable[str]) -> None:
@@ -168,11 +170,11 @@ def check_known(names: Iterable[str]) -> None:
 
 
 def _endpoint(names: Mapping[str, str]) -> dict[str, Any]:
-    told = names.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3")
-    told = told or os.environ.get("AWS_ENDPOINT_URL")
-    if not told:
+    endpoint = names.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3")
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint:
         return {}
-    parts = urlsplit(told if "://" in told else f"//{told}")
+    parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     if not parts.netloc or "@" in parts.netloc or parts.path.strip("/"):
         raise BadStoreSetting(
             f"{S3A}endpoint is neither host:port nor http(s)://host:port: correct it"
@@ -197,18 +199,18 @@ def _style(names: Mapping[str, str]) -> dict[str, Any]:
 
 def _credentials(names: Mapping[str, str]) -> dict[str, Any]:
     classes = re.findall(r"[^\s,]+", names.get("aws.credentials.provider", ""))
-    providers = [one.rpartition(".")[2] for one in classes]
-    for one in providers:
-        if one not in _PROVIDERS and one != _ANONYMOUS:
+    providers = [provider.rpartition(".")[2] for provider in classes]
+    for provider in providers:
+        if provider not in _PROVIDERS and provider != _ANONYMOUS:
             raise BadStoreSetting(
-                f"{S3A}aws.credentials.provider names {one}, which only Hadoop has: give keys, or "
-                "use AWS's environment variables or the machine's role"
+                f"{S3A}aws.credentials.provider names {provider}, which only Hadoop has: give "
+                "keys, or use AWS's environment variables or the machine's role"
             )
     return {"anonymous": True} if providers == [_ANONYMOUS] else {}
 
 
 def _is_set(names: Mapping[str, str], name: str, *, default: bool) -> bool:
-    told = names.get(name, _TRUE if default else _FALSE).lower()
-    if told not in (_TRUE, _FALSE):
-        raise BadStoreSetting(f"{S3A}{name} is {_TRUE} or {_FALSE}, not {told!r}")
-    return told == _TRUE
+    value = names.get(name, _TRUE if default else _FALSE).lower()
+    if value not in (_TRUE, _FALSE):
+        raise BadStoreSetting(f"{S3A}{name} is {_TRUE} or {_FALSE}, not {value!r}")
+    return value == _TRUE

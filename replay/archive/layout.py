@@ -30,8 +30,8 @@ def check_cluster(cluster: str) -> None:
 def clusters(store: ArchiveStore) -> list[str]:
     """Names of the archived clusters, including unreadable ones."""
     folders = (name.partition("cluster=") for name in store.names(""))
-    found = (name for before, cluster, name in folders if cluster and not before)
-    return [name for name in found if _is_begun(store, name)]
+    cluster_names = (name for before, cluster, name in folders if cluster and not before)
+    return [name for name in cluster_names if _is_begun(store, name)]
 
 
 def _is_begun(store: ArchiveStore, cluster: str) -> bool:
@@ -49,16 +49,16 @@ def has_files(store: ArchiveStore, cluster: str) -> bool:
     return any(not name.startswith(beside) for name in store.walk(folder(cluster)))
 
 
-def asked_for(store: ArchiveStore, names: Sequence[str] = ()) -> list[str]:
+def selected_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[str]:
     """The named clusters, each once; without names, all clusters of the archive.
 
     Raises:
         NoArchive: the archive has no such cluster, or none at all.
     """
-    found = [*dict.fromkeys(names)] or clusters(store)
-    if not found:
+    cluster_names = [*dict.fromkeys(names)] or clusters(store)
+    if not cluster_names:
         raise no_archive(store.where)
-    return found
+    return cluster_names
 
 
 def is_manifest(name: str) -> bool:

@@ -170,8 +170,8 @@ def _checked(name: str, content: bytes, cluster: str, number: int, previous: str
 
 def _decoded(name: str, content: bytes) -> Manifest:
     try:
-        found = msgspec.json.decode(content)
-        written_as = found.get("format") if isinstance(found, dict) else None
+        document = msgspec.json.decode(content)
+        written_as = document.get("format") if isinstance(document, dict) else None
         if isinstance(written_as, int) and written_as > FORMAT:
             raise NoArchive(
                 f"{name} has format {written_as}, but only {FORMAT} is known: use a newer replay"

@@ -62,8 +62,8 @@ class BucketStore:
     def size(self, name: str) -> int | None:
         """Size of a file in bytes; None if it does not exist."""
         with reading(self.where):
-            (found,) = self._system.get_file_info([self._path(name)])
-        return int(found.size) if found.is_file else None
+            (info,) = self._system.get_file_info([self._path(name)])
+        return int(info.size) if info.is_file else None
 
     def read(self, name: str) -> bytes:
         """Read a whole file."""
@@ -104,8 +104,8 @@ class BucketStore:
 
     def _claimed_by_others(self, claims: str, wanted: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
-        found = self._found(claims, recursive=False)
-        times = {one.base_name: one.mtime for one in found if one.base_name.startswith(wanted)}
+        files = self._found(claims, recursive=False)
+        times = {one.base_name: one.mtime for one in files if one.base_name.startswith(wanted)}
         if mine not in times:  # the store does not list new files at once
             return True
         lapsed = times.pop(mine) - timedelta(seconds=CLAIM_S)
@@ -132,16 +132,16 @@ class BucketStore:
         path = self._path(folder)
         wanted = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         with reading(self.where):
-            found: list[fs.FileInfo] = self._system.get_file_info(wanted)
-            if not found:
+            infos: list[fs.FileInfo] = self._system.get_file_info(wanted)
+            if not infos:
                 self._check_bucket()
-            return found
+            return infos
 
     def _check_bucket(self) -> None:
         """Check that the bucket exists, if nothing was found in it."""
         bucket = self._root.partition("/")[0]
-        (found,) = self._system.get_file_info([bucket])
-        if found.type == fs.FileType.NotFound:
+        (info,) = self._system.get_file_info([bucket])
+        if info.type == fs.FileType.NotFound:
             raise NoArchive(
                 f"{self.where}: there is no bucket {bucket}: create it, or correct the name"
             )
@@ -169,10 +169,10 @@ _ADVICE = {
 
 def why_not(error: OSError) -> str:
     """Complaint of a store and a remedy, as the end of a sentence."""
-    found = _OF_AWS.search(str(error))
-    if found is None:
+    match = _OF_AWS.search(str(error))
+    if match is None:
         return because(error)
-    kind, words = found[1], found[2].splitlines()[0]
+    kind, words = match[1], match[2].splitlines()[0]
     return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"
 
 
@@ -227,10 +227,10 @@ def _region(bucket: str, options: Mapping[str, Any]) -> str:
     told_by_aws = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if told_by_aws:
         return told_by_aws
-    return ANY_REGION if "endpoint_override" in options else _asked_region(bucket)
+    return ANY_REGION if "endpoint_override" in options else _region_at_aws(bucket)
 
 
 @cache
-def _asked_region(bucket: str) -> str:
+def _region_at_aws(bucket: str) -> str:
     region: str = fs.resolve_s3_region(bucket)
     return region

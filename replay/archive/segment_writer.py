@@ -99,12 +99,12 @@ class SegmentWriter:
         topic, partition = self._place
         if not reducible(topic, topics):
             return None
-        found = winners([HeldRows(table)], topic, topics, before_ms)
-        if found.num_rows > WORTH_IT * table.num_rows:
+        winner_rows = winners([HeldRows(table)], topic, topics, before_ms)
+        if winner_rows.num_rows > WORTH_IT * table.num_rows:
             return None
-        some = written([found])
-        stored = some.stored(layout.winners(cluster, topic, partition, span, some.sha256))
-        add_file(store, stored.file, some)
+        encoded = written([winner_rows])
+        stored = encoded.stored(layout.winners(cluster, topic, partition, span, encoded.sha256))
+        add_file(store, stored.file, encoded)
         return stored
 
 

@@ -140,12 +140,12 @@ class RowGroup(NamedTuple):
         parquet, number = self.file.parquet, self.number
         if self.end == parquet.metadata.row_group(number).num_rows:
             return parquet.read_row_group(number, columns, use_threads=False)
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         for batch in parquet.iter_batches(self.end, [number], columns, use_threads=False):
-            found.append(batch)
-            if sum(map(len, found)) >= self.end:
+            batches.append(batch)
+            if sum(map(len, batches)) >= self.end:
                 break
-        return pa.Table.from_batches(found)
+        return pa.Table.from_batches(batches)
 
     # Statistics cover the whole row group and need no read.
 

@@ -71,8 +71,8 @@ def open_store(
         NoArchive: the URL cannot hold an archive.
         BadStoreSetting: a setting is unknown or invalid.
     """
-    scheme, found, rest = where.partition("://")
-    if not found:
+    scheme, separator, rest = where.partition("://")
+    if not separator:
         return FolderStore(where)
     if scheme in S3:
         return bucket_at(where, rest, settings)
@@ -116,9 +116,9 @@ class FolderStore:
         """All files in a folder and its subfolders."""
         at = self._root / folder
         with reading(str(at)):
-            for one in sorted(at.rglob("*")):
-                if one.is_file():
-                    yield one.relative_to(self._root).as_posix()
+            for path in sorted(at.rglob("*")):
+                if path.is_file():
+                    yield path.relative_to(self._root).as_posix()
 
     def size(self, name: str) -> int | None:
         """Size of a file in bytes; None if it does not exist."""

@@ -49,13 +49,13 @@ def winners(
     wanted = pc.unique(
         pa.chunked_array([one for some in offsets for one in some.chunks], pa.int64())
     )
-    found = [
+    tables = [
         _timed(rows, times, before_ms).filter(
             pc.is_in(rows.read("offset").column("offset"), value_set=wanted)
         )
         for rows, times in zip(runs, running_times(runs), strict=True)
     ]
-    return pa.concat_tables(found) if found else SCHEMA.empty_table()
+    return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 
 def _counting(

@@ -47,21 +47,21 @@ def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditR
     about = AuditContext(
         cluster.name, cluster.profile, LogClock(), cluster.topics, limits, cluster.trail
     )
-    audits = [kind(about) for kind in TABLE]
+    audits = [make(about) for make in TABLE]
     sharing = SharedResourceFinder(cluster.name)
-    found: list[Finding] = []
-    looking: dict[type, list[Audit]] = {}
-    for told in read(cluster):
-        about.clock.now_ms = max(about.clock.now_ms, told.time_ms)
-        sharing.see(told)
-        record = type(told.record)
-        if record not in looking:
-            looking[record] = [one for one in audits if issubclass(record, one.concerns)]
-        for one in looking[record]:
-            found += one.see(told)
-    for one in audits:
-        found += one.end()
-    return AuditResult(tuple(found), sharing.end())
+    findings: list[Finding] = []
+    concerned: dict[type, list[Audit]] = {}
+    for decoded in read(cluster):
+        about.clock.now_ms = max(about.clock.now_ms, decoded.time_ms)
+        sharing.see(decoded)
+        record = type(decoded.record)
+        if record not in concerned:
+            concerned[record] = [kind for kind in audits if issubclass(record, kind.concerns)]
+        for kind in concerned[record]:
+            findings += kind.see(decoded)
+    for kind in audits:
+        findings += kind.end()
+    return AuditResult(tuple(findings), sharing.end())
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

@@ -11,22 +11,22 @@ COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 
 def header(entry: Entry, name: str) -> str | None:
     """Value of a header as text; None if it is absent."""
-    found = [value for known, value in entry.headers if known == name and value is not None]
-    return found[-1].decode("utf-8", "replace") if found else None
+    values = [value for known, value in entry.headers if known == name and value is not None]
+    return values[-1].decode("utf-8", "replace") if values else None
 
 
-def who(about: AuditContext, told: DecodedRecord, *verbs: TrailVerb) -> str:
+def who(about: AuditContext, decoded: DecodedRecord, *verbs: TrailVerb) -> str:
     """Author as the end of a sentence: ` by ada (command 17)`; empty if unknown.
 
     Without headers, the audit stream is searched for requests about the connector at that time with
     one of these verbs. Several requests may match; all of them are named.
     """
-    principal = header(told.entry, PRINCIPAL)
+    principal = header(decoded.entry, PRINCIPAL)
     if principal:
-        command = header(told.entry, COMMAND_ID)
+        command = header(decoded.entry, COMMAND_ID)
         return f" by {principal}" + (f" (command {command})" if command else "")
     within_ms = about.thresholds.match_ms
-    near = about.trail.near(told.connector, told.entry.timestamp, within_ms, frozenset(verbs))
+    near = about.trail.near(decoded.connector, decoded.entry.timestamp, within_ms, frozenset(verbs))
     people = list(dict.fromkeys(request.who for request in near))
     if not people:
         return ""

@@ -21,12 +21,12 @@ class Burst(msgspec.Struct):
     count: int = 0
     evidence: list[Position] = []
 
-    def add(self, told: DecodedRecord) -> None:
+    def add(self, decoded: DecodedRecord) -> None:
         """Add an event."""
-        self.last = told
+        self.last = decoded
         self.count += 1
         if len(self.evidence) < EVIDENCE_KEPT:
-            self.evidence.append(told.position)
+            self.evidence.append(decoded.position)
 
     @property
     def lasted_ms(self) -> int:
@@ -36,8 +36,8 @@ class Burst(msgspec.Struct):
 
 def _burst(events: list[DecodedRecord]) -> Burst:
     burst = Burst(events[0], events[0].time_ms)
-    for told in events:
-        burst.add(told)
+    for decoded in events:
+        burst.add(decoded)
     return burst
 
 
@@ -50,19 +50,19 @@ class Bursts(Generic[K]):
         self._recent: dict[K, deque[DecodedRecord]] = {}
         self._open: dict[K, Burst] = {}
 
-    def add(self, key: K, told: DecodedRecord) -> Burst | None:
+    def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
         """Add an event; return the burst that has ended with it."""
-        told = told.kept
-        if told.entry.timestamp < 0:
+        decoded = decoded.kept
+        if decoded.entry.timestamp < 0:
             return None
         recent = self._recent.setdefault(key, deque(maxlen=self._least))
-        while recent and told.time_ms - recent[0].time_ms > self._window_ms:
+        while recent and decoded.time_ms - recent[0].time_ms > self._window_ms:
             recent.popleft()
-        recent.append(told)
+        recent.append(decoded)
         if len(recent) < self._least:
             return self._open.pop(key, None)
         if key in self._open:
-            self._open[key].add(told)
+            self._open[key].add(decoded)
         else:
             self._open[key] = _burst(list(recent))
         return None
@@ -79,14 +79,14 @@ class Episodes(Generic[K]):
         self._pause_ms = pause_ms
         self._open: dict[K, Burst] = {}
 
-    def add(self, key: K, told: DecodedRecord) -> Burst | None:
+    def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
         """Add an event; return the episode that has ended with it."""
-        told = told.kept
+        decoded = decoded.kept
         running = self._open.get(key)
-        if running is not None and told.time_ms - running.last.time_ms <= self._pause_ms:
-            running.add(told)
+        if running is not None and decoded.time_ms - running.last.time_ms <= self._pause_ms:
+            running.add(decoded)
             return None
-        self._open[key] = _burst([told])
+        self._open[key] = _burst([decoded])
         return running
 
     def end(self) -> Iterator[tuple[K, Burst]]:

@@ -85,7 +85,7 @@ class Audit(Protocol):
         """Types of records that the audit handles."""
         ...
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Process a record."""
         ...
 

@@ -52,11 +52,11 @@ class SharedResourceFinder:
         self._active: dict[str, dict[str, Position]] = {}
         """Records by connector and topic."""
 
-    def see(self, seen: DecodedRecord) -> None:
+    def see(self, decoded: DecodedRecord) -> None:
         """Process a record."""
-        match seen.record:
+        match decoded.record:
             case SessionKey(key):
-                self._keys[sha256(key).hexdigest()] = seen.position
+                self._keys[sha256(key).hexdigest()] = decoded.position
             case SourcePartition(name, _):
                 self._sources.add(name)
             case ConnectorConfig(name, None):
@@ -65,7 +65,7 @@ class SharedResourceFinder:
                 if activity is None:
                     self._active.get(name, {}).pop(topic, None)
                 else:
-                    self._active.setdefault(name, {})[topic] = seen.position
+                    self._active.setdefault(name, {})[topic] = decoded.position
 
     def end(self) -> SharedResources:
         """Finish: only sources write topics, sinks read them."""
@@ -81,10 +81,10 @@ def in_common(fleet: Iterable[SharedResources]) -> Iterator[Finding]:
     """Yield findings about shared resources; each belongs to the first cluster."""
     keys: dict[str, dict[str, Position]] = {}
     topics: dict[str, list[TopicWriter]] = {}
-    for one in fleet:
-        for key, position in one.keys.items():
-            keys.setdefault(key, {})[one.cluster] = position
-        for writer in one.writers:
+    for shares in fleet:
+        for key, position in shares.keys.items():
+            keys.setdefault(key, {})[shares.cluster] = position
+        for writer in shares.writers:
             topics.setdefault(writer.topic, []).append(writer)
     for shared in keys.values():
         if len(shared) > 1:
@@ -116,8 +116,8 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
         "every connector."
     )
     evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
-    one = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
-    return _in(names, one)
+    finding = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
+    return _in(names, finding)
 
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
@@ -132,11 +132,11 @@ def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
     )
     evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
     whom = writers[0].cluster, writers[0].connector
-    one = found(_KIND, Severity.WARNING, whom, evidence, words)
-    return _in([writer.cluster for writer in writers], one)
+    finding = found(_KIND, Severity.WARNING, whom, evidence, words)
+    return _in([writer.cluster for writer in writers], finding)
 
 
 def _in(clusters: list[str], finding: Finding) -> Finding:
     """Add the cluster of each evidence record to a finding."""
-    told = tuple(clusters[: len(finding.evidence)])
-    return msgspec.structs.replace(finding, clusters=told)
+    by_record = tuple(clusters[: len(finding.evidence)])
+    return msgspec.structs.replace(finding, clusters=by_record)

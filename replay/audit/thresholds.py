@@ -124,7 +124,7 @@ class BadThreshold(ReplayError):
     """Unknown threshold or invalid value. The message lists the known ones."""
 
 
-def thresholds(told: dict[str, str]) -> Thresholds:
+def thresholds(changes: dict[str, str]) -> Thresholds:
     """Default thresholds with the given changes: `{"stall-ms": "60000"}`.
 
     Raises:
@@ -132,7 +132,7 @@ def thresholds(told: dict[str, str]) -> Thresholds:
     """
     by_name = {one.name: one for one in known()}
     fields = {}
-    for name, text in told.items():
+    for name, text in changes.items():
         if name not in by_name:
             raise BadThreshold(f"{name} is no threshold: choose from {', '.join(sorted(by_name))}")
         least, number = by_name[name].least, _number(text)

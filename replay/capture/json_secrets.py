@@ -163,51 +163,51 @@ class _JsonScan:
         return self._value(name)
 
     def _comma(self) -> bool:
-        found = self._units[self._at : self._at + 1] == ","
-        self._at += found
+        is_comma = self._units[self._at : self._at + 1] == ","
+        self._at += is_comma
         self._skip_space()
-        return found
+        return is_comma
 
     def _name(self) -> str | None:
         """Process the next name; a secret within it is replaced."""
-        found = NAME.match(self._units, self._at)
-        name = self._decoded(self._names, found[1]) if found else None
-        if found is None or name is None:
+        match = NAME.match(self._units, self._at)
+        name = self._decoded(self._names, match[1]) if match else None
+        if match is None or name is None:
             return None
-        self._at = found.end()
+        self._at = match.end()
         strict = self._names._replace(encoded_surrogates=False)
-        halves = self._decoded(strict, found[1]) is None
+        halves = self._decoded(strict, match[1]) is None
         hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
         if hidden != name:
-            self._put(_quoted(hidden, halves=halves), found.start(1) - 1, found.end(1) + 1)
+            self._put(_quoted(hidden, halves=halves), match.start(1) - 1, match.end(1) + 1)
         return name
 
     def _value(self, name: str) -> bool:
-        found = VALUE.match(self._units, self._at)
-        if not found:
+        match = VALUE.match(self._units, self._at)
+        if not match:
             return False
-        if found.lastgroup == "string":
-            return self._string(found, name)
-        self._at = found.end()
-        if found.lastgroup == "number":
-            self._number = found.span()
-        if found.lastgroup == "open":
-            self._open.append(_OpenContainer("]" if found[0] == "[" else "}", self._secret))
-        elif self._secret and found[0] != "null":
-            self._put(_of_number(found[0], self._hide), *found.span())
+        if match.lastgroup == "string":
+            return self._string(match, name)
+        self._at = match.end()
+        if match.lastgroup == "number":
+            self._number = match.span()
+        if match.lastgroup == "open":
+            self._open.append(_OpenContainer("]" if match[0] == "[" else "}", self._secret))
+        elif self._secret and match[0] != "null":
+            self._put(_of_number(match[0], self._hide), *match.span())
         return True
 
-    def _string(self, found: re.Match[str], name: str) -> bool:
-        body = found["string"]
+    def _string(self, match: re.Match[str], name: str) -> bool:
+        body = match["string"]
         text = self._decoded(self._strings, body)
         if text is None:
             return False
-        self._at = found.end()
+        self._at = match.end()
         strict = self._strings._replace(encoded_surrogates=False)
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)
         if hidden != text:
-            self._put(_quoted(hidden, halves=halves), *found.span())
+            self._put(_quoted(hidden, halves=halves), *match.span())
         return True
 
     def _hidden(self, text: str, name: str, *, halves: bool) -> str:
@@ -247,8 +247,8 @@ class _JsonScan:
         return _stopping(rest[:1]) + self._hide(raw)
 
     def _skip_space(self) -> None:
-        found = SPACE.match(self._units, self._at)
-        self._at = found.end() if found else self._at
+        match = SPACE.match(self._units, self._at)
+        self._at = match.end() if match else self._at
 
     @staticmethod
     def _decoded(strings: StringDecoder, body: str) -> str | None:

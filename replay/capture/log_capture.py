@@ -161,8 +161,8 @@ class LogCapture:
     def _starts(self, topic: str, partitions: int) -> list[int]:
         """Start offsets: the last archived record of each partition, which is compared."""
         parts = self._appending.cluster.parts
-        found = (parts.get((topic, partition)) for partition in range(partitions))
-        return [part.segments[-1].end - 1 if part and part.segments else 0 for part in found]
+        archived = (parts.get((topic, partition)) for partition in range(partitions))
+        return [part.segments[-1].end - 1 if part and part.segments else 0 for part in archived]
 
     def _check_ends(self, topic: str, ends: Sequence[int]) -> None:
         """Raise `ArchiveConflict` for a live topic that ends before the archive."""

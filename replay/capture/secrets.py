@@ -83,15 +83,15 @@ class SecretPolicy:
         special = {"key": self._signing} if key == _SESSION_KEY else {}
         return without_secrets(value, self._hide, special)
 
-    def _draft(self, found: re.Match[bytes]) -> bytes:
+    def _draft(self, match: re.Match[bytes]) -> bytes:
         """Hide secrets in a planned record, stored in base64 within the command's record."""
         assert self._hide is not None
         try:
-            value = b64decode(found[0], validate=True)
+            value = b64decode(match[0], validate=True)
         except NoBase64:
-            return found[0]
+            return match[0]
         hidden = without_secrets(value, self._hide, {})
-        return found[0] if hidden == value else b64encode(hidden)
+        return match[0] if hidden == value else b64encode(hidden)
 
     def _signing(self, text: str) -> str:
         """Hide a session key: valid base64 stays valid, invalid stays invalid."""

@@ -79,9 +79,9 @@ class KafkaFrames(NamedTuple):
         Raises:
             NotCapturable: Spark lacks the Kafka source.
         """
-        told = {**self.options(isolation), **wanted}
+        options = {**self.options(isolation), **wanted}
         try:
-            return reader.format("kafka").options(**told).load()
+            return reader.format("kafka").options(**options).load()
         except AnalysisException as error:
             if NO_SOURCE not in str(error):
                 raise
@@ -93,27 +93,27 @@ class KafkaFrames(NamedTuple):
 
 def assigned(partitions: Iterable[PartitionId]) -> str:
     """Encode partitions for the source: JSON, by topic."""
-    found: dict[str, list[int]] = {}
+    by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return json.dumps(found)
+        by_topic.setdefault(topic, []).append(partition)
+    return json.dumps(by_topic)
 
 
 def vector(offsets: Mapping[PartitionId, int]) -> str:
     """Encode offsets for the source: JSON, by topic and partition."""
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in offsets.items():
-        found.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(found)
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(by_topic)
 
 
 def places(text: str) -> dict[PartitionId, int]:
     """Decode offsets of the source."""
-    found: dict[str, dict[str, int]] = json.loads(text)
+    by_topic: dict[str, dict[str, int]] = json.loads(text)
     return {
         (topic, int(partition)): offset
-        for topic, some in found.items()
-        for partition, offset in some.items()
+        for topic, offsets in by_topic.items()
+        for partition, offset in offsets.items()
     }
 
 
@@ -137,10 +137,10 @@ class SparkCapture(LogCapture):
         """Read topics up to their current ends, one commit at a time."""
         begins, spans = await self._spans(topics)
         read = 0
-        for number, some in enumerate(parts_of(spans, self._target.commit_records)):
+        for number, part in enumerate(parts_of(spans, self._target.commit_records)):
             if number:  # the partition continues behind its archived part
                 self._commit()
-            read += self.archive(begins, some)
+            read += self.archive(begins, part)
         return read
 
     async def _spans(
@@ -174,10 +174,10 @@ class SparkCapture(LogCapture):
         """
         read = 0
         if any(spans.values()):
-            seen = self._seen(
+            committed_offsets = self._seen(
                 self._source.read(spans, COMMITTED) if committed is None else committed
             )
-            answers = self._archived(spans, seen)
+            answers = self._archived(spans, committed_offsets)
             self._appending.take_over(one for answer in answers for one in answer.segments)
             self._own.update(topic for answer in answers for topic in answer.own)
             read = sum(answer.read for answer in answers)
@@ -188,11 +188,11 @@ class SparkCapture(LogCapture):
     def _seen(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
         """Offsets that a reader of committed records sees."""
         places_only = committed.select("topic", "partition", "offset")
-        found: dict[PartitionId, list[tuple[int, int]]] = {}
+        run_bounds: dict[PartitionId, list[tuple[int, int]]] = {}
         for row in self._rows(places_only.mapInArrow(runs, RUNS_DDL)).to_pylist():
             place = row["topic"], row["partition"]
-            found.setdefault(place, []).append((row["first"], row["behind"]))
-        return {place: SeenOffsets(some) for place, some in found.items()}
+            run_bounds.setdefault(place, []).append((row["first"], row["behind"]))
+        return {place: SeenOffsets(some) for place, some in run_bounds.items()}
 
     def _rows(self, frame: DataFrame) -> pa.Table:
         try:

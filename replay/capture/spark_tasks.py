@@ -71,8 +71,8 @@ class SeenOffsets:
         if not len(self._firsts):
             return np.ones(len(offsets), np.bool_)
         at = np.searchsorted(self._firsts, offsets, "right") - 1
-        found: npt.NDArray[np.bool_] = (at < 0) | (offsets >= self._behinds[at])
-        return found
+        is_unseen: npt.NDArray[np.bool_] = (at < 0) | (offsets >= self._behinds[at])
+        return is_unseen
 
 
 class CaptureTask(NamedTuple):
@@ -89,8 +89,8 @@ class CaptureTask(NamedTuple):
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: topic, partition and offset in, `RUNS` out."""
     for rows in batches:
-        for (topic, partition), some in _by_place(pa.Table.from_batches([rows])):
-            offsets = some.column("offset").to_numpy()
+        for (topic, partition), rows_of_place in _by_place(pa.Table.from_batches([rows])):
+            offsets = rows_of_place.column("offset").to_numpy()
             cuts = np.flatnonzero(np.diff(offsets) != 1) + 1
             firsts = offsets[np.append(0, cuts)]
             behinds = offsets[np.append(cuts, len(offsets)) - 1] + 1
@@ -104,13 +104,13 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def archived(batches: Iterator[pa.RecordBatch], job: CaptureTask) -> Iterator[pa.RecordBatch]:
     """`mapInArrow`: rows of the Kafka source in, one `PartitionResult` per partition out."""
-    found: dict[PartitionId, _PartitionArchiver] = {}
+    archivers: dict[PartitionId, _PartitionArchiver] = {}
     for rows in batches:
-        for place, some in _by_place(pa.Table.from_batches([rows])):
-            if place not in found:
-                found[place] = _PartitionArchiver(place, job)
-            found[place].add(some)
-    answers = [msgspec.msgpack.encode(one.answer()) for one in found.values()]
+        for place, rows_of_place in _by_place(pa.Table.from_batches([rows])):
+            if place not in archivers:
+                archivers[place] = _PartitionArchiver(place, job)
+            archivers[place].add(rows_of_place)
+    answers = [msgspec.msgpack.encode(one.answer()) for one in archivers.values()]
     yield pa.record_batch([pa.array(answers, pa.binary())], schema=ANSWERS)
 
 

@@ -19,7 +19,7 @@ from controlplane.logs.log import ReadableLog
 from replay.archive.archived_cluster import PartitionId
 from replay.capture.log_capture import CaptureResult, CaptureTarget
 from replay.capture.spark_capture import COMMITTED, KafkaFrames, SparkCapture, places, vector
-from replay.engine.spark.session import NoSpark, told
+from replay.engine.spark.session import NoSpark, root_cause
 from replay.errors import ArchiveConflict
 from replay.progress import NoProgress, ProgressListener
 
@@ -99,7 +99,7 @@ class _StreamRun:
                     query.stop()
         except PySparkException as error:
             if self._trouble is None:
-                raise NoSpark(f"Spark has failed ({told(error)})") from None
+                raise NoSpark(f"Spark has failed ({root_cause(error)})") from None
         finally:
             query.stop()
         if self._trouble is not None:
@@ -159,13 +159,13 @@ class _StreamRun:
     ) -> ResultT:
         """Run a question on a capture with a fresh connection, because brokers come and go."""
 
-        async def asked() -> ResultT:
+        async def with_capture() -> ResultT:
             stream = self._stream
             async with stream.opening() as log:
                 capture = StreamedCapture(log, stream.target, stream.source, self._progress)
                 return await question(capture)
 
-        return asyncio.run(asked())
+        return asyncio.run(with_capture())
 
 
 class StreamedCapture(SparkCapture):

@@ -78,15 +78,15 @@ class ObservedSituation(msgspec.Struct, frozen=True):
 
     def finding(self, cluster: str) -> Finding:
         """The situation as a finding."""
-        one = self.sighting
-        advice = "; ".join(step.command for step in one.steps)
+        sighting = self.sighting
+        advice = "; ".join(step.command for step in sighting.steps)
         return Finding(
             self.situation.name,
-            one.severity,
+            sighting.severity,
             cluster,
-            one.connector,
-            one.evidence,
-            one.sentence,
+            sighting.connector,
+            sighting.evidence,
+            sighting.sentence,
             advice,
         )
 
@@ -119,10 +119,10 @@ class ConnectorAssessment(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> ReleaseVerdict:
         """Worst verdict of everything found."""
-        found = [one.sighting.counts_as for one in self.situations]
-        found += [one.severity for one in self.divergences]
-        found += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
-        return max((_VERDICTS[one] for one in found), default=ReleaseVerdict.COMPATIBLE)
+        severities = [one.sighting.counts_as for one in self.situations]
+        severities += [one.severity for one in self.divergences]
+        severities += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
+        return max((_VERDICTS[one] for one in severities), default=ReleaseVerdict.COMPATIBLE)
 
 
 class ClusterAssessment(msgspec.Struct, frozen=True):
@@ -150,7 +150,8 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
             for step in one.steps:
                 why[step.when, step.command][step.why] = None
         steps = (
-            PreparationStep(when, command, "; ".join(told)) for (when, command), told in why.items()
+            PreparationStep(when, command, "; ".join(reasons))
+            for (when, command), reasons in why.items()
         )
         return sorted(steps, key=lambda step: list(StepTime).index(step.when))
 
@@ -173,9 +174,9 @@ def assess(
     `exactly_once` enables exactly-once support on all workers whose release has it.
     """
     evidence = LogEvidence(entries, roll, topics=topics, exactly_once=exactly_once)
-    found = _by_connector(evidence)
-    names = sorted(found, key=by_name)
-    assessed = tuple(_assessed(evidence, name, found[name]) for name in names)
+    findings = _by_connector(evidence)
+    names = sorted(findings, key=by_name)
+    assessed = tuple(_assessed(evidence, name, findings[name]) for name in names)
     return ClusterAssessment(cluster, roll, assessed, tuple(_remarks(evidence)))
 
 
@@ -203,17 +204,17 @@ def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]
     The cluster as a whole (None) is present only if it has findings.
     """
     there = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
-    found: dict[str | None, _ConnectorFindings] = defaultdict(
+    findings: dict[str | None, _ConnectorFindings] = defaultdict(
         lambda: _ConnectorFindings([], [], [])
     )
-    found.update({name: _ConnectorFindings([], [], []) for name in there})
-    for seen in _situations(evidence):
-        found[seen.sighting.connector].seen.append(seen)
+    findings.update({name: _ConnectorFindings([], [], []) for name in there})
+    for observed in _situations(evidence):
+        findings[observed.sighting.connector].seen.append(observed)
     for change in _changes(evidence):
-        found[change.connector].changes.append(change)
+        findings[change.connector].changes.append(change)
     for hazard in _hazards(evidence):
-        found[hazard.connector].hazards.append(hazard)
-    return found
+        findings[hazard.connector].hazards.append(hazard)
+    return findings
 
 
 def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
@@ -225,9 +226,9 @@ def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
 def _changes(evidence: LogEvidence) -> list[Change]:
     """Differences between the releases; offsets are traced only if some differ: that is slow."""
     start, goal = evidence.roll.start, evidence.roll.goal
-    found = diff(evidence.read_by(start), evidence.read_by(goal))
-    if all(one.cause is not None for one in found):
-        return found
+    changes = diff(evidence.read_by(start), evidence.read_by(goal))
+    if all(one.cause is not None for one in changes):
+        return changes
     return diff(evidence.state_of(start, trace=True), evidence.state_of(goal, trace=True))
 
 
@@ -268,23 +269,23 @@ def _disagreement(evidence: LogEvidence) -> list[Hazard]:
 
 
 def _assessed(
-    evidence: LogEvidence, name: str | None, found: _ConnectorFindings
+    evidence: LogEvidence, name: str | None, findings: _ConnectorFindings
 ) -> ConnectorAssessment:
-    divergences = tuple(_divergence(one, found.seen) for one in found.changes)
-    seen, met = tuple(found.seen), tuple(found.hazards)
-    steps = tuple(_steps(evidence, found))
+    divergences = tuple(_divergence(one, findings.seen) for one in findings.changes)
+    situations, met = tuple(findings.seen), tuple(findings.hazards)
+    steps = tuple(_steps(evidence, findings))
     if name is None:
-        return ConnectorAssessment(None, (), divergences, seen, met, (), steps)
+        return ConnectorAssessment(None, (), divergences, situations, met, (), steps)
     roll, older, newer = evidence.roll, evidence.older, evidence.newer
     views = (view(evidence.read_by(profile), name) for profile in (roll.start, roll.goal))
-    differs = bool(found.changes or found.seen) and name in newer.config.connectors
+    differs = bool(findings.changes or findings.seen) and name in newer.config.connectors
     writes = tuple(next_writes(older, newer, name)) if roll.mixed and differs else ()
-    return ConnectorAssessment(name, tuple(views), divergences, seen, met, writes, steps)
+    return ConnectorAssessment(name, tuple(views), divergences, situations, met, writes, steps)
 
 
-def _steps(evidence: LogEvidence, found: _ConnectorFindings) -> Iterator[PreparationStep]:
+def _steps(evidence: LogEvidence, findings: _ConnectorFindings) -> Iterator[PreparationStep]:
     """Steps of the preparation: hazards and disagreements first, as all else depends on them."""
-    for hazard in found.hazards:
+    for hazard in findings.hazards:
         if hazard.danger is Danger.OFFSETS_DISAGREE:
             yield PreparationStep(StepTime.BEFORE, anything_again(evidence), hazard.danger.value)
         elif hazard.danger in _MENDING:
@@ -292,13 +293,13 @@ def _steps(evidence: LogEvidence, found: _ConnectorFindings) -> Iterator[Prepara
             yield PreparationStep(
                 StepTime.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value
             )
-    for one in sorted(found.seen, key=lambda one: one.situation.number != ABORTED):
+    for one in sorted(findings.seen, key=lambda one: one.situation.number != ABORTED):
         yield from one.sighting.steps
 
 
-def _divergence(change: Change, seen: Sequence[ObservedSituation]) -> Divergence:
-    for one in seen:
-        if change.aspect in one.situation.explains:
-            return Divergence(change, one.situation.name, one.sighting.counts_as)
+def _divergence(change: Change, situations: Sequence[ObservedSituation]) -> Divergence:
+    for observed in situations:
+        if change.aspect in observed.situation.explains:
+            return Divergence(change, observed.situation.name, observed.sighting.counts_as)
     harmless = change.aspect in _REPORTED
     return Divergence(change, None, Severity.INFO if harmless else Severity.WARNING)

@@ -97,10 +97,10 @@ class ReportedConnector(msgspec.Struct, frozen=True):
         for one in self.situations:
             text = f"{one.name} ({one.ground}): {one.sentence}"
             lines.append(f"{one.severity.value}: {text} [{', '.join(one.evidence)}]")
-        for found in self.divergences:
-            where = "" if found.record is None else f" [{found.record}]"
-            fact = f"{found.fact} {found.item}".strip()
-            lines.append(f"{found.severity.value}: {fact}: {found.words}{where}")
+        for divergence in self.divergences:
+            where = "" if divergence.record is None else f" [{divergence.record}]"
+            fact = f"{divergence.fact} {divergence.item}".strip()
+            lines.append(f"{divergence.severity.value}: {fact}: {divergence.words}{where}")
         return lines + [f"{one.danger}: {one.reason} [{one.record}]" for one in self.hazards]
 
 
@@ -124,7 +124,7 @@ VERDICTS: Mapping[str, ReleaseVerdict] = {one.words: one for one in ReleaseVerdi
 """Verdicts by their words."""
 
 
-def told(assessment: ClusterAssessment, topics: Topics) -> ReportedAssessment:
+def reported(assessment: ClusterAssessment, topics: Topics) -> ReportedAssessment:
     """Convert an assessment to its report."""
     roll = assessment.roll
     return ReportedAssessment(
@@ -139,20 +139,20 @@ def told(assessment: ClusterAssessment, topics: Topics) -> ReportedAssessment:
     )
 
 
-def _connector(one: ConnectorAssessment, topics: Topics) -> ReportedConnector:
+def _connector(assessment: ConnectorAssessment, topics: Topics) -> ReportedConnector:
     return ReportedConnector(
-        one.connector,
-        one.verdict.words,
-        one.views,
-        tuple(_divergence(found, topics) for found in one.divergences),
-        tuple(_situation(found, topics) for found in one.situations),
-        tuple(_hazard(found, topics) for found in one.hazards),
-        tuple(_write(found) for found in one.writes),
+        assessment.connector,
+        assessment.verdict.words,
+        assessment.views,
+        tuple(_divergence(found, topics) for found in assessment.divergences),
+        tuple(_situation(found, topics) for found in assessment.situations),
+        tuple(_hazard(found, topics) for found in assessment.hazards),
+        tuple(_write(found) for found in assessment.writes),
     )
 
 
-def _divergence(found: Divergence, topics: Topics) -> ReportedDivergence:
-    change = found.change
+def _divergence(divergence: Divergence, topics: Topics) -> ReportedDivergence:
+    change = divergence.change
     before, after = (
         bounded(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
     )
@@ -163,13 +163,13 @@ def _divergence(found: Divergence, topics: Topics) -> ReportedDivergence:
         after,
         change_text(change.aspect, change.item, change.before, change.after),
         None if change.cause is None else place(change.cause, topics),
-        found.explained,
-        found.severity,
+        divergence.explained,
+        divergence.severity,
     )
 
 
-def _situation(found: ObservedSituation, topics: Topics) -> ReportedSituation:
-    situation, sighting = found.situation, found.sighting
+def _situation(observed: ObservedSituation, topics: Topics) -> ReportedSituation:
+    situation, sighting = observed.situation, observed.sighting
     return ReportedSituation(
         situation.number,
         situation.name,
@@ -181,15 +181,15 @@ def _situation(found: ObservedSituation, topics: Topics) -> ReportedSituation:
     )
 
 
-def _hazard(found: Hazard, topics: Topics) -> ReportedHazard:
+def _hazard(hazard: Hazard, topics: Topics) -> ReportedHazard:
     return ReportedHazard(
-        found.danger.value, redacted_text(found.reason), place(found.position, topics)
+        hazard.danger.value, redacted_text(hazard.reason), place(hazard.position, topics)
     )
 
 
-def _write(found: InterimWrite) -> ReportedWrite:
-    records = tuple(_record(draft.key, draft.value) for draft in found.records)
-    return ReportedWrite(found.request, records, (found.older, found.newer))
+def _write(write: InterimWrite) -> ReportedWrite:
+    records = tuple(_record(draft.key, draft.value) for draft in write.records)
+    return ReportedWrite(write.request, records, (write.older, write.newer))
 
 
 def _record(key: bytes, value: bytes | None) -> str:

@@ -55,8 +55,8 @@ class EvidenceRecord(NamedTuple):
 
     def text(self, field: str) -> str | None:
         """String field of the value; None if absent or of another type."""
-        found = self.content.get(field) if isinstance(self.content, dict) else None
-        return found if isinstance(found, str) else None
+        value = self.content.get(field) if isinstance(self.content, dict) else None
+        return value if isinstance(value, str) else None
 
 
 class LogEvidence:
@@ -99,12 +99,12 @@ class LogEvidence:
     @cached_property
     def config(self) -> Sequence[EvidenceRecord]:
         """Visible records of the config topic."""
-        return list(self._told(self.topics.config))
+        return list(self._visible(self.topics.config))
 
     @cached_property
     def status(self) -> Sequence[EvidenceRecord]:
         """Visible records of the status topic."""
-        return list(self._told(self.topics.status))
+        return list(self._visible(self.topics.status))
 
     @cached_property
     def committed(self) -> ClusterState:
@@ -133,14 +133,14 @@ class LogEvidence:
             for one in self.entries
             if one.topic not in others and not (one.aborted and one.topic != self.topics.offsets)
         }
-        found: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
+        last_entries: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
         for (topic, key), entry in last.items():
             subject = decode_partition(key, self.roll.newer)
             if not isinstance(subject, Invalid):
-                found[topic, subject.connector][key] = entry
-        return dict(found)
+                last_entries[topic, subject.connector][key] = entry
+        return dict(last_entries)
 
-    def _told(self, topic: str) -> Iterator[EvidenceRecord]:
+    def _visible(self, topic: str) -> Iterator[EvidenceRecord]:
         profile = self.roll.newer
         for rank, entry in enumerate(self.entries):
             if entry.topic == topic and not (entry.aborted and self.exactly_once):
@@ -153,12 +153,12 @@ class LogEvidence:
 
     @cached_property
     def _by_kind(self) -> dict[tuple[type, str], list[EvidenceRecord]]:
-        found: dict[tuple[type, str], list[EvidenceRecord]] = defaultdict(list)
+        records: dict[tuple[type, str], list[EvidenceRecord]] = defaultdict(list)
         for one in (*self.config, *self.status):
             name = getattr(one.record, "connector", None)
             if name is not None:
-                found[type(one.record), name].append(one)
-        return dict(found)
+                records[type(one.record), name].append(one)
+        return dict(records)
 
     def all_of(self, kind: type, name: str) -> Sequence[EvidenceRecord]:
         """Records of a type (`TargetState`, …) about a connector, in order."""
@@ -166,8 +166,8 @@ class LogEvidence:
 
     def last_of(self, kind: type, name: str) -> EvidenceRecord | None:
         """The last of these records."""
-        found = self.all_of(kind, name)
-        return found[-1] if found else None
+        records = self.all_of(kind, name)
+        return records[-1] if records else None
 
     def names_of(self, kind: type) -> list[str]:
         """Connectors that have records of a type."""
@@ -194,22 +194,22 @@ class LogEvidence:
 
     def last_statuses(self, name: str) -> dict[int | None, EvidenceRecord]:
         """Last record of a connector (None) and of each task, tombstones included."""
-        found: dict[int | None, EvidenceRecord] = {}
+        statuses: dict[int | None, EvidenceRecord] = {}
         for one in self.all_of(ConnectorStatus, name):
-            found[None] = one
+            statuses[None] = one
         for one in self.all_of(TaskStatus, name):
-            found[one.record.task] = one
-        return found
+            statuses[one.record.task] = one
+        return statuses
 
     def status_before(self, name: str, instance: int | None, rank: int) -> Status | None:
         """Status of a connector (None) or a task before a record was written."""
         kind = ConnectorStatus if instance is None else TaskStatus
-        told = [
+        statuses = [
             one.record.status
             for one in self.all_of(kind, name)
             if one.rank < rank and (instance is None or one.record.task == instance)
         ]
-        return told[-1] if told else None
+        return statuses[-1] if statuses else None
 
     def target(self, name: str) -> EvidenceRecord | None:
         """Last record of a connector's target state."""

@@ -119,9 +119,9 @@ def _line(release: str) -> str:
     return release.rpartition(".")[0]
 
 
-def _alike(one: Profile, other: Profile) -> bool:
+def _alike(profile: Profile, other: Profile) -> bool:
     """True if two releases differ in their name only."""
-    return msgspec.structs.replace(one, release=other.release) == other
+    return msgspec.structs.replace(profile, release=other.release) == other
 
 
 def _age(profile: Profile) -> tuple[int, bool]:

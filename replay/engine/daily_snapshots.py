@@ -143,8 +143,8 @@ def _known_to(
     rows = [(part, reader.reduced(part)) for part in plan.parts if part.rows]
     batches = [batch(topic, part.partition, table) for part, table in rows]
     question = FoldOptions(topics, profiles, {topic: ends}, exactly_once)
-    found = parts(question, ReducedTopic(topic, batches, list, begun))
-    return TopicStates(exactly_once, dict(zip(profiles, found, strict=True)))
+    topic_states = parts(question, ReducedTopic(topic, batches, list, begun))
+    return TopicStates(exactly_once, dict(zip(profiles, topic_states, strict=True)))
 
 
 def _kept(cluster: ArchivedCluster, what: str, ending: str, file: EncodedFile) -> StoredFile:

@@ -114,13 +114,13 @@ def packed(work: "ItemWork[T, F]", item: T) -> bytes | None:
 
     Returns None if they are nested too deeply for pickle.
     """
-    found: list[F] | ReplayError
+    findings: list[F] | ReplayError
     try:
-        found = list(work(item))
+        findings = list(work(item))
     except ReplayError as error:
-        found = error
+        findings = error
     try:
-        return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(findings, pickle.HIGHEST_PROTOCOL)
     except RecursionError:
         return None
 
@@ -133,7 +133,7 @@ def unpacked(parcel: bytes | None, work: "ItemWork[T, F]", item: T) -> Iterable[
     """
     if parcel is None:
         return work(item)
-    found: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
-    if isinstance(found, ReplayError):
-        raise found
-    return found  # type: ignore[no-any-return]
+    findings: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
+    if isinstance(findings, ReplayError):
+        raise findings
+    return findings  # type: ignore[no-any-return]

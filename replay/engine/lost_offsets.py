@@ -17,14 +17,14 @@ def gaps_before(
     partitions a gap right behind the cut may belong before it: the times of its records are
     unknown.
     """
-    found = []
+    gaps = []
     for topic, ends in cut.ends.items():
         for partition, end in enumerate(ends):
             part = cluster.parts[topic, partition]
             known = _says_offsets(cluster, moment, (topic, partition))
             behind = end if known else _next(part, end)
-            found += [OffsetGap(topic, partition, one) for one in part.gaps if one.start < behind]
-    return tuple(found)
+            gaps += [OffsetGap(topic, partition, one) for one in part.gaps if one.start < behind]
+    return tuple(gaps)
 
 
 def _says_offsets(cluster: ArchivedCluster, moment: str | None, place: PartitionId) -> bool:

@@ -165,8 +165,8 @@ def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) 
     end = part.segments[first - 1].end if first else 0
     for at in range(first, len(part.segments)):
         segment = part.segments[at]
-        found = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
-        end = found.end or end
-        if not found.whole:
+        search = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
+        end = search.end or end
+        if not search.whole:
             break
     return end

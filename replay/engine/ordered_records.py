@@ -75,8 +75,8 @@ def _placed(part: PartitionPlan, runs: Sequence[RowRun]) -> Iterator[RankedEntry
     for rows in runs:
         table = rows.read(*COLUMNS)
         for start in range(0, table.num_rows, ROWS_AT_ONCE):
-            some = batch(part.topic, part.partition, table.slice(start, ROWS_AT_ONCE))
-            for entry in some.entries():
+            decoded = batch(part.topic, part.partition, table.slice(start, ROWS_AT_ONCE))
+            for entry in decoded.entries():
                 before_ms = entry.timestamp if latest_ms is None else latest_ms
                 latest_ms = max(entry.timestamp, before_ms)
                 yield RankedEntry(latest_ms, part.partition, entry.offset, part.topic, entry)

@@ -22,7 +22,7 @@ class StateQuery(NamedTuple):
 class StateEngine(Protocol):
     """Answers queries on any number of clusters."""
 
-    def states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
+    def states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         """Return, for each query, the state of each release.
 
         Raises:
@@ -37,8 +37,8 @@ class InProcessEngine:
     def __init__(self, progress: ProgressListener | None = None) -> None:
         self._progress = progress or NoProgress()
 
-    def states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
+    def states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         """Return, for each query, the state of each release."""
-        self._progress.begin("reading", sum(part.rows for one in asked for part in one.plan.busy))
+        self._progress.begin("reading", sum(part.rows for one in queries for part in one.plan.busy))
         advance = self._progress.advance
-        return [one.local.states(one.plan, one.profiles, advance) for one in asked]
+        return [one.local.states(one.plan, one.profiles, advance) for one in queries]

@@ -151,10 +151,12 @@ def _snapshot_pieces(
     stored: StoredFile, partitions: Sequence[SnapshotRows], wanted: int
 ) -> Iterator[FileRows]:
     begin = 0
-    for one in partitions:
-        if one.partition == wanted and one.rows:
-            yield FileRows(stored, begin, begin + one.rows, "snapshot", bool(one.aborted))
-        begin += one.rows
+    for partition_rows in partitions:
+        if partition_rows.partition == wanted and partition_rows.rows:
+            yield FileRows(
+                stored, begin, begin + partition_rows.rows, "snapshot", bool(partition_rows.aborted)
+            )
+        begin += partition_rows.rows
 
 
 def _pieces(

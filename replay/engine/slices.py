@@ -27,19 +27,21 @@ class TaskLimits(NamedTuple):
 LIMITS = TaskLimits()
 
 
-def in_jobs(asked: Sequence[StateQuery], limits: TaskLimits = LIMITS) -> Iterator[list[StateQuery]]:
+def in_jobs(
+    queries: Sequence[StateQuery], limits: TaskLimits = LIMITS
+) -> Iterator[list[StateQuery]]:
     """Group queries into jobs of at most `job_rows` rows, or of one query."""
-    some: list[StateQuery] = []
+    job: list[StateQuery] = []
     rows = 0
-    for one in asked:
-        more = sum(part.rows for part in one.plan.busy)
-        if some and rows + more > limits.job_rows:
-            yield some
-            some, rows = [], 0
-        some.append(one)
+    for query in queries:
+        more = sum(part.rows for part in query.plan.busy)
+        if job and rows + more > limits.job_rows:
+            yield job
+            job, rows = [], 0
+        job.append(query)
         rows += more
-    if some:
-        yield some
+    if job:
+        yield job
 
 
 class PlanSlice(NamedTuple):
@@ -74,14 +76,14 @@ def slices(
 
 def _before(cluster: ArchivedCluster, part: PartitionPlan) -> dict[str, int]:
     """Greatest timestamp before each file of a partition, from the manifests."""
-    found: dict[str, int] = {}
+    latest_before: dict[str, int] = {}
     latest_ms: int | None = None
     for segment in cluster.parts[part.topic, part.partition].segments:
         for stored in (segment.stored, segment.winners):
             if stored is not None and latest_ms is not None:
-                found[stored.file] = latest_ms
+                latest_before[stored.file] = latest_ms
         latest_ms = segment.latest_ms
-    return found
+    return latest_before
 
 
 def bundles(
@@ -94,9 +96,9 @@ def bundles(
     rounds = max(1, -(-rows // (limits.task_rows * slots)))  # keeps rounds equally long
     count = min(len(works), rounds * slots)
     heap = [(0, number) for number in range(count)]
-    found: list[list[NumberedWork]] = [[] for _ in range(count)]
+    tasks: list[list[NumberedWork]] = [[] for _ in range(count)]
     for one in sorted(works, key=lambda one: -one.work.part.rows):
         taken, number = heapq.heappop(heap)
-        found[number].append(one)
+        tasks[number].append(one)
         heapq.heappush(heap, (taken + one.work.part.rows, number))
-    return [bundle for bundle in found if bundle]
+    return [bundle for bundle in tasks if bundle]

@@ -57,12 +57,12 @@ def states(options: FoldOptions, topics: Iterable[ReducedTopic]) -> list[Cluster
 
 def parts(options: FoldOptions, reduced: ReducedTopic) -> list[TopicSnapshot]:
     """Return the state of one topic for each release."""
-    found: dict[Profile, TopicSnapshot] = {}
+    by_profile: dict[Profile, TopicSnapshot] = {}
     for alike in _begun_alike(options.profiles, reduced.begun):
         begun = reduced.begun.get(alike[0])
         answers = of_each(alike, partial(_part, options=options, reduced=reduced, begun=begun))
-        found.update(zip(alike, answers, strict=True))
-    return [found[profile] for profile in options.profiles]
+        by_profile.update(zip(alike, answers, strict=True))
+    return [by_profile[profile] for profile in options.profiles]
 
 
 def _begun_alike(

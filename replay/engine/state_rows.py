@@ -131,10 +131,10 @@ def unreadable(state: ClusterState) -> UnreadableCounts:
     return UnreadableCounts(state.unreadable_count, [(at, redacted_text(why)) for at, why in first])
 
 
-def table_of(found: Iterable[ConnectorRow]) -> pa.Table:
+def table_of(connector_rows: Iterable[ConnectorRow]) -> pa.Table:
     """Rows as a table; half surrogate pairs, which Arrow text cannot hold, become escapes."""
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
-    for row in found:
+    for row in connector_rows:
         for name in SCHEMA.names:
             columns[name].append(_cell(getattr(row, name)))
     return pa.table(columns, schema=SCHEMA)

@@ -66,19 +66,19 @@ def thawed(
     content = read_whole(store, stored)
     try:
         folded = _DECODER.decode(_unpacked(content))
-        found = {}
+        states = {}
         for topic, kinds in folded.kinds.items():
             wanted = [_kind(one, topics, topic, exactly_once=exactly_once) for one in profiles]
             if all(kind in kinds for kind in wanted):
                 numbers = [kinds[kind] for kind in wanted]
                 parts = {one: _thaw(topics, topic, folded.parts[one]) for one in set(numbers)}
-                found[topic] = {
+                states[topic] = {
                     profile: parts[number]
                     for profile, number in zip(profiles, numbers, strict=True)
                 }
     except (msgspec.MsgspecError, DamagedSnapshot, IndexError, OSError) as error:
         raise ArchiveCorrupt(f"{stored.file} holds no states ({error}): restore it") from None
-    return found
+    return states
 
 
 def _packed(content: bytes) -> bytes:

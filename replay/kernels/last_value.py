@@ -19,16 +19,16 @@ def last_values(runs: Sequence[RowRun], *, aborted: bool, null: bool = True) -> 
     Runs are visited from the last to the first. Each key is taken once, and no replaced value is
     copied.
     """
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     taken = pa.array([], pa.binary())
     for rows in reversed(runs):
         keys, places = _new(rows, taken, aborted=aborted, null=null)
         if not len(places):
             continue
         new = keys.at(places)
-        found.append(_picked(rows, places, new))
+        tables.append(_picked(rows, places, new))
         taken = pa.concat_arrays([taken, new])
-    return pa.concat_tables(reversed(found)) if found else LAST.empty_table()
+    return pa.concat_tables(reversed(tables)) if tables else LAST.empty_table()
 
 
 def last_times(runs: Sequence[RowRun], *, aborted: bool) -> pa.Table:

@@ -72,8 +72,8 @@ class NumberedKeys(NamedTuple):
         """For each key, by its number: True if it is among the wanted ones."""
         null = bool(wanted.null_count)
         listed = pc.is_in(self.dictionary, value_set=wanted.drop_null())
-        found: npt.NDArray[np.bool_] = np.append(listed.to_numpy(zero_copy_only=False), null)
-        return found
+        is_inside: npt.NDArray[np.bool_] = np.append(listed.to_numpy(zero_copy_only=False), null)
+        return is_inside
 
     def at(self, places: RowIndexes) -> pa.Array:
         """Keys of some rows."""
@@ -110,5 +110,5 @@ def running_times(runs: Sequence[RowRun]) -> Iterator[RowTimes]:
 
 def numbers(rows: RowRun, column: str) -> npt.NDArray[np.int64]:
     """Read a column of numbers."""
-    found: npt.NDArray[np.int64] = rows.read(column).column(column).to_numpy()
-    return found
+    values: npt.NDArray[np.int64] = rows.read(column).column(column).to_numpy()
+    return values

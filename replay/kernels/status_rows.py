@@ -32,15 +32,15 @@ def counting_rows(
     last = last_values(runs, aborted=aborted, null=not removed)
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
         keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
         later = pa.concat_arrays([later, keys])
         picked = rows.read("offset", "key", "value").take(places)
         columns = [picked.column(name) for name in ("offset", "key", "value")]
         columns[1] = columns[1].cast(pa.binary())
-        found.append(pa.table([*columns, pa.array(times[places])], schema=COUNTING))
-    return pa.concat_tables(reversed(found)) if found else COUNTING.empty_table()
+        tables.append(pa.table([*columns, pa.array(times[places])], schema=COUNTING))
+    return pa.concat_tables(reversed(tables)) if tables else COUNTING.empty_table()
 
 
 def since(table: pa.Table, before_ms: int | None) -> pa.Table:
@@ -80,10 +80,10 @@ def _counting(
     keep[last[(last >= 0) & ~keys.inside(later)]] = True
     keep |= rows.read("value").column("value").is_null().to_numpy()
     keep |= keys.inside(undecided)[keys.codes]
-    seen = visible(rows, aborted=aborted)
-    if seen is not None:
+    seen_rows = visible(rows, aborted=aborted)
+    if seen_rows is not None:
         hidden = np.ones(len(rows), np.bool_)
-        hidden[seen] = False
+        hidden[seen_rows] = False
         keep &= ~hidden
     present = np.flatnonzero(last >= 0)
     return keys.at(last[present]), np.flatnonzero(keep)

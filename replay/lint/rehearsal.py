@@ -53,13 +53,13 @@ def lint(
         return hazards(read, profile, topics=names, exactly_once=exactly_once)
 
     running, dangers = known(log), met(log)
-    found: dict[tuple[str | None, str], Finding] = {}
+    findings: dict[tuple[str | None, str], Finding] = {}
     for tombstones, later in ((True, ""), (False, " (once its tombstones are removed, too)")):
         left = cleaned(log, names, tombstones=tombstones)
         rehearsal = Rehearsal(cluster, running, known(left), later)
-        for one in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
-            found.setdefault((one.connector, one.kind), one)
-    return sorted(found.values(), key=lambda one: (by_name(one.connector), one.kind))
+        for finding in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
+            findings.setdefault((finding.connector, finding.kind), finding)
+    return sorted(findings.values(), key=lambda one: (by_name(one.connector), one.kind))
 
 
 class Rehearsal(msgspec.Struct, frozen=True):
@@ -74,18 +74,18 @@ class Rehearsal(msgspec.Struct, frozen=True):
     def findings(self) -> Iterator[Finding]:
         """Yield every difference between the two, by connector."""
         changes: dict[str, list[Change]] = defaultdict(list)
-        for one in diff(self.running, self.started):
-            changes[one.connector].append(one)
+        for change in diff(self.running, self.started):
+            changes[change.connector].append(change)
         for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
             yield from self._of(name, changes.get(name, []))
 
     def _of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
         """Yield the findings about one connector; the first matching rule reports a change."""
-        for tell in _TELLING:
-            finding, told = tell(self, name, changes)
+        for rule in _RULES:
+            finding, covered = rule(self, name, changes)
             if finding is not None:
                 yield finding
-            changes = [one for one in changes if one not in told]
+            changes = [one for one in changes if one not in covered]
 
     def finding(  # noqa: PLR0913 - the fields of a finding
         self,
@@ -204,11 +204,13 @@ def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
 
 
 def _about_reports(
-    rehearsal: Rehearsal, name: str, kind: str, text: str, told: list[Change]
+    rehearsal: Rehearsal, name: str, kind: str, text: str, covered: list[Change]
 ) -> _FindingChanges:
-    causes = (one.cause for one in told)
-    found = rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if told else None
-    return found, told
+    causes = (one.cause for one in covered)
+    finding = (
+        rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if covered else None
+    )
+    return finding, covered
 
 
 def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
@@ -235,7 +237,7 @@ def _words(change: Change) -> str:
     return f"{what}: {change_text(aspect, change.item, change.before, change.after)}"
 
 
-_TELLING: tuple[Callable[[Rehearsal, str, list[Change]], _FindingChanges], ...] = (
+_RULES: tuple[Callable[[Rehearsal, str, list[Change]], _FindingChanges], ...] = (
     _inconsistent,
     _tasks_lost,
     _zombies,
@@ -255,14 +257,14 @@ def _thrown(
 ) -> Iterator[Finding]:
     """Records on which a worker fails only because others are gone."""
     known = {(one.position, one.danger) for one in before}
-    for one in after:
-        if one.danger in _THROWN and (one.position, one.danger) not in known:
+    for hazard in after:
+        if hazard.danger in _THROWN and (hazard.position, hazard.danger) not in known:
             yield Finding(
                 "chokes",
                 Severity.DANGER,
                 cluster,
-                one.connector,
-                (one.position,),
-                f"{one.danger.value}: {one.reason}{later}",
+                hazard.connector,
+                (hazard.position,),
+                f"{hazard.danger.value}: {hazard.reason}{later}",
                 "prevent compaction of the topic until another record replaces this one",
             )

@@ -134,26 +134,26 @@ class ConnectorActivity:
         self._latest: dict[str, deque[str]] = {}
         self._task_places: dict[int, str] = {}
 
-    def see(self, told: DecodedRecord) -> None:
+    def see(self, decoded: DecodedRecord) -> None:
         """Process a record about the connector."""
-        match told.record:
+        match decoded.record:
             case ConnectorConfig(name, properties):
-                there = name in told.before.connectors
+                there = name in decoded.before.connectors
                 if properties is not None:
-                    self._happened(told, "changed" if there else "created")
+                    self._happened(decoded, "changed" if there else "created")
                 elif there:
-                    self._happened(told, "deleted")
-                self._want(told)
+                    self._happened(decoded, "deleted")
+                self._want(decoded)
             case TargetState():
-                self._want(told)
+                self._want(decoded)
             case RestartRequest():
-                self._happened(told, "restarted")
+                self._happened(decoded, "restarted")
             case ConnectorStatus(_, status):
-                self._report(told, None if status is None else status.state)
+                self._report(decoded, None if status is None else status.state)
             case TaskStatus(_, task, status):
-                self._report_task(told, task, None if status is None else status.state)
+                self._report_task(decoded, task, None if status is None else status.state)
             case SourcePartition():
-                self._move(told)
+                self._move(decoded)
 
     def timeline(self) -> ConnectorTimeline:
         """The complete timeline."""
@@ -166,49 +166,49 @@ class ConnectorActivity:
         tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
         return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
 
-    def _happened(self, told: DecodedRecord, kind: str) -> None:
-        place = self._count(told, kind)
-        self._marks.add(told.time_ms, kind, place)
+    def _happened(self, decoded: DecodedRecord, kind: str) -> None:
+        place = self._count(decoded, kind)
+        self._marks.add(decoded.time_ms, kind, place)
 
-    def _count(self, told: DecodedRecord, kind: str) -> str:
-        place = self._place(told.position)
+    def _count(self, decoded: DecodedRecord, kind: str) -> str:
+        place = self._place(decoded.position)
         self.numbers[kind] += 1
         self.places[kind] = place
         self._latest.setdefault(kind, deque(maxlen=LATEST)).append(place)
         return place
 
-    def _want(self, told: DecodedRecord) -> None:
-        config, name = told.config, told.connector
+    def _want(self, decoded: DecodedRecord) -> None:
+        config, name = decoded.config, decoded.connector
         there = name in config.connectors
         wanted = config.targets.get(name, Target.STARTED).value if there else None
-        place = self.places["wanted"] = self._place(told.position)
-        self._wanted.becomes(told.time_ms, wanted, place)
+        place = self.places["wanted"] = self._place(decoded.position)
+        self._wanted.becomes(decoded.time_ms, wanted, place)
 
-    def _report(self, told: DecodedRecord, state: State | None) -> None:
+    def _report(self, decoded: DecodedRecord, state: State | None) -> None:
         if state is State.FAILED and self.reported is not state:
-            self._count(told, "failed")
+            self._count(decoded, "failed")
         self.reported = state
-        place = self.places["reported"] = self._place(told.position)
-        self._reported.becomes(told.time_ms, None if state is None else state.value, place)
+        place = self.places["reported"] = self._place(decoded.position)
+        self._reported.becomes(decoded.time_ms, None if state is None else state.value, place)
 
-    def _report_task(self, told: DecodedRecord, task: int, state: State | None) -> None:
+    def _report_task(self, decoded: DecodedRecord, task: int, state: State | None) -> None:
         if state is State.FAILED and self.tasks.get(task) is not state:
-            self._count(told, "failed")
+            self._count(decoded, "failed")
         if state is None:
             self.tasks.pop(task, None)
         else:
             self.tasks[task] = state
-        place = self.places["tasks"] = self._task_places[task] = self._place(told.position)
+        place = self.places["tasks"] = self._task_places[task] = self._place(decoded.position)
         numbers = Counter(self.tasks.values())
         worst = next((one.value for one in _WORST_FIRST if one in numbers), None)
-        self._tasks.becomes(told.time_ms, worst, place, in_words(by_state(self.tasks)))
+        self._tasks.becomes(decoded.time_ms, worst, place, in_words(by_state(self.tasks)))
 
-    def _move(self, told: DecodedRecord) -> None:
-        if told.entry.value is None:
-            self._happened(told, "reset")
-            self._moves.reset(told, self._place(told.position))
+    def _move(self, decoded: DecodedRecord) -> None:
+        if decoded.entry.value is None:
+            self._happened(decoded, "reset")
+            self._moves.reset(decoded, self._place(decoded.position))
         else:
-            self._moves.see(told, self._count(told, "moved"))
+            self._moves.see(decoded, self._count(decoded, "moved"))
 
 
 def by_state(tasks: Mapping[int, State]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from replay.report.page_facts import FindingFacts, PartitionFacts, ReleaseFacts,
 
 
 def named(
-    told: Iterable[FindingFacts],
+    findings: Iterable[FindingFacts],
     ends: Iterable[str],
     changes: Iterable[ReleaseFacts],
     connectors: Iterable[ReportConnector],
@@ -21,7 +21,7 @@ def named(
     listed = list(connectors)
     return dict.fromkeys(
         chain(
-            chain.from_iterable(one.places for one in told),
+            chain.from_iterable(one.places for one in findings),
             ends,
             _reasons(changes),
             chain.from_iterable(one.places.values() for one in listed),

@@ -19,7 +19,12 @@ from replay.audit import ClusterLog, audited
 from replay.audit.decoded_log import read
 from replay.audit.trail.requests import RequestTrail, TrailRequest
 from replay.compat import ReleaseVerdict, assess, roll
-from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector, told
+from replay.compat.assessment_report import (
+    VERDICTS,
+    ReportedAssessment,
+    ReportedConnector,
+    reported,
+)
 from replay.findings import Finding, Severity
 from replay.gaps import OffsetGap
 from replay.lint import lint
@@ -86,19 +91,19 @@ class _ReportPass:
 
     def looked(self) -> ClusterFacts:
         log, look = self._log, self._look
-        found, linted = audited(self._cluster), self._linted()
+        result, linted = audited(self._cluster), self._linted()
         rolls = [self._roll(goal) for goal in look.goals]
         followed = self._followed()
-        every = self._connectors(followed, [*found.findings, *linted], rolls)
+        every = self._connectors(followed, [*result.findings, *linted], rolls)
         connectors = self._drawn(every[: look.limits.listed], followed)
-        wrong, rehearsed = self._findings(found.findings), self._findings(linted)
+        wrong, rehearsed = self._findings(result.findings), self._findings(linted)
         changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
-        shared = map(self._place, found.shares.positions)
-        told = (*wrong.told, *rehearsed.told)
+        shared = map(self._place, result.shares.positions)
+        listed = (*wrong.listed, *rehearsed.listed)
         parts, missing = _parts(log.entries), tuple(self._missing())
         beside = chain.from_iterable(one.places for one in missing)
         ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
-        wanted = named(told, ends, changes, connectors)
+        wanted = named(listed, ends, changes, connectors)
         evidence = self._evidence(wanted)
         return ClusterFacts(
             cluster=log.cluster,
@@ -114,7 +119,7 @@ class _ReportPass:
             numbers=_numbers(every),
             audited=wrong,
             linted=rehearsed,
-            shares=found.shares,
+            shares=result.shares,
             changes=changes,
             evidence=evidence,
             evidence_more=len(wanted) - len(evidence),
@@ -142,26 +147,29 @@ class _ReportPass:
     def _connectors(
         self,
         followed: dict[str, ConnectorActivity],
-        found: Iterable[Finding],
+        findings: Iterable[Finding],
         rolls: Sequence[ReportedAssessment],
     ) -> list[ReportConnector]:
         """All connectors: the worst first, then the most active."""
         worst: dict[str | None, Severity] = {}
-        for one in found:
-            worst[one.connector] = max(
-                one.severity, worst.get(one.connector, one.severity), key=_RANK.__getitem__
+        for finding in findings:
+            worst[finding.connector] = max(
+                finding.severity,
+                worst.get(finding.connector, finding.severity),
+                key=_RANK.__getitem__,
             )
         verdicts = [
-            {one.connector: VERDICTS[one.verdict] for one in each.connectors} for each in rolls
+            {connector.connector: VERDICTS[connector.verdict] for connector in roll.connectors}
+            for roll in rolls
         ]
         rows = [
             self._connector(
                 name,
-                one,
+                activity,
                 worst.get(name),
                 tuple(each.get(name, ReleaseVerdict.COMPATIBLE) for each in verdicts),
             )
-            for name, one in followed.items()
+            for name, activity in followed.items()
         ]
         return sorted(rows, key=_worst_first)
 
@@ -177,7 +185,11 @@ class _ReportPass:
         return (*drawn, *rows[number:])
 
     def _connector(
-        self, name: str, one: ConnectorActivity, worst: Severity | None, verdicts: tuple[int, ...]
+        self,
+        name: str,
+        activity: ConnectorActivity,
+        worst: Severity | None,
+        verdicts: tuple[int, ...],
     ) -> ReportConnector:
         there = name in self._config.connectors
         wanted = self._config.targets.get(name, Target.STARTED).value if there else None
@@ -185,22 +197,22 @@ class _ReportPass:
             name,
             there,
             wanted,
-            None if one.reported is None else one.reported.value,
-            by_state(one.tasks),
-            dict(one.numbers),
-            one.places,
-            one.latest(),
+            None if activity.reported is None else activity.reported.value,
+            by_state(activity.tasks),
+            dict(activity.numbers),
+            activity.places,
+            activity.latest(),
             worst,
             tuple(map(int, verdicts)),
         )
 
     # --- findings ---------------------------------------------------------------------------
 
-    def _findings(self, found: Sequence[Finding]) -> FindingsFacts:
-        worst_first = sorted(found, key=lambda one: -_RANK[one.severity])
+    def _findings(self, findings: Sequence[Finding]) -> FindingsFacts:
+        worst_first = sorted(findings, key=lambda one: -_RANK[one.severity])
         shown, topics = worst_first[: self._look.limits.findings], self._cluster.topics
-        told = tuple(told_of(one, {self._log.cluster: topics}) for one in shown)
-        return FindingsFacts(told, _by_severity(found))
+        listed = tuple(finding_facts(one, {self._log.cluster: topics}) for one in shown)
+        return FindingsFacts(listed, _by_severity(findings))
 
     def _place(self, position: Position) -> str:
         return place(position, self._log.topics)
@@ -225,14 +237,14 @@ class _ReportPass:
     def _roll(self, goal: Profile) -> ReportedAssessment:
         log = self._log
         change = roll(self._look.profile, goal)
-        found = assess(
+        assessment = assess(
             log.entries,
             change,
             topics=log.topics,
             cluster=log.cluster,
             exactly_once=log.exactly_once,
         )
-        return told(found, log.topics)
+        return reported(assessment, log.topics)
 
     def _change(self, step: ReportedAssessment, listed: set[str]) -> ReleaseFacts:
         bad = [
@@ -254,51 +266,59 @@ class _ReportPass:
     def _evidence(self, wanted: dict[str, None]) -> tuple[ShownRecord, ...]:
         """Records to show, in the order of their first mention."""
         limit = self._look.limits.evidence
-        some = {one for one, _ in zip(wanted, range(limit), strict=False)}
+        shown = {one for one, _ in zip(wanted, range(limit), strict=False)}
         return tuple(
             ShownRecord(at, entry.timestamp, key(entry), value(entry))
             for entry in self._log.entries
-            if (at := self._place(entry.position)) in some
+            if (at := self._place(entry.position)) in shown
         )
 
 
-def told_of(one: Finding, topics: Mapping[str, Topics]) -> FindingFacts:
+def finding_facts(finding: Finding, topics: Mapping[str, Topics]) -> FindingFacts:
     """Convert a finding for the page; `topics` are those of each cluster."""
     return FindingFacts(
-        one.kind,
-        one.severity,
-        one.cluster,
-        one.connector,
-        redacted_text(one.sentence),
-        one.advice,
-        tuple(place(position, topics[cluster]) for cluster, position in one.places),
-        one.clusters,
+        finding.kind,
+        finding.severity,
+        finding.cluster,
+        finding.connector,
+        redacted_text(finding.sentence),
+        finding.advice,
+        tuple(place(position, topics[cluster]) for cluster, position in finding.places),
+        finding.clusters,
     )
 
 
-def _worst_first(one: ReportConnector) -> tuple[object, ...]:
-    rank = -1 if one.worst is None else _RANK[one.worst]
-    happened = sum(number for kind, number in one.numbers.items() if kind != "moved")
-    return -rank, -max(one.verdicts, default=0), not one.there, -happened, one.name
+def _worst_first(connector: ReportConnector) -> tuple[object, ...]:
+    rank = -1 if connector.worst is None else _RANK[connector.worst]
+    happened = sum(number for kind, number in connector.numbers.items() if kind != "moved")
+    return (
+        -rank,
+        -max(connector.verdicts, default=0),
+        not connector.there,
+        -happened,
+        connector.name,
+    )
 
 
-def _judged(one: ReportedConnector) -> JudgedConnector:
+def _judged(connector: ReportedConnector) -> JudgedConnector:
     reasons = [
         VerdictReason(each.severity, _said(each.name, each.ground, each.sentence), each.evidence)
-        for each in one.situations
+        for each in connector.situations
     ]
     reasons += [
         VerdictReason(each.severity, f"{each.fact} {each.item}: {each.words}", _one(each.record))
-        for each in one.divergences
+        for each in connector.divergences
         if each.explained_by is None
     ]
     reasons += [
         VerdictReason(Severity.DANGER, f"{each.danger}: {each.reason}", (each.record,))
-        for each in one.hazards
+        for each in connector.hazards
     ]
     reasons.sort(key=lambda each: -_RANK[each.severity])
     shown = tuple(reasons[:REASONS])
-    return JudgedConnector(one.connector, VERDICTS[one.verdict], shown, len(reasons) - len(shown))
+    return JudgedConnector(
+        connector.connector, VERDICTS[connector.verdict], shown, len(reasons) - len(shown)
+    )
 
 
 def _said(name: str, ground: str, sentence: str) -> str:
@@ -326,9 +346,9 @@ def _at(entry: Entry) -> int:
 def _parts(entries: Iterable[Entry]) -> tuple[PartitionFacts, ...]:
     offsets: dict[tuple[str, int], list[int]] = {}
     for entry in entries:
-        found = offsets.setdefault((entry.topic, entry.partition), [0, entry.offset, 0])
-        found[0] += 1
-        found[2] = entry.offset
+        numbers_of = offsets.setdefault((entry.topic, entry.partition), [0, entry.offset, 0])
+        numbers_of[0] += 1
+        numbers_of[2] = entry.offset
     return tuple(PartitionFacts(*where, *numbers) for where, numbers in sorted(offsets.items()))
 
 
@@ -340,6 +360,6 @@ def _numbers(connectors: Iterable[ReportConnector]) -> dict[str, int]:
     return {"there": len(there), "with failed tasks": failed, **states}
 
 
-def _by_severity(found: Iterable[Finding]) -> dict[str, int]:
-    numbers = Counter(one.severity for one in found)
+def _by_severity(findings: Iterable[Finding]) -> dict[str, int]:
+    numbers = Counter(one.severity for one in findings)
     return {severity.value: numbers[severity] for severity in reversed(Severity)}

@@ -22,22 +22,22 @@ class OffsetLines:
         self._lines: dict[tuple[str, bytes | None], _DrawnPartition] = {}
         self._undrawn: set[tuple[str, bytes | None]] = set()
 
-    def see(self, told: DecodedRecord, place: str) -> None:
+    def see(self, decoded: DecodedRecord, place: str) -> None:
         """Add an offset; offsets without a number are not drawn."""
-        key = told.entry.topic, told.entry.key
+        key = decoded.entry.topic, decoded.entry.key
         if key not in self._lines:
-            field = _number_in(told.offset)
+            field = _number_in(decoded.offset)
             if field is None or len(self._lines) >= PARTITIONS:
                 self._undrawn.add(key)
                 return
             self._undrawn.discard(key)
-            self._lines[key] = _DrawnPartition(_shown(told.record.partition), field)
-        self._lines[key].add(told, place, self._step_ms)
+            self._lines[key] = _DrawnPartition(_shown(decoded.record.partition), field)
+        self._lines[key].add(decoded, place, self._step_ms)
 
-    def reset(self, told: DecodedRecord, place: str) -> None:
+    def reset(self, decoded: DecodedRecord, place: str) -> None:
         """Record the removal of an offset: its line ends until the next offset."""
-        if (line := self._lines.get((told.entry.topic, told.entry.key))) is not None:
-            line.put(OffsetPoint(told.time_ms, None, place), self._step_ms)
+        if (line := self._lines.get((decoded.entry.topic, decoded.entry.key))) is not None:
+            line.put(OffsetPoint(decoded.time_ms, None, place), self._step_ms)
 
     def lines(self) -> tuple[tuple[OffsetLine, ...], int]:
         """Drawn lines, and the number of other partitions."""
@@ -58,11 +58,11 @@ class _DrawnPartition:
         self._stays = True
         """True if the last point must stay: it is the first, or went back."""
 
-    def add(self, told: DecodedRecord, place: str, step_ms: float) -> None:
-        value = told.offset.get(self.field) if isinstance(told.offset, Mapping) else None
+    def add(self, decoded: DecodedRecord, place: str, step_ms: float) -> None:
+        value = decoded.offset.get(self.field) if isinstance(decoded.offset, Mapping) else None
         if value is None or not _is_number(value):
             return
-        self.put(OffsetPoint(told.time_ms, float(value), place), step_ms)
+        self.put(OffsetPoint(decoded.time_ms, float(value), place), step_ms)
 
     def put(self, point: OffsetPoint, step_ms: float) -> None:
         """Add a point, or replace the last one."""

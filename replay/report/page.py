@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from controlplane.page.html import Html, el
 from replay.audit.shared_topics import in_common
-from replay.report.fleet_facts import told_of
+from replay.report.fleet_facts import finding_facts
 from replay.report.page_facts import ClusterFacts, FindingFacts
 from replay.report.page_limits import PageLimits
 from replay.report.record_index import RecordIndex
@@ -68,7 +68,7 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
 def _between(fleet: Sequence[ClusterFacts]) -> list[FindingFacts]:
     """Findings about resources that clusters share by mistake."""
     topics = {one.cluster: one.topics for one in fleet}
-    return [told_of(one, topics) for one in in_common(each.shares for each in fleet)]
+    return [finding_facts(one, topics) for one in in_common(each.shares for each in fleet)]
 
 
 def _links(

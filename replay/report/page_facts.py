@@ -60,14 +60,14 @@ class FindingFacts(msgspec.Struct, frozen=True):
 class FindingsFacts(msgspec.Struct, frozen=True):
     """Findings of a cluster, the worst first."""
 
-    told: tuple[FindingFacts, ...]
+    listed: tuple[FindingFacts, ...]
     numbers: dict[str, int]
     """Number of all findings, by severity."""
 
     @property
     def more(self) -> int:
         """Number of findings that are not listed."""
-        return sum(self.numbers.values()) - len(self.told)
+        return sum(self.numbers.values()) - len(self.listed)
 
 
 class VerdictReason(msgspec.Struct, frozen=True):

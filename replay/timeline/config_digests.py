@@ -83,12 +83,12 @@ class RowHashes:
         return known
 
     def _content(self, value: Any) -> bytes:
-        found = self._contents.get(id(value))
-        if found is None:
+        cached = self._contents.get(id(value))
+        if cached is None:
             # The cached value stays alive, so its id stays unique.
-            found = value, _written(value)
-            self._contents[id(value)] = found
-        return found[1]
+            cached = value, _written(value)
+            self._contents[id(value)] = cached
+        return cached[1]
 
 
 def _written(value: Any) -> bytes:
@@ -139,32 +139,32 @@ class _RowChange(NamedTuple):
 
 def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes) -> _RowChange:
     """Compare rows with the earlier ones; rows are replaced, never changed in place."""
-    found, waiting, by = list(was.hashes), was.waiting, 0
+    numbers, waiting, by = list(was.hashes), was.waiting, 0
     places = [*compress(_PLACES, map(is_not, was.rows, rows))]
     if waiting and _AT_DEFERRED not in places:  # tasks have arrived meanwhile
         places.append(_AT_DEFERRED)
     for at in places:
         after: Any = rows[at]
         number = 0 if after is None else hashes.row(_TABLES[at], name, after)
-        by += number - found[at]
-        found[at] = number
+        by += number - numbers[at]
+        numbers[at] = number
         if at == _AT_DEFERRED:
             waiting = {
                 task: hashes.cell(_DEFERRED, name, task, one) for task, one in (after or {}).items()
             }
-    return _RowChange(_ConnectorRows(rows, found, waiting), by)
+    return _RowChange(_ConnectorRows(rows, numbers, waiting), by)
 
 
 def _joined(was: _ConnectorRows, record: TaskConfig, hashes: RowHashes) -> _RowChange:
     """Add a pending task to a set that exists from then on."""
     name, task = record.connector, record.task
-    one = hashes.cell(_DEFERRED, name, task, record.properties)
-    by = one - was.waiting.get(task, 0)
+    task_hash = hashes.cell(_DEFERRED, name, task, record.properties)
+    by = task_hash - was.waiting.get(task, 0)
     if not was.hashes[_AT_DEFERRED]:
         by += hashes.cell(_DEFERRED, name, -1, None)
-    found = list(was.hashes)
-    found[_AT_DEFERRED] += by
-    return _RowChange(_ConnectorRows(was.rows, found, {**was.waiting, task: one}), by)
+    numbers = list(was.hashes)
+    numbers[_AT_DEFERRED] += by
+    return _RowChange(_ConnectorRows(was.rows, numbers, {**was.waiting, task: task_hash}), by)
 
 
 class DigestFold:
@@ -195,9 +195,9 @@ class DigestFold:
         """Nothing: every record has its digest already."""
         return b""
 
-    def _after(self, one: TimedRecord, hashes: RowHashes) -> bytes:
-        record = one.fold(self.fold)
-        name = self._owner(one.entry.key)
+    def _after(self, timed: TimedRecord, hashes: RowHashes) -> bytes:
+        record = timed.fold(self.fold)
+        name = self._owner(timed.entry.key)
         if name is not None:
             self.sum += self._change(name, record, hashes)
         return _digest(self.sum + hashes.whole(self.fold.offset, self.fold.session_key))
@@ -216,5 +216,5 @@ class DigestFold:
         try:
             return self.owners[key]
         except KeyError:
-            found = self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
-            return found
+            name = self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
+            return name

@@ -69,16 +69,16 @@ class FactTracker:
     def take(self, chunk: Sequence[TimedRecord]) -> list[Interval]:
         """Fold some records; return the facts that they ended."""
         ended: list[Interval] = []
-        for one in chunk:
-            entry = one.entry
+        for record in chunk:
+            entry = record.entry
             connector = self._owner(entry)
             if connector is None or (entry.aborted and not self.wanted.aborted):
                 continue
             if not isinstance(self.fold, ConfigFold):
                 self.fold.apply(entry)
-            elif isinstance(one.fold(self.fold), TaskConfig):
+            elif isinstance(record.fold(self.fold), TaskConfig):
                 continue  # pending until a commit: no fact has changed yet
-            ended += self._noted(connector, entry, Moment(one.time_ms, entry.position))
+            ended += self._noted(connector, entry, Moment(record.time_ms, entry.position))
         return ended
 
     def _noted(self, connector: str, entry: Entry, moment: Moment) -> list[Interval]:

@@ -64,16 +64,16 @@ class SharedInterval(msgspec.Struct, frozen=True):
 
 
 def alike(
-    found: Sequence[tuple[list[Profile], Sequence[Interval]]], asked: Sequence[Profile]
+    groups: Sequence[tuple[list[Profile], Sequence[Interval]]], all_profiles: Sequence[Profile]
 ) -> Iterator[SharedInterval]:
     """Merge the intervals of groups of releases; each comes with all releases that have it."""
-    if len(found) == 1:
-        ((profiles, intervals),) = found
-        releases = names(profiles, asked)
+    if len(groups) == 1:
+        ((profiles, intervals),) = groups
+        releases = names(profiles, all_profiles)
         yield from (SharedInterval(releases, one) for one in intervals)
         return
     places: dict[tuple[Any, ...], list[tuple[Interval, list[Profile]]]] = {}
-    for profiles, intervals in found:
+    for profiles, intervals in groups:
         for one in intervals:
             there = places.setdefault((*one.place, one.until), [])
             seers = next((some for other, some in there if holds(other.value, one.value)), None)
@@ -82,13 +82,13 @@ def alike(
             else:
                 seers.extend(profiles)
     for there in places.values():
-        yield from (SharedInterval(names(seers, asked), one) for one, seers in there)
+        yield from (SharedInterval(names(seers, all_profiles), one) for one, seers in there)
 
 
-def names(profiles: Collection[Profile], asked: Sequence[Profile]) -> tuple[str, ...]:
+def names(profiles: Collection[Profile], all_profiles: Sequence[Profile]) -> tuple[str, ...]:
     """Names of releases, in the order of the query."""
     releases = {profile.release for profile in profiles}
-    return tuple(one.release for one in asked if one.release in releases)
+    return tuple(one.release for one in all_profiles if one.release in releases)
 
 
 def holds(was: Any, now: Any) -> bool:

@@ -14,21 +14,21 @@ from replay.timeline.decoded_records import decoded
 from replay.timeline.fact_tracker import FactTracker, TopicSelection
 from replay.timeline.intervals import Interval, Moment, MomentColumns, SharedInterval, alike, names
 from replay.timeline.shared_fold import SharedFold
-from replay.timeline.work_shares import ShareStep, TimelineJob, WorkShare, gone_over
+from replay.timeline.work_shares import ShareStep, TimelineJob, WorkShare, run_shares
 
 F = TypeVar("F")
 
 ALONE = SerialExecutor()
 
 
-def told_of(job: TimelineJob) -> list[str]:
+def timeline_topics(job: TimelineJob) -> list[str]:
     """Topics that a timeline covers."""
     topics = job.plan.topics
-    some = (topics.config, topics.status)
+    always = (topics.config, topics.status)
     return [
         topic
         for topic in job.plan.ends
-        if topic in some or (job.question.offsets and topic != topics.commands)
+        if topic in always or (job.question.offsets and topic != topics.commands)
     ]
 
 
@@ -40,10 +40,10 @@ def timelines(
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    for job, steps in gone_over(jobs, told_of, followed, by):
+    for job, steps in run_shares(jobs, timeline_topics, followed, by):
         for step in steps:
-            for seen in alike(step.found, job.question.profiles):
-                yield job, seen
+            for shared in alike(step.found, job.question.profiles):
+                yield job, shared
             advance(step.records)
 
 
@@ -77,9 +77,9 @@ def followed(share: WorkShare) -> Iterator[ShareStep[list[Interval]]]:
     connectors = frozenset(question.connectors)
     wanted = TopicSelection(share.topic, plan.topics, connectors, share.sees_aborted)
     reading = SharedFold(share.profiles, FactTracker(wanted, share.profiles[0]))
-    for some in share.steps():
-        found = reading.take(decoded(some, share.profiles, plan.topics.config))
-        yield ShareStep(len(some), found)
+    for records in share.steps():
+        ended = reading.take(decoded(records, share.profiles, plan.topics.config))
+        yield ShareStep(len(records), ended)
     yield ShareStep(0, reading.rest())
 
 
@@ -100,10 +100,10 @@ def digests(
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    for job, steps in gone_over(jobs, lambda job: [job.plan.topics.config], digested, by):
+    for job, steps in run_shares(jobs, lambda job: [job.plan.topics.config], digested, by):
         for step in steps:
-            for seen in _digests(step, job.question.profiles):
-                yield job, seen
+            for shared in _digests(step, job.question.profiles):
+                yield job, shared
             advance(step.records)
 
 
@@ -111,18 +111,18 @@ def digests(
 def digested(share: WorkShare) -> Iterator[ShareStep[bytes]]:
     """Yield the digests of the config topic, step by step."""
     topics = share.job.plan.topics
-    seen = share.sees_aborted
+    sees_aborted = share.sees_aborted
     reading = SharedFold(share.profiles, DigestFold(topics, share.profiles[0]))
-    for some in share.steps():
-        visible = [one for one in some if seen or not one.entry.aborted]
-        found = reading.take(DigestChunk(decoded(visible, share.profiles, share.topic)))
+    for records in share.steps():
+        visible = [one for one in records if sees_aborted or not one.entry.aborted]
+        group_digests = reading.take(DigestChunk(decoded(visible, share.profiles, share.topic)))
         moments = (Moment(one.time_ms, one.entry.position) for one in visible)
-        yield ShareStep(len(some), found, MomentColumns(share.topic, moments))
+        yield ShareStep(len(records), group_digests, MomentColumns(share.topic, moments))
 
 
-def _digests(step: ShareStep[bytes], asked: Sequence[Profile]) -> Iterator[SharedDigest]:
+def _digests(step: ShareStep[bytes], all_profiles: Sequence[Profile]) -> Iterator[SharedDigest]:
     """For each record, yield each digest once, with all its releases."""
-    releases = _ReleaseNames([profiles for profiles, _ in step.found], asked)
+    releases = _ReleaseNames([profiles for profiles, _ in step.found], all_profiles)
     columns = zip(*(several(digests) for _, digests in step.found), strict=True)
     for after, digests in zip(step.moments, columns, strict=True):
         same: dict[bytes, tuple[int, ...]] = {}
@@ -135,12 +135,14 @@ def _digests(step: ShareStep[bytes], asked: Sequence[Profile]) -> Iterator[Share
 class _ReleaseNames(dict[tuple[int, ...], tuple[str, ...]]):
     """Names of the releases in several groups, by group numbers; cached, as few sets occur."""
 
-    def __init__(self, groups: Sequence[Sequence[Profile]], asked: Sequence[Profile]) -> None:
+    def __init__(
+        self, groups: Sequence[Sequence[Profile]], all_profiles: Sequence[Profile]
+    ) -> None:
         super().__init__()
         self._groups = groups
-        self._asked = asked
+        self._all_profiles = all_profiles
 
     def __missing__(self, those: tuple[int, ...]) -> tuple[str, ...]:
         profiles = [profile for group in those for profile in self._groups[group]]
-        found = self[those] = names(profiles, self._asked)
-        return found
+        releases = self[those] = names(profiles, self._all_profiles)
+        return releases

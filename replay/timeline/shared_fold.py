@@ -63,19 +63,19 @@ class SharedFold(Generic[C, F]):
     def take(self, chunk: C) -> list[tuple[list[Profile], F]]:
         """Fold a chunk for all releases; return the findings of each group."""
         waiting, done = self._groups, []
-        found: list[tuple[list[Profile], F]] = []
+        findings: list[tuple[list[Profile], F]] = []
         while waiting:
             (profiles, reading), *waiting = waiting
             trial = reading.fork(reading.profile)
             try:
-                found.append((profiles, trial.take(chunk)))
+                findings.append((profiles, trial.take(chunk)))
             except Disagreement as about:
                 parts = parted(profiles, about.field)
                 waiting = [(part, reading.fork(as_one(part))) for part in parts] + waiting
             else:
                 done.append((profiles, trial))
         self._groups = done
-        return found
+        return findings
 
     def rest(self) -> list[tuple[list[Profile], F]]:
         """Findings of each group at the end."""

@@ -96,28 +96,28 @@ EVENTS = pa.schema(
 """Columns of a history; values are JSON text."""
 
 
-def of_interval(cluster: str, seen: SharedInterval) -> RowDocument:
+def of_interval(cluster: str, shared: SharedInterval) -> RowDocument:
     """Interval as a JSON document."""
-    one = seen.interval
+    interval = shared.interval
     return {
         "cluster": cluster,
-        "profiles": list(seen.profiles),
-        "connector": one.connector,
-        "aspect": one.aspect.value,
-        "item": item(one.aspect, one.item),
-        "value": shown(one.aspect, "", one.value),
-        "since": _moment(one.since),
-        "until": None if one.until is None else _moment(one.until),
+        "profiles": list(shared.profiles),
+        "connector": interval.connector,
+        "aspect": interval.aspect.value,
+        "item": item(interval.aspect, interval.item),
+        "value": shown(interval.aspect, "", interval.value),
+        "since": _moment(interval.since),
+        "until": None if interval.until is None else _moment(interval.until),
     }
 
 
-def of_digest(cluster: str, seen: SharedDigest) -> RowDocument:
+def of_digest(cluster: str, shared: SharedDigest) -> RowDocument:
     """Digest as a JSON document."""
     return {
         "cluster": cluster,
-        "profiles": list(seen.profiles),
-        "after": _moment(seen.after),
-        "digest": seen.digest,
+        "profiles": list(shared.profiles),
+        "after": _moment(shared.after),
+        "digest": shared.digest,
     }
 
 
@@ -134,8 +134,8 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
     values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
     with whole(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
         rows = iter(rows)
-        while some := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
-            writer.write_table(pa.Table.from_pylist(some, schema=schema))
+        while plain_rows := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
+            writer.write_table(pa.Table.from_pylist(plain_rows, schema=schema))
 
 
 _VALUES = ("value", "before", "after")

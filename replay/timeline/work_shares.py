@@ -81,7 +81,7 @@ class ShareStep(NamedTuple, Generic[F]):
 ShareWork = Callable[[WorkShare], Iterable[ShareStep[F]]]
 
 
-def gone_over(
+def run_shares(
     jobs: Sequence[TimelineJob],
     topics: Callable[[TimelineJob], Iterable[str]],
     work: "ShareWork[F]",
@@ -94,9 +94,9 @@ def gone_over(
     """
     wanted = [(job, topic) for job in jobs for topic in topics(job)]
     shares = [_shares(job, topic, by.slots // len(wanted)) for job, topic in wanted]
-    found = by.run(work, [share for some in shares for share in some])
+    results = by.run(work, [share for some in shares for share in some])
     for (job, _), some in zip(wanted, shares, strict=True):
-        yield job, map(_joined, zip(*[next(found) for _ in some], strict=True))
+        yield job, map(_joined, zip(*[next(results) for _ in some], strict=True))
 
 
 def _shares(job: TimelineJob, topic: str, wanted: int) -> list[WorkShare]:

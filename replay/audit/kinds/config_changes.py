@@ -18,7 +18,7 @@ CHANGES_SHOWN = 8
 """Keys of a config whose change is listed; further ones are counted."""
 
 
-_ASKED_BY = {
+_REQUESTED_BY = {
     Target.STARTED: (TrailVerb.RESUME,),
     Target.PAUSED: (
         TrailVerb.PAUSE,
@@ -36,49 +36,56 @@ class ConfigChanges:
     def __init__(self, about: AuditContext) -> None:
         self._about = about
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Report a change; an unchanged config or state is none."""
-        match told.record:
+        match decoded.record:
             case ConnectorConfig(name, properties):
-                before = told.before.connectors.get(name)
+                before = decoded.before.connectors.get(name)
                 if frozen(before) != frozen(properties):
-                    yield self._config(told, before, properties)
+                    yield self._config(decoded, before, properties)
             case TargetState(name, Target() as wanted):
-                before_that = told.before.targets.get(name)
-                if name in told.before.connectors and before_that is not wanted:
-                    yield self._target(told, before_that, wanted)
+                before_that = decoded.before.targets.get(name)
+                if name in decoded.before.connectors and before_that is not wanted:
+                    yield self._target(decoded, before_that, wanted)
 
     def end(self) -> Iterator[Finding]:
         """Nothing is pending."""
         return iter(())
 
     def _config(
-        self, told: DecodedRecord, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+        self,
+        decoded: DecodedRecord,
+        before: Mapping[str, Any] | None,
+        after: Mapping[str, Any] | None,
     ) -> Finding:
         if after is None:
-            return self._told(told, "connector-deleted", "was deleted", "", TrailVerb.DELETE)
+            return self._change_finding(
+                decoded, "connector-deleted", "was deleted", "", TrailVerb.DELETE
+            )
         if before is None:
             connector_class = after.get("connector.class", "no class")
-            wanted = told.config.targets.get(told.connector, Target.STARTED)
+            wanted = decoded.config.targets.get(decoded.connector, Target.STARTED)
             state = "" if wanted is Target.STARTED else f", {wanted.value}"
             more = f": {connector_class} with {count(len(after), 'setting')}{state}"
             verbs = TrailVerb.CREATE, TrailVerb.CONFIG
-            return self._told(told, "connector-created", "was created", more, *verbs)
+            return self._change_finding(decoded, "connector-created", "was created", more, *verbs)
         more = f": {_differences(before, after)}"
-        return self._told(told, "config-changed", "was reconfigured", more, TrailVerb.CONFIG)
+        return self._change_finding(
+            decoded, "config-changed", "was reconfigured", more, TrailVerb.CONFIG
+        )
 
-    def _target(self, told: DecodedRecord, before: Target | None, wanted: Target) -> Finding:
+    def _target(self, decoded: DecodedRecord, before: Target | None, wanted: Target) -> Finding:
         was = (before or Target.STARTED).value
         happened = f"was changed from {was} to {wanted.value}"
-        return self._told(told, "target-changed", happened, "", *_ASKED_BY[wanted])
+        return self._change_finding(decoded, "target-changed", happened, "", *_REQUESTED_BY[wanted])
 
-    def _told(
-        self, told: DecodedRecord, kind: str, happened: str, more: str, *verbs: TrailVerb
+    def _change_finding(
+        self, decoded: DecodedRecord, kind: str, happened: str, more: str, *verbs: TrailVerb
     ) -> Finding:
-        by = who(self._about, told, *verbs)
-        sentence = f"{told.connector} {happened}{by} at {at(told.entry.timestamp)}{more}"
+        by = who(self._about, decoded, *verbs)
+        sentence = f"{decoded.connector} {happened}{by} at {at(decoded.entry.timestamp)}{more}"
         severity, words = Severity.INFO, FindingText(sentence)
-        return self._about.finding(kind, severity, told.connector, [told.position], words)
+        return self._about.finding(kind, severity, decoded.connector, [decoded.position], words)
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

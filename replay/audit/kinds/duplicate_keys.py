@@ -25,16 +25,16 @@ class DuplicateKeys:
         self._about = about
         self._split: dict[tuple[str | None, str], dict[bytes | None, _Parts]] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Remember keys that occur in several partitions."""
-        entry, previous = told.entry, told.previous
+        entry, previous = decoded.entry, decoded.previous
         if previous is not None:
-            topic = self._split.get((told.about, entry.topic), {})
+            topic = self._split.get((decoded.about, entry.topic), {})
             if entry.key in topic:
                 topic[entry.key][entry.partition] = entry
             elif previous.entry.partition != entry.partition:
                 parts = {previous.entry.partition: previous.entry, entry.partition: entry}
-                self._split.setdefault((told.about, entry.topic), {})[entry.key] = parts
+                self._split.setdefault((decoded.about, entry.topic), {})[entry.key] = parts
         return iter(())
 
     def end(self) -> Iterator[Finding]:

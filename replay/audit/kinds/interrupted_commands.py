@@ -19,18 +19,18 @@ class InterruptedCommands:
         self._about = about
         self._begun: dict[bytes | None, DecodedRecord] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track a command; the record that ends or forgets it has the same key."""
-        if isinstance(told.record, CommandAccepted):
-            self._begun[told.entry.key] = told.kept
+        if isinstance(decoded.record, CommandAccepted):
+            self._begun[decoded.entry.key] = decoded.kept
         else:
-            self._begun.pop(told.entry.key, None)
+            self._begun.pop(decoded.entry.key, None)
         return iter(())
 
     def end(self) -> Iterator[Finding]:
         """Report commands without an end."""
-        for told in self._begun.values():
-            command: CommandAccepted = told.record
+        for decoded in self._begun.values():
+            command: CommandAccepted = decoded.record
             verb = command.command.get("command", "a command")
             connector = command.command.get("connector")
             name = connector if isinstance(connector, str) else ""
@@ -43,6 +43,6 @@ class InterruptedCommands:
                 "first step."
             )
             words, patience_ms = FindingText(sentence, advice), self._about.thresholds.under_way_ms
-            severity, words = judged([told], words, self._about.clock.now_ms, patience_ms)
-            evidence = [told.position]
+            severity, words = judged([decoded], words, self._about.clock.now_ms, patience_ms)
+            evidence = [decoded.position]
             yield self._about.finding("command-unfinished", severity, name, evidence, words)

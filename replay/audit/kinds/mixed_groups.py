@@ -23,7 +23,7 @@ class _WorkerReport(NamedTuple):
     generation: int
     number: int
     """Sequence number of the report."""
-    told: DecodedRecord
+    decoded: DecodedRecord
 
 
 class MixedGroups:
@@ -39,33 +39,33 @@ class MixedGroups:
         """Workers that moved on behind each leading worker since its last report."""
         self._crossings: dict[tuple[str, str], int] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Report each pair of workers once."""
-        match told.record:
+        match decoded.record:
             case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
                 if status.worker_id is not None:
-                    yield from self._report(status.worker_id, status.generation, told)
+                    yield from self._report(status.worker_id, status.generation, decoded)
 
     def end(self) -> Iterator[Finding]:
         """Nothing is pending."""
         return iter(())
 
-    def _report(self, worker: str, generation: int, told: DecodedRecord) -> Iterator[Finding]:
+    def _report(self, worker: str, generation: int, decoded: DecodedRecord) -> Iterator[Finding]:
         self._number += 1
         before = self._heard.get(worker)
-        self._heard[worker] = _WorkerReport(generation, self._number, told.kept)
+        self._heard[worker] = _WorkerReport(generation, self._number, decoded.kept)
         behind = self._waiting.pop(worker, {})
         if before is None or generation < before.generation:
             return
         for other, moved in behind.items():
-            yield from self._crossed(worker, other, told, moved)
+            yield from self._crossed(worker, other, decoded, moved)
         if generation > before.generation:
             for ahead, heard in self._heard.items():
                 if heard.generation > generation and heard.number > before.number:
-                    self._waiting.setdefault(ahead, {})[worker] = told.kept
+                    self._waiting.setdefault(ahead, {})[worker] = decoded.kept
 
     def _crossed(
-        self, ahead: str, behind: str, told: DecodedRecord, moved: DecodedRecord
+        self, ahead: str, behind: str, decoded: DecodedRecord, moved: DecodedRecord
     ) -> Iterator[Finding]:
         crossings = self._crossings[ahead, behind] = self._crossings.get((ahead, behind), 0) + 1
         if crossings != CROSSINGS:
@@ -79,5 +79,5 @@ class MixedGroups:
             "Two clusters share their topics: give each its own group.id and topics. Until then "
             "both run every connector, and they overwrite each other's statuses."
         )
-        evidence, words = [moved.position, told.position], FindingText(sentence, advice)
+        evidence, words = [moved.position, decoded.position], FindingText(sentence, advice)
         yield self._about.finding("two-clusters-one-topic", Severity.DANGER, None, evidence, words)

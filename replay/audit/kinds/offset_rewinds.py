@@ -32,15 +32,15 @@ class OffsetRewinds:
         self._about = about
         self._episodes: Episodes[tuple[str, str, bool]] = Episodes(about.thresholds.episode_ms)
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Report changes of one key in one partition; elsewhere the order is undefined."""
-        previous = told.previous
-        if previous is None or previous.entry.partition != told.entry.partition:
+        previous = decoded.previous
+        if previous is None or previous.entry.partition != decoded.entry.partition:
             return
-        kind = _kind(previous, told)
+        kind = _kind(previous, decoded)
         if kind is not None:
-            key = told.connector, kind, _at_rest(told)
-            over = self._episodes.add(key, told)
+            key = decoded.connector, kind, _at_rest(decoded)
+            over = self._episodes.add(key, decoded)
             if over is not None:
                 yield self._finding(key, over)
 
@@ -65,18 +65,18 @@ class OffsetRewinds:
         return self._about.finding(kind, severity, connector, burst.evidence, words)
 
 
-def _kind(previous: PreviousRecord, told: DecodedRecord) -> str | None:
-    if told.entry.value is None:
+def _kind(previous: PreviousRecord, decoded: DecodedRecord) -> str | None:
+    if decoded.entry.value is None:
         return None if previous.entry.value is None else "offsets-reset"
-    was, now = previous.offset, told.offset
+    was, now = previous.offset, decoded.offset
     if not isinstance(was, Mapping) or not isinstance(now, Mapping):
         return None
     return "offsets-regressed" if goes_back(was, now) else None
 
 
-def _example(told: DecodedRecord) -> str:
-    assert told.previous is not None  # a rewind has a previous record
-    shown = (told.record.partition, told.previous.offset, told.offset)
+def _example(decoded: DecodedRecord) -> str:
+    assert decoded.previous is not None  # a rewind has a previous record
+    shown = (decoded.record.partition, decoded.previous.offset, decoded.offset)
     partition, was, now = (json_line(redacted_value("", value)) for value in shown)
     return f"most recently that of {partition} from {was} to {now}"
 
@@ -101,10 +101,12 @@ _EXPLANATIONS = {
 """Explanation of the severity, by whether the connector was at rest."""
 
 
-def _at_rest(told: DecodedRecord) -> bool:
+def _at_rest(decoded: DecodedRecord) -> bool:
     """True if the connector was stopped or absent, so that its offsets may be changed (KIP-875)."""
-    name = told.connector
-    return name not in told.config.connectors or told.config.targets.get(name) is Target.STOPPED
+    name = decoded.connector
+    return (
+        name not in decoded.config.connectors or decoded.config.targets.get(name) is Target.STOPPED
+    )
 
 
 def goes_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

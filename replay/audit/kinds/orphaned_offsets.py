@@ -29,18 +29,18 @@ class OrphanedOffsets:
         self._deleted: dict[str, Position] = {}
         self._configured: Mapping[str, object] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track offsets; those given at creation (KIP-995) are not inherited."""
-        self._configured = told.config.connectors
-        match told.record:
+        self._configured = decoded.config.connectors
+        match decoded.record:
             case SourcePartition(name, _):
-                self._offset(name, told.entry)
+                self._offset(name, decoded.entry)
             case ConnectorConfig(name, None):
-                if name in told.before.connectors:
-                    self._deleted[name] = told.position
+                if name in decoded.before.connectors:
+                    self._deleted[name] = decoded.position
             case ConnectorConfig(name, _):
-                if name not in told.before.connectors and name in self._deleted:
-                    yield from self._inheritance(told, self._deleted.pop(name))
+                if name not in decoded.before.connectors and name in self._deleted:
+                    yield from self._inheritance(decoded, self._deleted.pop(name))
 
     def end(self) -> Iterator[Finding]:
         """Report orphans without a successor."""
@@ -55,8 +55,8 @@ class OrphanedOffsets:
         else:
             live[entry.topic, entry.key] = entry
 
-    def _inheritance(self, told: DecodedRecord, deleted: Position) -> Iterator[Finding]:
-        name, command = told.connector, header(told.entry, COMMAND_ID)
+    def _inheritance(self, decoded: DecodedRecord, deleted: Position) -> Iterator[Finding]:
+        name, command = decoded.connector, header(decoded.entry, COMMAND_ID)
         inherited = [
             entry
             for entry in self._live.get(name, {}).values()
@@ -65,7 +65,7 @@ class OrphanedOffsets:
         if not inherited:
             return
         sentence = (
-            f"{name} was created again at {self._about.place(told.position)} and continues from "
+            f"{name} was created again at {self._about.place(decoded.position)} and continues from "
             f"{count(len(inherited), 'source offset')} of its predecessor, deleted at "
             f"{self._about.place(deleted)}: it does not read the data before them"
         )
@@ -73,7 +73,7 @@ class OrphanedOffsets:
             "If it should read from the start: stop it, reset its offsets "
             "(DELETE /connectors/…/offsets) and resume it."
         )
-        evidence = [told.position, deleted, *(entry.position for entry in inherited)]
+        evidence = [decoded.position, deleted, *(entry.position for entry in inherited)]
         words = FindingText(sentence, advice)
         yield self._about.finding("offsets-inherited", Severity.WARNING, name, evidence, words)
 

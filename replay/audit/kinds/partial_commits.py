@@ -52,28 +52,28 @@ class PartialCommits:
         self._lives: dict[str, _ConnectorRecords] = {}
         self._config = ConfigState()
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Remember the last records of each connector."""
-        self._config = told.config
-        life = self._lives.setdefault(told.connector, _ConnectorRecords())
-        match told.record:
+        self._config = decoded.config
+        life = self._lives.setdefault(decoded.connector, _ConnectorRecords())
+        match decoded.record:
             case ConnectorConfig(name, None):
                 del self._lives[name]
             case ConnectorConfig():
                 life.had_tasks = 0
             case TaskConfig():
-                life.task = told.kept
+                life.task = decoded.kept
             case TaskCommit(_, tasks):
-                life.commit = told.kept
+                life.commit = decoded.kept
                 life.had_tasks = tasks if tasks > 0 else life.had_tasks
-                life.stopped_since = told.config.targets.get(told.connector) is Target.STOPPED
+                life.stopped_since = decoded.config.targets.get(decoded.connector) is Target.STOPPED
             case TargetState(_, wanted):
-                life.target = told.kept
+                life.target = decoded.kept
                 life.stopped_since = life.stopped_since or wanted is Target.STOPPED
             case ConnectorStatus():
-                life.status = told.kept
+                life.status = decoded.kept
             case TaskStatus(_, task):
-                life.tasks[task] = told.kept
+                life.tasks[task] = decoded.kept
         return iter(())
 
     def end(self) -> Iterator[Finding]:
@@ -112,8 +112,8 @@ class PartialCommits:
             "interrupted, or a program other than a worker wrote it"
         )
         advice = f"{_STOP_ANEW} Until then its offsets cannot be changed safely."
-        seen = [life.target, life.commit]
-        yield self._finding("stop-half-done", name, seen, FindingText(sentence, advice))
+        records = [life.target, life.commit]
+        yield self._finding("stop-half-done", name, records, FindingText(sentence, advice))
 
     def _idle(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
         """Idle tasks; a failed or paused task has a worker."""
@@ -128,9 +128,9 @@ class PartialCommits:
             "left the task set unchanged, or a rebalance did not end"
         )
         advice = "Stop and resume the connector: its tasks are then generated and assigned again."
-        seen = [life.target, life.commit, life.status, *reports]
+        records = [life.target, life.commit, life.status, *reports]
         words, patience_ms = FindingText(sentence, advice), self._about.thresholds.rebalance_ms
-        yield self._finding("tasks-not-running", name, seen, words, patience_ms)
+        yield self._finding("tasks-not-running", name, records, words, patience_ms)
 
     def _task_set(self, name: str, life: _ConnectorRecords) -> Iterator[Finding]:
         advice = (
@@ -157,34 +157,34 @@ class PartialCommits:
         self,
         kind: str,
         name: str,
-        seen: list[DecodedRecord | None],
+        records: list[DecodedRecord | None],
         words: FindingText,
         patience_ms: int | None = None,
     ) -> Finding:
         """Create a finding; while its records are fresh, the change may still be in progress."""
-        there = [told for told in seen if told is not None]
+        present = [decoded for decoded in records if decoded is not None]
         limit_ms = self._about.thresholds.under_way_ms if patience_ms is None else patience_ms
-        severity, words = judged(there, words, self._about.clock.now_ms, limit_ms)
-        evidence = [told.position for told in there]
+        severity, words = judged(present, words, self._about.clock.now_ms, limit_ms)
+        evidence = [decoded.position for decoded in present]
         return self._about.finding(kind, severity, name, evidence, words)
 
 
 def judged(
-    seen: list[DecodedRecord], words: FindingText, now_ms: int, patience_ms: int
+    records: list[DecodedRecord], words: FindingText, now_ms: int, patience_ms: int
 ) -> tuple[Severity, FindingText]:
     """Severity and text for records without the expected successor."""
-    latest_ms = max((told.time_ms for told in seen), default=-1)
+    latest_ms = max((decoded.time_ms for decoded in records), default=-1)
     if latest_ms >= 0 and now_ms - latest_ms < patience_ms:
         more = " (written just before the end of the log: it may still be in progress)"
         return Severity.INFO, words._replace(sentence=words.sentence + more)
     return Severity.WARNING, words
 
 
-def _is_running(told: DecodedRecord | None) -> bool:
-    status = None if told is None else told.record.status
+def _is_running(decoded: DecodedRecord | None) -> bool:
+    status = None if decoded is None else decoded.record.status
     return status is not None and status.state is State.RUNNING
 
 
-def _is_unassigned(told: DecodedRecord) -> bool:
-    status = told.record.status
+def _is_unassigned(decoded: DecodedRecord) -> bool:
+    status = decoded.record.status
     return status is None or status.state is State.UNASSIGNED

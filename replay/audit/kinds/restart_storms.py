@@ -25,12 +25,15 @@ class RestartStorms:
         limits = about.thresholds
         self._storms: Bursts[str] = Bursts(limits.storm_restarts, limits.storm_window_ms)
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Count requests; those for absent connectors have no effect."""
-        if isinstance(told.record, RestartRequest) and told.connector in told.config.connectors:
-            over = self._storms.add(told.connector, told)
+        if (
+            isinstance(decoded.record, RestartRequest)
+            and decoded.connector in decoded.config.connectors
+        ):
+            over = self._storms.add(decoded.connector, decoded)
             if over is not None:
-                yield self._finding(told.connector, over)
+                yield self._finding(decoded.connector, over)
 
     def end(self) -> Iterator[Finding]:
         """Report storms that last until the end of the log."""

@@ -40,10 +40,10 @@ class SecretsInClear:
         self._about = about
         self._found: dict[str, dict[str, Position]] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Remember the last record of each place."""
-        for where in _places(told):
-            self._found.setdefault(told.connector, {})[where] = told.position
+        for where in _places(decoded):
+            self._found.setdefault(decoded.connector, {})[where] = decoded.position
         return iter(())
 
     def end(self) -> Iterator[Finding]:
@@ -60,8 +60,8 @@ class SecretsInClear:
             yield self._about.finding("secret-in-clear", severity, name, evidence, words)
 
 
-def _places(told: DecodedRecord) -> Iterator[str]:
-    match told.record:
+def _places(decoded: DecodedRecord) -> Iterator[str]:
+    match decoded.record:
         case ConnectorConfig(_, properties) if properties is not None:
             yield from (f"the setting {key}" for key in secrets_of(properties))
         case TaskConfig(_, _, properties):
@@ -70,9 +70,9 @@ def _places(told: DecodedRecord) -> Iterator[str]:
             if _in_clear("", status.trace):
                 yield "the trace of a failure"
         case SourcePartition(_, partition):
-            if told.previous is None and secrets_of(partition):
+            if decoded.previous is None and secrets_of(partition):
                 yield "a source partition"
-            if isinstance(told.offset, Mapping) and secrets_of(told.offset):
+            if isinstance(decoded.offset, Mapping) and secrets_of(decoded.offset):
                 yield "a source offset"
 
 

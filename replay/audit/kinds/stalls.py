@@ -39,9 +39,9 @@ class SourceStalls:
         self._paces: dict[str, _OffsetPace] = {}
         self._running: dict[str, set[int]] = {}
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track progress; an unchanged offset is none."""
-        match told.record:
+        match decoded.record:
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)
                 if properties is None:
@@ -51,8 +51,8 @@ class SourceStalls:
             case TaskStatus(name, task, status):
                 self._status(name, task, None if status is None else status.state)
             case SourcePartition(name, _):
-                if told.entry.timestamp >= 0 and _moved(told):
-                    yield from self._move(name, told)
+                if decoded.entry.timestamp >= 0 and _moved(decoded):
+                    yield from self._move(name, decoded)
 
     def end(self) -> Iterator[Finding]:
         """Report sources that are stalled at the end of the log."""
@@ -79,21 +79,21 @@ class SourceStalls:
         if state is State.FAILED:
             self._paces.pop(name, None)  # the failure itself explains the stall
 
-    def _move(self, name: str, told: DecodedRecord) -> Iterator[Finding]:
-        if not _wanted(told):
+    def _move(self, name: str, decoded: DecodedRecord) -> Iterator[Finding]:
+        if not _wanted(decoded):
             return
         pace = self._paces.get(name)
         if pace is None:
-            self._paces[name] = _OffsetPace(told.kept)
+            self._paces[name] = _OffsetPace(decoded.kept)
             return
-        paused_ms = told.time_ms - pace.last.time_ms
-        if self._out_of_proportion(pace, told.time_ms):
+        paused_ms = decoded.time_ms - pace.last.time_ms
+        if self._out_of_proportion(pace, decoded.time_ms):
             sentence = (
-                f"{name} made no progress for {lasting(paused_ms)} until {at(told.time_ms)}, "
+                f"{name} made no progress for {lasting(paused_ms)} until {at(decoded.time_ms)}, "
                 f"although it was RUNNING; {self._usual(pace)}"
             )
-            yield self._finding(Severity.INFO, name, [pace.last, told], FindingText(sentence))
-        pace.last = told.kept
+            yield self._finding(Severity.INFO, name, [pace.last, decoded], FindingText(sentence))
+        pace.last = decoded.kept
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
@@ -107,9 +107,9 @@ class SourceStalls:
         return f"before that its offsets moved {pace.moves} times, at least every {_span(pace)}"
 
     def _finding(
-        self, severity: Severity, name: str, seen: list[DecodedRecord], words: FindingText
+        self, severity: Severity, name: str, records: list[DecodedRecord], words: FindingText
     ) -> Finding:
-        evidence = [told.position for told in seen]
+        evidence = [decoded.position for decoded in records]
         return self._about.finding("source-stalled", severity, name, evidence, words)
 
 
@@ -117,15 +117,15 @@ def _span(pace: _OffsetPace) -> str:
     return lasting(max(1, pace.longest_ms))
 
 
-def _moved(told: DecodedRecord) -> bool:
-    previous = told.previous
-    return told.entry.value is not None and (
-        previous is None or previous.entry.value != told.entry.value
+def _moved(decoded: DecodedRecord) -> bool:
+    previous = decoded.previous
+    return decoded.entry.value is not None and (
+        previous is None or previous.entry.value != decoded.entry.value
     )
 
 
-def _wanted(told: DecodedRecord) -> bool:
+def _wanted(decoded: DecodedRecord) -> bool:
     """True if the connector shall run."""
-    config = told.config
-    target = config.targets.get(told.connector, Target.STARTED)
-    return told.connector in config.connectors and target is Target.STARTED
+    config = decoded.config
+    target = config.targets.get(decoded.connector, Target.STARTED)
+    return decoded.connector in config.connectors and target is Target.STARTED

@@ -28,13 +28,13 @@ class StateFlaps:
             limits.flap_departures, limits.flap_window_ms
         )
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Count changes; repeated states and requested pauses and stops do not count."""
-        match told.record:
+        match decoded.record:
             case ConnectorStatus(name, status):
-                yield from self._report((name, None), status, told)
+                yield from self._report((name, None), status, decoded)
             case TaskStatus(name, task, status):
-                yield from self._report((name, task), status, told)
+                yield from self._report((name, task), status, decoded)
 
     def end(self) -> Iterator[Finding]:
         """Report bursts that last until the end of the log."""
@@ -44,7 +44,7 @@ class StateFlaps:
             yield self._restless(who, burst)
 
     def _report(
-        self, who: ConnectorOrTask, status: Status | None, told: DecodedRecord
+        self, who: ConnectorOrTask, status: Status | None, decoded: DecodedRecord
     ) -> Iterator[Finding]:
         if status is None:
             self._states.pop(who, None)
@@ -52,11 +52,11 @@ class StateFlaps:
         before, now = self._states.get(who), status.state
         self._states[who] = now
         if now is State.FAILED and before is not State.FAILED:
-            over = self._failures.add(who, told)
+            over = self._failures.add(who, decoded)
             if over is not None:
                 yield self._failing(who, over)
         if now is State.UNASSIGNED and before is State.RUNNING:
-            over = self._departures.add(who, told)
+            over = self._departures.add(who, decoded)
             if over is not None:
                 yield self._restless(who, over)
 

@@ -64,11 +64,11 @@ class UnreadableRecords:
         self._found: dict[str, _TopicProblems] = {}
         self._topics = msgspec.structs.astuple(about.topics)
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Count an unreadable key or value."""
-        bad = told.record if isinstance(told.record, Invalid) else told.offset
-        if isinstance(bad, Invalid) and told.entry.topic in self._topics:
-            self._found.setdefault(told.entry.topic, _TopicProblems()).add(bad, told.position)
+        bad = decoded.record if isinstance(decoded.record, Invalid) else decoded.offset
+        if isinstance(bad, Invalid) and decoded.entry.topic in self._topics:
+            self._found.setdefault(decoded.entry.topic, _TopicProblems()).add(bad, decoded.position)
         return iter(())
 
     def end(self) -> Iterator[Finding]:

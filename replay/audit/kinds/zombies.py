@@ -26,7 +26,7 @@ class _Ownership(NamedTuple):
     generation: int
     number: int
     """Sequence number of the report."""
-    told: DecodedRecord
+    decoded: DecodedRecord
 
 
 class _ContestedOwnership(NamedTuple):
@@ -48,31 +48,31 @@ class Zombies:
         self._since: dict[str, tuple[int, int]] = {}
         """Generation of each worker, and the number of its first report in it."""
         self._doubts: dict[str, dict[ConnectorOrTask, _ContestedOwnership]] = {}
-        self._told: set[ConnectorOrTask] = set()
+        self._reported: set[ConnectorOrTask] = set()
 
-    def see(self, told: DecodedRecord) -> Iterator[Finding]:
+    def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Report two owners of one instance once; a tombstone resets it."""
-        match told.record:
+        match decoded.record:
             case ConnectorStatus(name, status):
-                yield from self._report((name, None), status, told)
+                yield from self._report((name, None), status, decoded)
             case TaskStatus(name, task, status):
-                yield from self._report((name, task), status, told)
+                yield from self._report((name, task), status, decoded)
 
     def end(self) -> Iterator[Finding]:
         """Unconfirmed suspicions are no findings."""
         return iter(())
 
     def _report(
-        self, what: ConnectorOrTask, status: Status | None, told: DecodedRecord
+        self, what: ConnectorOrTask, status: Status | None, decoded: DecodedRecord
     ) -> Iterator[Finding]:
         if status is None:
             self._claims.pop(what, None)
-            self._told.discard(what)
+            self._reported.discard(what)
             return
         if status.worker_id is None:
             return
         self._number += 1
-        claim = _Ownership(status.worker_id, status.generation, self._number, told.kept)
+        claim = _Ownership(status.worker_id, status.generation, self._number, decoded.kept)
         yield from self._confirmed(claim)
         rival = self._claims.get(what)
         if rival is not None and rival.worker != claim.worker:
@@ -117,10 +117,10 @@ class Zombies:
     def _zombie(
         self, what: ConnectorOrTask, first: _Ownership, second: _Ownership
     ) -> Iterator[Finding]:
-        if what in self._told:
+        if what in self._reported:
             return
-        self._told.add(what)
-        evidence = [first.told.position, second.told.position]
+        self._reported.add(what)
+        evidence = [first.decoded.position, second.decoded.position]
         words, severity = _words(what, first, second), Severity.DANGER
         yield self._about.finding("two-owners", severity, what[0], evidence, words)
 

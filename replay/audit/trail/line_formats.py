@@ -109,11 +109,11 @@ def _requests(text: str) -> Iterator[TrailRequest]:
     if not text:
         return
     if text.startswith("{"):
-        found = _event(text)
+        request = _event(text)
     else:
-        found = _log_line(text) if is_logfmt(text) else _access(text)
-    if found is not None:
-        yield found
+        request = _log_line(text) if is_logfmt(text) else _access(text)
+    if request is not None:
+        yield request
 
 
 # --- JSON ------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _event(text: str) -> TrailRequest | None:
         raise UnreadableLine("is no JSON object") from None
     inner = event.get("data")
     facts = {**event, **inner} if isinstance(inner, dict) else event
-    return _told(event, facts)
+    return _request_in(event, facts)
 
 
 # --- log lines of `serve` ---------------------------------------------------------------------
@@ -137,30 +137,30 @@ def _log_line(text: str) -> TrailRequest | None:
     facts = read_logfmt(text)
     if facts is None:
         raise UnreadableLine("is no line of key=value pairs")
-    return _told(facts, facts)
+    return _request_in(facts, facts)
 
 
 # --- facts ------------------------------------------------------------------------------------
 
 
-def _told(event: Mapping[str, Any], facts: Mapping[str, Any]) -> TrailRequest | None:
+def _request_in(event: Mapping[str, Any], facts: Mapping[str, Any]) -> TrailRequest | None:
     """Request in an event; None if nothing was changed."""
     who = _first(facts, _WHO)
     if not isinstance(who, str) or not who:
         raise UnreadableLine(f"names no principal: give it in {_WHO[0]!r}")
     time = _time_ms(event, facts)
     if facts.get("event") == "command":
-        return _commanded(time, who, facts)
+        return _command_request(time, who, facts)
     method, path = _first(facts, _METHOD), _first(facts, _PATH)
     named = _first(facts, _CONNECTOR) or _name_in(facts.get("body"))
-    request = _asked(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
+    request = _change_in(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
     if request is None:
         return None
     connector, verb = request
     return TrailRequest(time, who, named if isinstance(named, str) else connector, verb)
 
 
-def _commanded(time_ms: int, who: str, facts: Mapping[str, Any]) -> TrailRequest | None:
+def _command_request(time_ms: int, who: str, facts: Mapping[str, Any]) -> TrailRequest | None:
     """Request in a log line of a command of the control plane."""
     connector, command = facts.get("connector"), facts.get("command")
     if facts.get("outcome") not in _WRITTEN or not isinstance(connector, str):
@@ -169,14 +169,14 @@ def _commanded(time_ms: int, who: str, facts: Mapping[str, Any]) -> TrailRequest
 
 
 def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
-    found = _first(facts, _TIME) or _first(event, _TIME)
-    if isinstance(found, str):
+    time = _first(facts, _TIME) or _first(event, _TIME)
+    if isinstance(time, str):
         try:
-            return read_time_ms(found)
+            return read_time_ms(time)
         except UnknownMoment as error:
             raise UnreadableLine(f"has no time: {error}") from None
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return int(found if found >= KAFKA_IS_YOUNGER_MS else found * 1_000)
+    if isinstance(time, int | float) and not isinstance(time, bool):
+        return int(time if time >= KAFKA_IS_YOUNGER_MS else time * 1_000)
     raise UnreadableLine(f"has no time: give it in {_TIME[0]!r}")
 
 
@@ -188,13 +188,13 @@ def _name_in(body: Any) -> Any:
 def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:
     """First fact under one of these names; `a.b` is one level deeper."""
     for name in names:
-        found: Any = facts.get(name)
-        if found is None and "." in name:
+        fact: Any = facts.get(name)
+        if fact is None and "." in name:
             outer, _, inner = name.partition(".")
             below = facts.get(outer)
-            found = below.get(inner) if isinstance(below, dict) else None
-        if isinstance(found, str | int | float):
-            return found
+            fact = below.get(inner) if isinstance(below, dict) else None
+        if isinstance(fact, str | int | float):
+            return fact
     return None
 
 
@@ -202,49 +202,49 @@ def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _access(text: str) -> TrailRequest | None:
-    found = _ACCESS.match(text)
-    if found is None:
+    match = _ACCESS.match(text)
+    if match is None:
         raise UnreadableLine(
             "is neither JSON nor a log line of `serve` nor a line of an access log"
         )
-    time_ms = _access_time_ms(found["time"])
-    request = _asked(found["method"], found["path"], found["outcome"])
+    time_ms = _access_time_ms(match["time"])
+    request = _change_in(match["method"], match["path"], match["outcome"])
     if request is None:
         return None
-    user = found["user"]
+    user = match["user"]
     return TrailRequest(
-        time_ms, f"an unknown user at {found['host']}" if user == "-" else user, *request
+        time_ms, f"an unknown user at {match['host']}" if user == "-" else user, *request
     )
 
 
 def _access_time_ms(text: str) -> int:
     """Time of `21/Nov/2026:10:00:00 +0000`, independent of the locale."""
-    found = _ACCESS_TIME.fullmatch(text)
-    if found is None or found[2] not in _MONTHS:
+    match = _ACCESS_TIME.fullmatch(text)
+    if match is None or match[2] not in _MONTHS:
         raise UnreadableLine(f"has no time of an access log: {text!r}")
-    day, year, hour, minute, second = (int(found[place]) for place in (1, 3, 4, 5, 6))
-    ahead = timedelta(hours=int(found[8]), minutes=int(found[9]))
+    day, year, hour, minute, second = (int(match[place]) for place in (1, 3, 4, 5, 6))
+    ahead = timedelta(hours=int(match[8]), minutes=int(match[9]))
     try:
-        zone = timezone(-ahead if found[7] == "-" else ahead)
-        month = _MONTHS.index(found[2]) + 1
+        zone = timezone(-ahead if match[7] == "-" else ahead)
+        month = _MONTHS.index(match[2]) + 1
         moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
         return int(moment.astimezone(UTC).timestamp()) * 1_000
     except (ValueError, OverflowError) as error:
         raise UnreadableLine(f"has no time of an access log: {error}") from None
 
 
-# --- what was asked ---------------------------------------------------------------------------
+# --- changes ------------------------------------------------------------------------------------
 
 
-def _asked(method: str, path: str, outcome: Any) -> tuple[str | None, TrailVerb | None] | None:
+def _change_in(method: str, path: str, outcome: Any) -> tuple[str | None, TrailVerb | None] | None:
     """Connector and verb, if known; None if nothing was changed."""
     if outcome is not None and str(outcome).startswith(_REFUSED):
         return None
-    found = _IN_PATH.search(path) or _IN_NAME.search(path)
-    if found is None and method and not (method == "POST" and _ALL_CONNECTORS.search(path)):
+    match = _IN_PATH.search(path) or _IN_NAME.search(path)
+    if match is None and method and not (method == "POST" and _ALL_CONNECTORS.search(path)):
         return None
-    connector = unquote(found[1]) if found else None
-    rest = (found[2] or "") if found and found.re is _IN_PATH else ""
+    connector = unquote(match[1]) if match else None
+    rest = (match[2] or "") if match and match.re is _IN_PATH else ""
     if not method or not path.startswith(("/", "http")):
         return connector, None
     verb = _VERBS.get((method, rest.rstrip("/").rpartition("/")[2]))

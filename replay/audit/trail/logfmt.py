@@ -24,15 +24,15 @@ def read_logfmt(line: str) -> dict[str, str] | None:
     facts: dict[str, str] = {}
     at = 0
     while at < len(line):
-        found = _PAIR.match(line, at)
-        if found is None:
+        match = _PAIR.match(line, at)
+        if match is None:
             return None
-        facts[found["key"]] = _value(found)
-        at = found.end()
+        facts[match["key"]] = _value(match)
+        at = match.end()
     return facts
 
 
-def _value(found: re.Match[str]) -> str:
-    if found["quoted"] is not None:
-        return _ESCAPED.sub(r"\1", found["quoted"])
-    return "true" if found["plain"] is None else found["plain"]
+def _value(match: re.Match[str]) -> str:
+    if match["quoted"] is not None:
+        return _ESCAPED.sub(r"\1", match["quoted"])
+    return "true" if match["plain"] is None else match["plain"]

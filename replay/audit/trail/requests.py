@@ -46,13 +46,13 @@ class RequestTrail:
         Requests without a connector name count only if none with the name is found.
         """
         for name in (connector, None):
-            found = [
+            matches = [
                 request
                 for request in self._between(name, time_ms - within_ms, time_ms + within_ms)
                 if request.verb is None or request.verb in verbs
             ]
-            if found:
-                return sorted(found, key=lambda one: abs(one.time_ms - time_ms))
+            if matches:
+                return sorted(matches, key=lambda one: abs(one.time_ms - time_ms))
         return []
 
     def _between(self, name: str | None, first_ms: int, last_ms: int) -> list[TrailRequest]:

@@ -35,9 +35,9 @@ class _FindingFilter(NamedTuple):
         return bad_enough and (not self.kinds or finding.kind in self.kinds)
 
 
-def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+def _list(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     """Print every kind and every threshold, and end."""
-    if asked:
+    if is_given:
         table(("KIND", "MEANING"), KINDS.items())
         say()
         shown = [(one.name, f"{one.usual} {one.unit}".strip(), one.reason) for one in known()]
@@ -67,7 +67,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @click.option(
     "--threshold",
-    "told",
+    "changes",
     metavar="NAME=VALUE",
     multiple=True,
     help="Change a threshold; see --list.",
@@ -85,12 +85,12 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.pass_context
 def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
-    asked: tuple[LogInput, ...],
+    inputs: tuple[LogInput, ...],
     release: str,
     trails: tuple[str, ...],
     kinds: tuple[str, ...],
     least: str,
-    told: tuple[str, ...],
+    changes: tuple[str, ...],
     output: str,
     way: JobOptions,
 ) -> None:
@@ -99,20 +99,20 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     Resources that clusters share by mistake are searched among all named clusters. Exit code 0: at
     most informational findings; 1: findings that need action; 2: bad input.
     """
-    profile, limits = read_profile(release), _thresholds(told)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
-    look = _AuditTask(profile, limits, requests_by_cluster(asked, trails))
-    done = for_each(asked, ClusterJob("auditing", look, AuditOutcome), way)
+    profile, limits = read_profile(release), _thresholds(changes)
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
+    look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
+    done = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
     everything = together(one.audited for one in done.results.values())
-    found = FleetFindings(
+    fleet = FleetFindings(
         [one for one in everything if _FindingFilter(kinds, least)(one)],
         {cluster: one.topics for cluster, one in done.results.items()},
     )
     if output == "json":
-        print_json(found.document | done.document)
+        print_json(fleet.document | done.document)
     else:
-        _print(found)
-    ctx.exit(worst([done.code, found.code]))
+        _print(fleet)
+    ctx.exit(worst([done.code, fleet.code]))
 
 
 class AuditOutcome(msgspec.Struct, frozen=True):
@@ -136,32 +136,39 @@ class _AuditTask(msgspec.Struct, frozen=True):
         return AuditOutcome(log.topics, audited(cluster, self.limits))
 
 
-def _thresholds(told: Sequence[str]) -> Thresholds:
-    pairs = (text.partition("=") for text in told)
+def _thresholds(changes: Sequence[str]) -> Thresholds:
+    pairs = (text.partition("=") for text in changes)
     return thresholds({name.strip(): value.strip() for name, _, value in pairs})
 
 
-def _print(found: FleetFindings) -> None:
-    several = len(found.topics) > 1
-    if found.findings:
+def _print(fleet: FleetFindings) -> None:
+    several = len(fleet.topics) > 1
+    if fleet.findings:
         heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
-        table(heads, [_row(one, found, several=several) for one in found.findings])
+        table(heads, [_row(one, fleet, several=several) for one in fleet.findings])
         say()
-    for advice, about in _advised(found.findings).items():
+    for advice, about in _advised(fleet.findings).items():
         say(f"{', '.join(about)}: {advice}")
-    print_fleet(found)
+    print_fleet(fleet)
 
 
-def _row(one: Finding, found: FleetFindings, *, several: bool) -> tuple[str, ...]:
-    cluster = [one.cluster] * several
-    records = ", ".join(found.places(one))
-    return one.severity.value, one.kind, *cluster, called(one.connector), one.sentence, records
+def _row(finding: Finding, fleet: FleetFindings, *, several: bool) -> tuple[str, ...]:
+    cluster = [finding.cluster] * several
+    records = ", ".join(fleet.places(finding))
+    return (
+        finding.severity.value,
+        finding.kind,
+        *cluster,
+        called(finding.connector),
+        finding.sentence,
+        records,
+    )
 
 
-def _advised(found: Sequence[Finding]) -> dict[str, list[str]]:
+def _advised(findings: Sequence[Finding]) -> dict[str, list[str]]:
     """Each advice once, with its connectors or clusters."""
     advised: dict[str, list[str]] = {}
-    for one in found:
+    for one in findings:
         whom = advised.setdefault(one.advice, []) if one.advice else []
         name = one.cluster if one.connector is None else called(one.connector)
         if name not in whom:

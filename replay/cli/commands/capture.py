@@ -157,13 +157,15 @@ def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm)
         if (name := topics[f"{field}_topic"])
     ]
     try:
-        told = Configuration(flag_values(flags), file_values(worker) if worker else {})
-        names = told.settings(WorkerSettings).topics
+        configuration = Configuration(flag_values(flags), file_values(worker) if worker else {})
+        names = configuration.settings(WorkerSettings).topics
     except SettingsError as error:
         raise NotCapturable(str(error)) from None
     check_topics(names)
     named = frozenset(field for field in _KEYS if topics[f"{field}_topic"])
-    return Opening(names, told, True, form, named, "topics are named by --config-topic and so on")
+    return Opening(
+        names, configuration, True, form, named, "topics are named by --config-topic and so on"
+    )
 
 
 def _secrets(mode: str, key: Path | None, topics: Topics) -> SecretPolicy:

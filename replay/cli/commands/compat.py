@@ -19,7 +19,12 @@ from replay.cli.inputs.log_input import LogInput, OpenedInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.printer import output_option, print_json, read_profile, say, table
 from replay.compat import ReleaseChange, RolloutMode, assess, report_formats, roll, steps_of
-from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector, told
+from replay.compat.assessment_report import (
+    VERDICTS,
+    ReportedAssessment,
+    ReportedConnector,
+    reported,
+)
 from replay.compat.preparation import StepTime
 from replay.compat.worker_views import ReleaseView
 from replay.findings import called
@@ -53,7 +58,7 @@ _STEPS = {
 @click.pass_context
 def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
-    asked: tuple[LogInput, ...],
+    inputs: tuple[LogInput, ...],
     start: str,
     goal: str,
     mode: str | None,
@@ -68,7 +73,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     look = _CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
-    done = for_each(asked, ClusterJob("assessing", look, CompatOutcome), way)
+    done = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
     rolls = [one for each in done.results.values() for one in each.rolls]
     if output == "json":
         print_json(report_formats.document(rolls) | done.document)
@@ -102,7 +107,7 @@ class _CompatTask(msgspec.Struct, frozen=True):
             )
             for one in self.way
         )
-        return CompatOutcome(tuple(told(one, log.topics) for one in rolls))
+        return CompatOutcome(tuple(reported(one, log.topics) for one in rolls))
 
 
 # --- printing -------------------------------------------------------------------------------
@@ -129,8 +134,8 @@ def _print_fleet(done: ClusterResults[CompatOutcome]) -> None:
     table(heads, rows)
     say()
     numbers = Counter(verdicts.values())
-    told = (f"{numbers[one]} {one.words}" for one in sorted(numbers, reverse=True))
-    say(f"{count(len(verdicts), 'cluster')}: {', '.join(told)}")
+    parts = (f"{numbers[one]} {one.words}" for one in sorted(numbers, reverse=True))
+    say(f"{count(len(verdicts), 'cluster')}: {', '.join(parts)}")
 
 
 def _numbers(rolls: Sequence[ReportedAssessment]) -> tuple[str, ...]:
@@ -173,14 +178,14 @@ def _brief(view: ReleaseView) -> str:
     return f"{view.target or 'runs'}, {tasks}{flaw}; shown {view.reported or 'nothing'}{reports}"
 
 
-def _print_reasons(one: ReportedConnector) -> None:
-    lines = one.reasons
+def _print_reasons(connector: ReportedConnector) -> None:
+    lines = connector.reasons
     if not lines:
         return
-    say(called(one.connector), style="bold")
+    say(called(connector.connector), style="bold")
     for line in lines:
         say(f"  {line}")
-    for written in one.writes:
+    for written in connector.writes:
         older, newer = written.views
         say(
             f"  a {written.request} by {older.release} writes {', '.join(written.records)}: "

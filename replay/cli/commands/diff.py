@@ -45,14 +45,14 @@ FOUND = 1
 class _DiffSide(NamedTuple):
     """Side of a comparison: cluster, moment and release."""
 
-    asked: ArchiveInput
+    archive: ArchiveInput
     cluster: ArchivedCluster
     moment: str | None
     profile: Profile
 
     def question(self) -> StateQuery:
         """Query for the state of this side."""
-        local = self.asked.local(self.cluster)
+        local = self.archive.local(self.cluster)
         return StateQuery(local, planned(local, self.moment, [self.profile]), [self.profile])
 
 
@@ -87,7 +87,7 @@ class _SideNames(NamedTuple):
     profile: str | None
     cluster: str | None
 
-    def check(self, asked: ArchiveInput) -> None:
+    def check(self, archive: ArchiveInput) -> None:
         """Raise `UsageError` unless the options name two sides."""
         if self == (None,) * len(self):
             raise click.UsageError(
@@ -95,7 +95,7 @@ class _SideNames(NamedTuple):
             )
         if self.end is not None and self.moment is not None:
             raise click.UsageError("--as-of and --to mean the same here: leave one out")
-        if self.cluster is not None and len(asked.clusters) != 1:
+        if self.cluster is not None and len(archive.clusters) != 1:
             raise click.UsageError(
                 "--to-cluster needs a cluster to compare with: name it with --cluster"
             )
@@ -144,7 +144,7 @@ class _SideNames(NamedTuple):
 @file_option()
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
 def command(  # noqa: PLR0913 - click passes every option by name
-    asked: ArchiveInput,
+    archive: ArchiveInput,
     *,
     begin: str | None,
     end: str | None,
@@ -167,29 +167,29 @@ def command(  # noqa: PLR0913 - click passes every option by name
     if EVERY in (release, to_release):
         raise click.UsageError("only two releases can be compared: --release A --to-release B")
     named = _SideNames(begin, end, moment, to_release, to_cluster)
-    named.check(asked)
+    named.check(archive)
     since, until = named.moments
-    profiles = asked.profiles([release, to_release or release])
+    profiles = archive.profiles([release, to_release or release])
     sides = []
-    for cluster in asked.opened():
-        (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
-        before = _DiffSide(asked, cluster, since, profiles[0])
-        sides.append((before, _DiffSide(asked, other, until, profiles[-1])))
+    for cluster in archive.opened():
+        (other,) = archive._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
+        before = _DiffSide(archive, cluster, since, profiles[0])
+        sides.append((before, _DiffSide(archive, other, until, profiles[-1])))
     questions = [side.question() for both in sides for side in both]
     tell([one.plan for one in questions])
     if is_explained:
         explain(engine_choice.plans(engine, questions), output)
         return
     known = _known([side for both in sides for side in both], questions, engine)
-    found = [_compared(next(known), next(known), connectors) for _ in sides]
-    check_connectors(connectors, {name for one in found for name in _names(one)})
+    comparisons = [_compared(next(known), next(known), connectors) for _ in sides]
+    check_connectors(connectors, {name for one in comparisons for name in _names(one)})
     if file is not None:
-        write(file, CHANGES, (row for one in found for row in _rows(one)))
+        write(file, CHANGES, (row for one in comparisons for row in _rows(one)))
     elif output == "json":
-        print_json([_document(one) for one in found])
+        print_json([_document(one) for one in comparisons])
     else:
-        _print(found)
-    if any(one.changes for one in found):
+        _print(comparisons)
+    if any(one.changes for one in comparisons):
         raise SystemExit(FOUND)
 
 
@@ -239,36 +239,38 @@ def _rows(compared: _Comparison) -> Iterator[RowDocument]:
         yield {"from": before, "to": after} | _change(one)
 
 
-def _change(one: Change) -> dict[str, Any]:
+def _change(difference: Change) -> dict[str, Any]:
     return {
-        "connector": one.connector,
-        "aspect": one.aspect.value,
-        "item": item(one.aspect, one.item),
-        "before": shown(one.aspect, one.item, one.before),
-        "after": shown(one.aspect, one.item, one.after),
-        "words": change(one.aspect, one.item, one.before, one.after),
-        "cause": None if one.cause is None else one.cause._asdict(),
+        "connector": difference.connector,
+        "aspect": difference.aspect.value,
+        "item": item(difference.aspect, difference.item),
+        "before": shown(difference.aspect, difference.item, difference.before),
+        "after": shown(difference.aspect, difference.item, difference.after),
+        "words": change(difference.aspect, difference.item, difference.before, difference.after),
+        "cause": None if difference.cause is None else difference.cause._asdict(),
     }
 
 
-def _print(found: Sequence[_Comparison]) -> None:
+def _print(comparisons: Sequence[_Comparison]) -> None:
     rows = [
         (compared.after.side.cluster.name, *_row(compared, one))
-        for compared in found
+        for compared in comparisons
         for one in compared.changes
     ]
     if rows:
         table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "CAUSE"), rows)
-    for compared in found:
+    for compared in comparisons:
         number = len(compared.changes)
-        told = count(number, "difference") if number else "no differences"
-        say(f"{compared.after.side.cluster.name}: {told}")
+        number_text = count(number, "difference") if number else "no differences"
+        say(f"{compared.after.side.cluster.name}: {number_text}")
 
 
-def _row(compared: _Comparison, one: Change) -> tuple[str, ...]:
+def _row(compared: _Comparison, difference: Change) -> tuple[str, ...]:
     return (
-        one.connector,
-        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
-        change(one.aspect, one.item, one.before, one.after),
-        NONE if one.cause is None else place(one.cause, compared.after.side.cluster.topics),
+        difference.connector,
+        f"{difference.aspect.value} {item(difference.aspect, difference.item)}".strip(),
+        change(difference.aspect, difference.item, difference.before, difference.after),
+        NONE
+        if difference.cause is None
+        else place(difference.cause, compared.after.side.cluster.topics),
     )

@@ -45,7 +45,7 @@ class _HistoryStep(NamedTuple):
     """Effects of some records."""
 
     records: int
-    told: list[MeaningRow]
+    effects: list[MeaningRow]
 
 
 @click.command()
@@ -65,7 +65,7 @@ class _HistoryStep(NamedTuple):
 @executing_options
 @explain_option
 def history(  # noqa: PLR0913 - click passes every option by name
-    asked: ArchiveInput,
+    archive: ArchiveInput,
     connectors: tuple[str, ...],
     moment: str | None,
     releases: tuple[str, ...],
@@ -80,14 +80,14 @@ def history(  # noqa: PLR0913 - click passes every option by name
     The effect of a record depends on the release; each release has its own list. Secrets are
     hidden. --as-of accepts the positions in column RECORD.
     """
-    profiles = asked.profiles(releases)
-    plans = asked.each(
-        lambda one: (one, planned(asked.local(one, derived=False), moment, profiles))
+    profiles = archive.profiles(releases)
+    plans = archive.each(
+        lambda one: (one, planned(archive.local(one, derived=False), moment, profiles))
     )
     tell([plan for _, plan in plans])
     jobs = [
         _HistoryTask(
-            cluster, plan, HistoryReader(name, profile, cluster.topics, asked.exactly_once)
+            cluster, plan, HistoryReader(name, profile, cluster.topics, archive.exactly_once)
         )
         for cluster, plan in plans
         for profile in profiles
@@ -98,38 +98,40 @@ def history(  # noqa: PLR0913 - click passes every option by name
         return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
-        gone = zip(jobs, executor.run(_gone_over, jobs), strict=True)
-        found = [(job, list(_told(steps, shown.advance))) for job, steps in gone]
-    found = [(job, told) for job, told in found if told]
-    check_connectors(connectors, {job.reader.connector for job, _ in found})
+        steps_of = zip(jobs, executor.run(_history_steps, jobs), strict=True)
+        histories = [(job, list(_effects(steps, shown.advance))) for job, steps in steps_of]
+    histories = [(job, effects) for job, effects in histories if effects]
+    check_connectors(connectors, {job.reader.connector for job, _ in histories})
     if file is not None:
         rows = (
-            _about(job) | row for job, told in found for row in _events(told, job.cluster.topics)
+            _about(job) | row
+            for job, effects in histories
+            for row in _events(effects, job.cluster.topics)
         )
         write(file, EVENTS, rows)
         return
     if output == "json":
-        print_json([_document(job, told) for job, told in found])
+        print_json([_document(job, effects) for job, effects in histories])
         return
-    for job, told in found:
-        _print(job, told)
+    for job, effects in histories:
+        _print(job, effects)
 
 
-def _gone_over(job: _HistoryTask) -> Iterator[_HistoryStep]:
+def _history_steps(job: _HistoryTask) -> Iterator[_HistoryStep]:
     past = HistoryPass(job.reader)
-    for some in chunks(ordered(job.cluster, job.plan.parts)):
-        yield _HistoryStep(len(some), list(past.take(some)))
+    for records_ in chunks(ordered(job.cluster, job.plan.parts)):
+        yield _HistoryStep(len(records_), list(past.take(records_)))
 
 
-def _told(steps: Iterable[_HistoryStep], advance: Advance) -> Iterator[MeaningRow]:
+def _effects(steps: Iterable[_HistoryStep], advance: Advance) -> Iterator[MeaningRow]:
     for step in steps:
-        yield from step.told
+        yield from step.effects
         advance(step.records)
 
 
-def _document(job: _HistoryTask, told: Sequence[MeaningRow]) -> dict[str, Any]:
+def _document(job: _HistoryTask, effects: Sequence[MeaningRow]) -> dict[str, Any]:
     gaps = [gap.sentence for gap in job.plan.gaps]
-    events = list(_events(told, job.cluster.topics))
+    events = list(_events(effects, job.cluster.topics))
     return _about(job) | {"as_of": job.plan.ends, "gaps": gaps, "events": events}
 
 
@@ -138,30 +140,30 @@ def _about(job: _HistoryTask) -> RowDocument:
     return {"cluster": job.cluster.name, "profile": profile, "connector": connector}
 
 
-def _events(told: Sequence[MeaningRow], topics: Topics) -> Iterator[RowDocument]:
+def _events(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[RowDocument]:
     """Rows, one per effect of a record; the first row holds the record's value."""
     before = None
-    for one in told:
+    for one in effects:
         entry, row = one.event.entry, records.of_event(one.event, topics)
         value = records.document(entry)["value"] if entry.position != before else None
         before = entry.position
         yield row | {"record": row["record"] | {"value": value}, "meaning": one.meaning.value}
 
 
-def _print(job: _HistoryTask, told: Sequence[MeaningRow]) -> None:
+def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:
     cluster, release = job.cluster.name, job.reader.profile.release
     say(f"{cluster}: {job.reader.connector}, as {release} reads it", style="bold")
     heads = ("RECORD", "TIME", "MEANING", "WHAT", "CHANGE")
-    table(heads, _rows(told, job.cluster.topics))
-    number = len({one.event.entry.position for one in told})
+    table(heads, _rows(effects, job.cluster.topics))
+    number = len({one.event.entry.position for one in effects})
     say(f"{cluster}: {count(number, 'record')} of {job.reader.connector}")
 
 
-def _rows(told: Sequence[MeaningRow], topics: Topics) -> Iterator[tuple[str, ...]]:
+def _rows(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[tuple[str, ...]]:
     """Lines, one per effect of a record; the first line holds its position."""
-    meanings = {id(one.event): one.meaning.value for one in told}
+    meanings = {id(one.event): one.meaning.value for one in effects}
     last = None
-    for event in records.shortened(one.event for one in told):
+    for event in records.shortened(one.event for one in effects):
         position = event.entry.position
         again, last = position == last, position
         yield (

@@ -22,7 +22,7 @@ from replay.lint import lint as rehearse
 @fleet_options
 @click.pass_context
 def lint(
-    ctx: click.Context, asked: tuple[LogInput, ...], release: str, output: str, way: JobOptions
+    ctx: click.Context, inputs: tuple[LogInput, ...], release: str, output: str, way: JobOptions
 ) -> None:
     """Rehearse a compaction of the log and the restart of a worker.
 
@@ -30,18 +30,18 @@ def lint(
     findings that need action; 2: bad input.
     """
     profile = read_profile(release)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
-    done = for_each(asked, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
-    found = FleetFindings(
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
+    done = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
+    fleet = FleetFindings(
         [finding for one in done.results.values() for finding in one.findings],
         {cluster: one.topics for cluster, one in done.results.items()},
     )
     if output == "json":
-        print_json({"release": profile.release} | found.document | done.document)
+        print_json({"release": profile.release} | fleet.document | done.document)
     else:
-        _print(found)
-        print_fleet(found, f", compacted and read by a worker of {profile.release}")
-    ctx.exit(worst([done.code, found.code]))
+        _print(fleet)
+        print_fleet(fleet, f", compacted and read by a worker of {profile.release}")
+    ctx.exit(worst([done.code, fleet.code]))
 
 
 class LintOutcome(msgspec.Struct, frozen=True):
@@ -57,29 +57,29 @@ class _LintTask(msgspec.Struct, frozen=True):
     profile: Profile
 
     def __call__(self, log: OpenedInput) -> LintOutcome:
-        found = rehearse(
+        findings = rehearse(
             log.entries(),
             self.profile,
             topics=log.topics,
             cluster=log.cluster,
             exactly_once=log.exactly_once,
         )
-        return LintOutcome(log.topics, tuple(found))
+        return LintOutcome(log.topics, tuple(findings))
 
 
-def _print(found: FleetFindings) -> None:
-    if not found.findings:
+def _print(fleet: FleetFindings) -> None:
+    if not fleet.findings:
         return
-    several = len(found.topics) > 1
+    several = len(fleet.topics) > 1
     heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
-    table(heads, [_row(one, found, several=several) for one in found.findings])
-    for one in found.findings:
+    table(heads, [_row(one, fleet, several=several) for one in fleet.findings])
+    for one in fleet.findings:
         if one.advice:
             whose = f"{one.cluster}, " if several else ""
             say(f"{whose}{called(one.connector)}: {one.advice}")
 
 
-def _row(one: Finding, found: FleetFindings, *, several: bool) -> tuple[str, ...]:
-    cluster = [one.cluster] * several
-    sentence, records = redacted_text(one.sentence), ", ".join(found.places(one))
-    return one.severity.value, *cluster, called(one.connector), sentence, records
+def _row(finding: Finding, fleet: FleetFindings, *, several: bool) -> tuple[str, ...]:
+    cluster = [finding.cluster] * several
+    sentence, records = redacted_text(finding.sentence), ", ".join(fleet.places(finding))
+    return finding.severity.value, *cluster, called(finding.connector), sentence, records

@@ -52,7 +52,7 @@ OLDEST_LINE = "2.8"
 @click.pass_context
 def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
-    asked: tuple[LogInput, ...],
+    inputs: tuple[LogInput, ...],
     file: Path,
     release: str,
     goals: tuple[str, ...],
@@ -67,11 +67,11 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     check_place(file)
     profile = read_profile(release)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
-    limits, requests = PageLimits.shared_by(len(asked)), requests_by_cluster(asked, trails)
+    limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     look = _ReportTask(ReportTask(profile, towards, limits, requests))
-    done = for_each(asked, ClusterJob("collecting", look, ClusterFacts), way)
+    done = for_each(inputs, ClusterJob("collecting", look, ClusterFacts), way)
     if done.results:
         _write(file, done)
         say(f"{file}: {count(len(done.results), 'cluster')}")

@@ -30,7 +30,7 @@ from replay.cli.options.archives import (
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
-from replay.engine import query as engine_asked
+from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest
 from replay.engine.state_rows import ConnectorRow, rows, table_of, unreadable
@@ -60,7 +60,7 @@ class _ClusterStates(NamedTuple):
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
 @to_option
 def state(  # noqa: PLR0913 - click passes every option by name
-    asked: ArchiveInput,
+    archive: ArchiveInput,
     moment: str | None,
     releases: tuple[str, ...],
     connectors: tuple[str, ...],
@@ -76,13 +76,13 @@ def state(  # noqa: PLR0913 - click passes every option by name
     A moment selects a prefix of the order in which records are folded; it is no filter on
     timestamps. Exit code 2: a cluster has no state, for instance because it begins later.
     """
-    profiles = asked.profiles(releases)
+    profiles = archive.profiles(releases)
 
-    def question(cluster: ArchivedCluster) -> engine_asked.StateQuery:
-        local = asked.local(cluster, derived=not from_segments)
-        return engine_asked.StateQuery(local, planned(local, moment, profiles), profiles)
+    def question(cluster: ArchivedCluster) -> StateQuery:
+        local = archive.local(cluster, derived=not from_segments)
+        return StateQuery(local, planned(local, moment, profiles), profiles)
 
-    questions = asked.each(question)
+    questions = archive.each(question)
     tell([one.plan for one in questions])
     if is_explained:
         explain(engine_choice.plans(engine, questions), output)
@@ -93,23 +93,23 @@ def state(  # noqa: PLR0913 - click passes every option by name
         _ClusterStates(one.local.cluster.name, one.plan, states)
         for one, states in zip(questions, found_states, strict=True)
     ]
-    found = [
+    connector_rows = [
         row
         for answer in answers
         for one in answer.states
         for row in rows(answer.cluster, one, connectors)
     ]
-    _check_found(connectors, found)
+    _check_found(connectors, connector_rows)
     if file is not None:
-        _write(file, found)
+        _write(file, connector_rows)
     elif output == "json":
-        print_json([_document(answer, found) for answer in answers])
+        print_json([_document(answer, connector_rows) for answer in answers])
     else:
-        _print(answers, found)
+        _print(answers, connector_rows)
 
 
-def _check_found(wanted: tuple[str, ...], found: list[ConnectorRow]) -> None:
-    missing = [name for name in wanted if name not in {row.connector for row in found}]
+def _check_found(wanted: tuple[str, ...], connector_rows: list[ConnectorRow]) -> None:
+    missing = [name for name in wanted if name not in {row.connector for row in connector_rows}]
     if missing:
         raise UnknownConnector(
             f"no cluster had a connector {missing[0]!r} at that moment: check the name"
@@ -119,12 +119,12 @@ def _check_found(wanted: tuple[str, ...], found: list[ConnectorRow]) -> None:
 # --- printing -------------------------------------------------------------------------------
 
 
-def _write(file: Path, found: list[ConnectorRow]) -> None:
+def _write(file: Path, connector_rows: list[ConnectorRow]) -> None:
     with whole(file) as draft:
-        pq.write_table(table_of(found), draft, compression="zstd")
+        pq.write_table(table_of(connector_rows), draft, compression="zstd")
 
 
-def _document(answer: _ClusterStates, found: list[ConnectorRow]) -> dict[str, Any]:
+def _document(answer: _ClusterStates, connector_rows: list[ConnectorRow]) -> dict[str, Any]:
     return {
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
@@ -137,7 +137,7 @@ def _document(answer: _ClusterStates, found: list[ConnectorRow]) -> dict[str, An
                 "unreadable": _unreadable(one),
                 "connectors": [
                     msgspec.structs.asdict(row)
-                    for row in found
+                    for row in connector_rows
                     if (row.cluster, row.profile) == (answer.cluster, one.profile.release)
                 ],
             }
@@ -147,14 +147,14 @@ def _document(answer: _ClusterStates, found: list[ConnectorRow]) -> dict[str, An
 
 
 def _unreadable(state: ClusterState) -> dict[str, Any]:
-    found = unreadable(state)
-    records = [{"position": at._asdict(), "reason": why} for at, why in found.records]
-    return {"count": found.number, "records": records}
+    listed = unreadable(state)
+    records = [{"position": at._asdict(), "reason": why} for at, why in listed.records]
+    return {"count": listed.number, "records": records}
 
 
-def _print(answers: list[_ClusterStates], found: list[ConnectorRow]) -> None:
+def _print(answers: list[_ClusterStates], connector_rows: list[ConnectorRow]) -> None:
     heads = ("CLUSTER", "RELEASE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
-    table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in found])
+    table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in connector_rows])
     for answer in answers:
         for one in answer.states:
             _print_unreadable(answer.cluster, one)
@@ -163,15 +163,18 @@ def _print(answers: list[_ClusterStates], found: list[ConnectorRow]) -> None:
 
 
 def _print_unreadable(cluster: str, state: ClusterState) -> None:
-    found = unreadable(state)
-    if not found.number:
+    unusable = unreadable(state)
+    if not unusable.number:
         return
-    records = count(found.number, "record")
+    records = count(unusable.number, "record")
     say(f"{cluster}: {records} that a worker of {state.profile.release} cannot use:")
-    for at, why in found.records[:UNREADABLE_SHOWN]:
+    for at, why in unusable.records[:UNREADABLE_SHOWN]:
         say(f"  {place(at, state.topics)}  {why}")
-    if found.number > UNREADABLE_SHOWN:
-        say(f"  … and {found.number - UNREADABLE_SHOWN} more; `replay audit` counts them by reason")
+    if unusable.number > UNREADABLE_SHOWN:
+        say(
+            f"  … and {unusable.number - UNREADABLE_SHOWN} more; `replay audit` counts them by "
+            "reason"
+        )
 
 
 def _cells(row: ConnectorRow) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
 from replay.progress import Advance
 from replay.timeline.intervals import Interval, Moment, SharedInterval
-from replay.timeline.passes import SharedDigest, digests, timelines, told_of
+from replay.timeline.passes import SharedDigest, digests, timeline_topics, timelines
 from replay.timeline.timeline_rows import (
     DIGESTS,
     INTERVALS,
@@ -66,7 +66,7 @@ DIGEST_SHOWN = 16
 @executing_options
 @explain_option
 def command(  # noqa: PLR0913 - click passes every option by name
-    asked: ArchiveInput,
+    archive: ArchiveInput,
     moment: str | None,
     releases: tuple[str, ...],
     connectors: tuple[str, ...],
@@ -87,9 +87,11 @@ def command(  # noqa: PLR0913 - click passes every option by name
     """
     if numbers and (connectors or offsets):
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
-    profiles = asked.profiles(releases)
-    question = TimelineQuery(profiles, connectors, asked.exactly_once, offsets)
-    jobs = asked.each(lambda cluster: _job(asked.local(cluster, derived=False), moment, question))
+    profiles = archive.profiles(releases)
+    question = TimelineQuery(profiles, connectors, archive.exactly_once, offsets)
+    jobs = archive.each(
+        lambda cluster: _job(archive.local(cluster, derived=False), moment, question)
+    )
     tell([job.plan for job in jobs])
     kind = _DIGESTS if numbers else _INTERVALS
     if is_explained:
@@ -98,17 +100,19 @@ def command(  # noqa: PLR0913 - click passes every option by name
         return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
-        told = _told(jobs, kind, shown.advance, executor)
+        timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
         if file is not None:
-            write(file, kind.schema, (kind.row(job.cluster.name, one) for job, one in told))
+            write(
+                file, kind.schema, (kind.row(job.cluster.name, one) for job, one in timeline_rows)
+            )
             return
-        found: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
-        for job, one in told:
-            found[job.cluster.name].append(one)
+        results: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
+        for job, one in timeline_rows:
+            results[job.cluster.name].append(one)
     if output == "json":
-        print_json([_document(job, found[job.cluster.name], kind) for job in jobs])
+        print_json([_document(job, results[job.cluster.name], kind) for job in jobs])
     else:
-        kind.show([(job, found[job.cluster.name]) for job in jobs])
+        kind.show([(job, results[job.cluster.name]) for job in jobs])
 
 
 def _job(local: LocalEngine, moment: str | None, question: TimelineQuery) -> TimelineJob:
@@ -123,47 +127,47 @@ def _records(job: TimelineJob, *, numbers: bool) -> int:
 
 def _topics(job: TimelineJob, *, numbers: bool) -> list[str]:
     """Topics to read."""
-    return [job.plan.topics.config] if numbers else told_of(job)
+    return [job.plan.topics.config] if numbers else timeline_topics(job)
 
 
 def _explained(job: TimelineJob, topics: Sequence[str], executing: ExecutorChoice) -> PlanSummary:
     return passed_over(job.cluster, job.plan.only(topics), len(topics), executing)
 
 
-def _told(
+def _all_rows(
     jobs: Sequence[TimelineJob], kind: "_TimelineKind", advance: Advance, by: Executor
 ) -> Iterator[tuple[TimelineJob, Any]]:
     """Yield all rows; at the end, check that every named connector occurred."""
     there: set[str] = set()
-    for job, one in kind.told(jobs, advance, by):
+    for job, one in kind.rows(jobs, advance, by):
         there.update(kind.about(one))
         yield job, one
     check_connectors(jobs[0].question.connectors, there)
 
 
-def _document(job: TimelineJob, told: Iterable[Any], kind: "_TimelineKind") -> RowDocument:
-    asked = [profile.release for profile in job.question.profiles]
-    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": asked}
+def _document(job: TimelineJob, timeline_rows: Iterable[Any], kind: "_TimelineKind") -> RowDocument:
+    releases = [profile.release for profile in job.question.profiles]
+    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": releases}
     about["gaps"] = [gap.sentence for gap in job.plan.gaps]
-    return about | {kind.name: [kind.row(job.cluster.name, one) for one in told]}
+    return about | {kind.name: [kind.row(job.cluster.name, one) for one in timeline_rows]}
 
 
 # --- intervals ------------------------------------------------------------------------------
 
 
-def _show_intervals(found: Sequence[tuple[TimelineJob, list[SharedInterval]]]) -> None:
+def _show_intervals(results: Sequence[tuple[TimelineJob, list[SharedInterval]]]) -> None:
     rows = []
-    for job, told in found:
+    for job, intervals in results:
         before: SharedInterval | None = None
-        for seen in sorted(told, key=_by_fact):
-            rows.append(_interval_cells(job, seen, before))
-            before = seen
+        for shared in sorted(intervals, key=_by_fact):
+            rows.append(_interval_cells(job, shared, before))
+            before = shared
     heads = ("CLUSTER", "RELEASES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
     table(*_telling(heads, rows))
-    for job, told in found:
-        connectors = {seen.interval.connector for seen in told}
+    for job, intervals in results:
+        connectors = {shared.interval.connector for shared in intervals}
         say(
-            f"{job.cluster.name}: {count(len(told), 'interval')} "
+            f"{job.cluster.name}: {count(len(intervals), 'interval')} "
             f"of {count(len(connectors), 'connector')}"
         )
 
@@ -180,51 +184,51 @@ def _telling(
     return tuple(heads[at] for at in columns), [tuple(row[at] for at in columns) for row in rows]
 
 
-def _by_fact(seen: SharedInterval) -> tuple[str, int, str, Moment]:
-    one = seen.interval
-    return one.connector, _ASPECTS.index(one.aspect), one.item, one.since
+def _by_fact(shared: SharedInterval) -> tuple[str, int, str, Moment]:
+    interval = shared.interval
+    return interval.connector, _ASPECTS.index(interval.aspect), interval.item, interval.since
 
 
 _ASPECTS = list(Aspect)
 
 
 def _interval_cells(
-    job: TimelineJob, seen: SharedInterval, before: SharedInterval | None
+    job: TimelineJob, shared: SharedInterval, before: SharedInterval | None
 ) -> tuple[str, ...]:
-    one, topics = seen.interval, job.plan.topics
+    interval, topics = shared.interval, job.plan.topics
     return (
         job.cluster.name,
-        _releases(seen.profiles, job.question),
-        one.connector,
-        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
-        place(one.since.position, topics),
-        time_text(one.since.time_ms),
-        NONE if one.until is None else place(one.until.position, topics),
-        _value(one, before.interval if before and _follows(before, seen) else None),
+        _releases(shared.profiles, job.question),
+        interval.connector,
+        f"{interval.aspect.value} {item(interval.aspect, interval.item)}".strip(),
+        place(interval.since.position, topics),
+        time_text(interval.since.time_ms),
+        NONE if interval.until is None else place(interval.until.position, topics),
+        _value(interval, before.interval if before and _follows(before, shared) else None),
     )
 
 
-def _follows(before: SharedInterval, seen: SharedInterval) -> bool:
+def _follows(before: SharedInterval, shared: SharedInterval) -> bool:
     """True if an interval continues another one, for the same releases."""
     return (
-        before.profiles == seen.profiles
-        and before.interval.place[:3] == seen.interval.place[:3]
-        and before.interval.until == seen.interval.since
+        before.profiles == shared.profiles
+        and before.interval.place[:3] == shared.interval.place[:3]
+        and before.interval.until == shared.interval.since
     )
 
 
-def _value(one: Interval, before: Interval | None) -> str:
+def _value(interval: Interval, before: Interval | None) -> str:
     """Text of a value; for a changed map, only its changes."""
-    if before is not None and one.aspect in (Aspect.CONFIG, Aspect.TASK_CONFIG):
-        return change(Aspect.TASK_CONFIG, "", before.value, one.value)
-    return text(one.aspect, "", one.value)
+    if before is not None and interval.aspect in (Aspect.CONFIG, Aspect.TASK_CONFIG):
+        return change(Aspect.TASK_CONFIG, "", before.value, interval.value)
+    return text(interval.aspect, "", interval.value)
 
 
 def _releases(names: Sequence[str], question: TimelineQuery) -> str:
     """Format releases as ranges: `2.3.1`, `2.4.0 … 3.2.3, kip`."""
-    asked = [profile.release for profile in question.profiles]
+    releases = [profile.release for profile in question.profiles]
     runs: list[list[str]] = []
-    for before, name in pairwise(["", *asked]):
+    for before, name in pairwise(["", *releases]):
         if name in names:
             if before not in names:
                 runs.append([])
@@ -235,17 +239,17 @@ def _releases(names: Sequence[str], question: TimelineQuery) -> str:
 # --- digests --------------------------------------------------------------------------------
 
 
-def _show_digests(found: Sequence[tuple[TimelineJob, list[SharedDigest]]]) -> None:
+def _show_digests(results: Sequence[tuple[TimelineJob, list[SharedDigest]]]) -> None:
     rows = [
         (
             job.cluster.name,
-            place(seen.after.position, job.plan.topics),
-            time_text(seen.after.time_ms),
-            seen.digest[:DIGEST_SHOWN],
-            _releases(seen.profiles, job.question),
+            place(shared.after.position, job.plan.topics),
+            time_text(shared.after.time_ms),
+            shared.digest[:DIGEST_SHOWN],
+            _releases(shared.profiles, job.question),
         )
-        for job, told in found
-        for seen in told
+        for job, job_digests in results
+        for shared in job_digests
     ]
     table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
 
@@ -255,7 +259,7 @@ class _TimelineKind(NamedTuple):
 
     name: str
     schema: pa.Schema
-    told: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
+    rows: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
     about: Callable[[Any], Iterable[str]]
     """Connectors of a row."""
     row: Callable[[str, Any], RowDocument]
@@ -266,7 +270,7 @@ _INTERVALS = _TimelineKind(
     "intervals",
     INTERVALS,
     timelines,
-    lambda seen: (seen.interval.connector,),
+    lambda shared: (shared.interval.connector,),
     of_interval,
     _show_intervals,
 )

@@ -90,7 +90,7 @@ def verify(
 def _looked(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
     """Verify the named clusters; without names, all."""
     failed: dict[str, str] = {}
-    wanted = layout.asked_for(store, names)
+    wanted = layout.selected_clusters(store, names)
     opened = _tried(lambda name: open_cluster(store, name), wanted, failed)
     with bar() as shown:
         shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
@@ -168,9 +168,9 @@ def _print(results: Iterable[Verification]) -> None:
             )
 
 
-def _row(one: Verification) -> tuple[str, ...]:
-    numbers = (one.segments, one.records, one.bytes, len(one.flaws), len(one.gaps))
-    return (one.cluster, *map(str, numbers), one.head)
+def _row(result: Verification) -> tuple[str, ...]:
+    numbers = (result.segments, result.records, result.bytes, len(result.flaws), len(result.gaps))
+    return (result.cluster, *map(str, numbers), result.head)
 
 
 def _print_some(cluster: str, what: str, sentences: tuple[str, ...]) -> None:

@@ -106,27 +106,27 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def for_each(
-    asked: Sequence[LogInput], job: ClusterJob[T], way: JobOptions = ONE_BY_ONE
+    inputs: Sequence[LogInput], job: ClusterJob[T], way: JobOptions = ONE_BY_ONE
 ) -> ClusterResults[T]:
     """Run the job for every cluster, with a progress bar.
 
     The error of a single cluster is raised unchanged. Ctrl-C ends the command.
     """
     done: ClusterResults[T] = ClusterResults({}, {}, {})
-    named, resume = asked, way.resume
+    named, resume = inputs, way.resume
     if way.executing.choice.is_spark:
-        named, resume = _found_anywhere(asked, way)
+        named, resume = _found_anywhere(inputs, way)
     try:
         with bar() as shown, way.executing.by(shown) as executor:
             shown.begin(job.name, len(named))
             look = functools.partial(_looked_at, job=job, resume=resume)
-            found = executor.run(look, named)
-            for one, outcomes in zip(named, found, strict=True):
+            outcomes_of = executor.run(look, named)
+            for one, outcomes in zip(named, outcomes_of, strict=True):
                 for outcome in outcomes:
                     _add(done, one.cluster, outcome, alone=len(named) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
-        raise _interrupted(len(done.results), len(asked), way.resume) from None
+        raise _interrupted(len(done.results), len(inputs), way.resume) from None
     tell_gaps(done.gaps)
     for cluster, sentence in done.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
@@ -156,24 +156,24 @@ def _add(
 
 
 def _looked_at(
-    asked: LogInput, job: ClusterJob[T], resume: Path | None
+    log_input: LogInput, job: ClusterJob[T], resume: Path | None
 ) -> Iterator[_ClusterOutcome[T]]:
     """Work on one cluster, in any process."""
     try:
-        log = opened(asked)
-        yield _ClusterOutcome(_one(asked, log, job, resume), gaps=log.gaps)
+        log = opened(log_input)
+        yield _ClusterOutcome(_one(log_input, log, job, resume), gaps=log.gaps)
     except _INPUT as error:
         yield _ClusterOutcome(None, error)
 
 
 def _found_anywhere(
-    asked: Sequence[LogInput], way: JobOptions
+    inputs: Sequence[LogInput], way: JobOptions
 ) -> tuple[list[LogInput], Path | None]:
     """Inputs and result folder with absolute paths, for Spark's tasks."""
-    if not all(one.archived for one in asked):
+    if not all(one.archived for one in inputs):
         raise click.UsageError("Spark's tasks read archives only: create one with `replay capture`")
     resume = way.resume and way.resume.absolute()
-    return [one._replace(where=anywhere(one.where)) for one in asked], resume
+    return [one._replace(where=anywhere(one.where)) for one in inputs], resume
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
@@ -186,19 +186,19 @@ def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
     return SystemExit(INTERRUPTED)
 
 
-def _one(asked: LogInput, log: OpenedInput, job: ClusterJob[T], resume: Path | None) -> T:
+def _one(log_input: LogInput, log: OpenedInput, job: ClusterJob[T], resume: Path | None) -> T:
     if resume is None or log.head is None:
         return job.look(log)
-    kept = resume / f"{asked.cluster}-{_key(asked, log, job)}.json"
-    found = _kept(kept, job)
-    if found is None:
-        found = job.look(log)
-        _keep(kept, found)
-    return found
+    kept = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
+    result = _kept(kept, job)
+    if result is None:
+        result = job.look(log)
+        _keep(kept, result)
+    return result
 
 
-def _key(asked: LogInput, log: OpenedInput, job: ClusterJob[T]) -> str:
-    reading = asked.reading
+def _key(log_input: LogInput, log: OpenedInput, job: ClusterJob[T]) -> str:
+    reading = log_input.reading
     decides = msgspec.to_builtins(job.look)
     about = (job.name, version("controlplane"), log.head, reading.exactly_once, reading.moment)
     return sha256(json.dumps([*about, decides]).encode()).hexdigest()[:32]
@@ -212,12 +212,12 @@ def _kept(path: Path, job: ClusterJob[T]) -> T | None:
         return None
 
 
-def _keep(path: Path, found: Any) -> None:
+def _keep(path: Path, result: Any) -> None:
     """Store a result atomically, in ASCII: names may hold half surrogate pairs, as JSON may."""
     try:
         make_folders(path.parent)
         with replacing(path) as draft:
-            kept = json.dumps(msgspec.to_builtins(found, str_keys=True))
+            kept = json.dumps(msgspec.to_builtins(result, str_keys=True))
             draft.write_text(kept, encoding="ascii")
     except OSError as error:
         raise ResultNotWritable(unwritable(path.parent, error)) from None

@@ -15,19 +15,19 @@ WORTH_IT = 200_000_000
 """Rows from which `auto` selects Spark; below, one process finishes earlier."""
 
 
-def plans(choice: EngineChoice, asked: Sequence[StateQuery]) -> list[PlanSummary]:
+def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSummary]:
     """Summaries of plans; nothing is started."""
-    name, why = _made(choice, asked)
+    name, why = _made(choice, queries)
     return [
         explained(one.local.cluster, one.plan, name, why, _slices(one, spark=name == SPARK))
-        for one in asked
+        for one in queries
     ]
 
 
 @contextmanager
-def engine(choice: EngineChoice, asked: Sequence[StateQuery]) -> Iterator[StateEngine]:
+def engine(choice: EngineChoice, queries: Sequence[StateQuery]) -> Iterator[StateEngine]:
     """Yield the engine for these queries."""
-    name, why = _made(choice, asked)
+    name, why = _made(choice, queries)
     if name == HERE:
         with bar() as progress:
             yield InProcessEngine(progress)
@@ -40,17 +40,17 @@ def engine(choice: EngineChoice, asked: Sequence[StateQuery]) -> Iterator[StateE
         yield SparkEngine(session, progress=progress)
 
 
-def _made(choice: EngineChoice, asked: Sequence[StateQuery]) -> tuple[str, str]:
+def _made(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str]:
     """Selected engine, with the reason."""
     if choice.is_spark:
         return SPARK, f"one job at {choice.where.master}"
-    rows = sum(part.rows for one in asked for part in one.plan.busy)
+    rows = sum(part.rows for one in queries for part in one.plan.busy)
     if choice.engine == AUTO and rows >= WORTH_IT:
         return SPARK, f"one job at {choice.where.master}, because {rows:,} rows must be read"
     return HERE, "in this process: no JVM is started"
 
 
-def _slices(one: StateQuery, *, spark: bool) -> list[int]:
+def _slices(query: StateQuery, *, spark: bool) -> list[int]:
     """Number of slices of each busy part of a plan."""
-    cluster = one.local.cluster
-    return [len(slices(cluster, part)) if spark else 1 for part in one.plan.busy]
+    cluster = query.local.cluster
+    return [len(slices(cluster, part)) if spark else 1 for part in query.plan.busy]

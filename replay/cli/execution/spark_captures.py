@@ -43,19 +43,21 @@ def with_jars(where: SparkLocation, jars: Path | None) -> Iterator[SparkSession]
     Raises:
         NotCapturable: the folder has no jars.
     """
-    found = sorted(map(str, jars.glob("*.jar"))) if jars else []
-    if jars and not found:
+    jar_files = sorted(map(str, jars.glob("*.jar"))) if jars else []
+    if jars and not jar_files:
         raise NotCapturable(f"there are no jars in {jars}: fetch them with `make spark-jars`")
-    told = ",".join(filter(None, [where.conf.get("spark.jars"), *found]))
-    with session(SparkLocation(where.master, {**where.conf, "spark.jars": told})) as started:
+    all_jars = ",".join(filter(None, [where.conf.get("spark.jars"), *jar_files]))
+    with session(SparkLocation(where.master, {**where.conf, "spark.jars": all_jars})) as started:
         yield started
 
 
 def source(started: SparkSession, where: str, how: Opening) -> KafkaFrames:
     """Spark's source for a cluster, with the same security settings as the reader."""
-    told = how.configuration
-    servers = brokers_of(where) or told.settings(WorkerSettings).bootstrap_servers or ""
-    clients = {key: one.text for key, one in told.values.items() if key.startswith(CLIENTS)}
+    configuration = how.configuration
+    servers = brokers_of(where) or configuration.settings(WorkerSettings).bootstrap_servers or ""
+    clients = {
+        key: one.text for key, one in configuration.values.items() if key.startswith(CLIENTS)
+    }
     return KafkaFrames(started, servers, clients)
 
 

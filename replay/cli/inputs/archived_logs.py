@@ -20,19 +20,21 @@ def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:
     store = store_named(where)
     return [
         LogInput(where, name, reading, archived=True, settings=store.settings)
-        for name in layout.asked_for(store)
+        for name in layout.selected_clusters(store)
     ]
 
 
-def opened(asked: LogInput) -> OpenedInput:
+def opened(log_input: LogInput) -> OpenedInput:
     """Open a cluster with a store that refuses altered files.
 
     Raises:
         ReplayError: its manifests are altered.
         UnknownMoment: the archive has nothing at the moment.
     """
-    cluster = checked(open_cluster(open_store(asked.where, asked.settings), asked.cluster))
-    _, exactly_once, moment = asked.reading
+    cluster = checked(
+        open_cluster(open_store(log_input.where, log_input.settings), log_input.cluster)
+    )
+    _, exactly_once, moment = log_input.reading
     entries = partial(records, cluster, moment)
     head, gaps = cluster.chain.head, missing(cluster, moment)
     return OpenedInput(cluster.name, cluster.topics, exactly_once, entries, head, gaps)

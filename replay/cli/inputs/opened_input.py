@@ -17,29 +17,29 @@ from replay.cli.inputs.log_input import LogInput, OpenedInput
 from replay.offsets_topics import own_topics
 
 
-def opened(asked: LogInput) -> OpenedInput:
+def opened(log_input: LogInput) -> OpenedInput:
     """Open an input.
 
     Raises:
         ReplayError: the manifests of an archive are altered.
     """
-    if asked.archived:
+    if log_input.archived:
         from replay.cli.inputs import archived_logs  # noqa: PLC0415 - not everybody has what it needs
 
-        return archived_logs.opened(asked)
-    topics, exactly_once, _ = asked.reading
-    return OpenedInput(asked.cluster, topics, exactly_once, functools.partial(_read, asked))
+        return archived_logs.opened(log_input)
+    topics, exactly_once, _ = log_input.reading
+    return OpenedInput(log_input.cluster, topics, exactly_once, functools.partial(_read, log_input))
 
 
-def _read(asked: LogInput) -> Iterable[Entry]:
+def _read(log_input: LogInput) -> Iterable[Entry]:
     """Entries of a log, including those of aborted transactions.
 
     Raises:
         LogError: the log cannot be opened or read.
         UnknownMoment: the log has nothing at the moment, or not yet.
     """
-    topics, _, moment = asked.reading
-    batches = asyncio.run(_batches(asked))
+    topics, _, moment = log_input.reading
+    batches = asyncio.run(_batches(log_input))
     entries = list(entries_of(batches))
     if moment is None:
         return in_order(entries)
@@ -49,15 +49,15 @@ def _read(asked: LogInput) -> Iterable[Entry]:
     return in_order(kept)
 
 
-async def _batches(asked: LogInput) -> list[Batch]:
-    topics, exactly_once, _ = asked.reading
-    found = await open_log(asked.where, Opening(topics, exactly_once=exactly_once))
+async def _batches(log_input: LogInput) -> list[Batch]:
+    topics, exactly_once, _ = log_input.reading
+    opened_log = await open_log(log_input.where, Opening(topics, exactly_once=exactly_once))
     try:
-        for problem in found.problems:
-            click.echo(f"{asked.where}: {problem}", err=True)
-        return await _read_connects(found.log, topics)
+        for problem in opened_log.problems:
+            click.echo(f"{log_input.where}: {problem}", err=True)
+        return await _read_connects(opened_log.log, topics)
     finally:
-        await found.log.close()
+        await opened_log.log.close()
 
 
 async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:

@@ -53,8 +53,8 @@ class ArchiveInput(NamedTuple):
         Raises:
             NoArchive: no such cluster, or none at all.
         """
-        found = open_clusters(store_named(self.archive), self.clusters)
-        return found if self.trusting else [checked(one) for one in found]
+        clusters = open_clusters(store_named(self.archive), self.clusters)
+        return clusters if self.trusting else [checked(one) for one in clusters]
 
     def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
         """Apply a function to each cluster. Errors of single clusters are printed.
@@ -64,20 +64,20 @@ class ArchiveInput(NamedTuple):
             UnknownMoment: every cluster failed; the first error.
         """
         store = store_named(self.archive)
-        found: list[T] = []
-        wrong: list[ReplayError | UnknownMoment] = []
-        for name in layout.asked_for(store, self.clusters):
+        results: list[T] = []
+        errors: list[ReplayError | UnknownMoment] = []
+        for name in layout.selected_clusters(store, self.clusters):
             try:
                 cluster = open_cluster(store, name)
-                found.append(ask(cluster if self.trusting else checked(cluster)))
+                results.append(ask(cluster if self.trusting else checked(cluster)))
             except (ReplayError, UnknownMoment) as error:
                 self.failed.append(name)
-                wrong.append(error)
-        if not found:
-            raise wrong[0]
-        for one in wrong:
+                errors.append(error)
+        if not results:
+            raise errors[0]
+        for one in errors:
             click.echo(f"Error: {safe(str(one))}", err=True)
-        return found
+        return results
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
         """Releases by name; `all` means the distinct ones, each once.
@@ -85,13 +85,13 @@ class ArchiveInput(NamedTuple):
         Raises:
             UnknownRelease: an unknown name, or a release without exactly-once support.
         """
-        found: dict[str, Profile] = {}
+        by_release: dict[str, Profile] = {}
         for name in names:
             every = [one for one in PROFILES if one.exactly_once_support or not self.exactly_once]
             for profile in every if name == EVERY else [read_profile(name)]:
                 check_support(profile, exactly_once=self.exactly_once)
-                found[profile.release] = profile
-        return list(found.values())
+                by_release[profile.release] = profile
+        return list(by_release.values())
 
     def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
         """Create the engine of a cluster."""
@@ -112,18 +112,18 @@ def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile])
 
 def tell(plans: Sequence[ReadPlan]) -> None:
     """Print notices and gaps of plans, each once."""
-    for told in dict.fromkeys(f"{one.cluster}: {each}" for one in plans for each in one.notices):
-        click.echo(told, err=True)
+    for notice in dict.fromkeys(f"{one.cluster}: {each}" for one in plans for each in one.notices):
+        click.echo(notice, err=True)
     tell_gaps(gaps_of(plans))
 
 
 def gaps_of(plans: Sequence[ReadPlan]) -> dict[str, list[str]]:
     """Gaps of plans by cluster; clusters without gaps are left out."""
-    found: dict[str, dict[str, None]] = {}
+    sentences_of: dict[str, dict[str, None]] = {}
     for plan in plans:
         for gap in plan.gaps:
-            found.setdefault(plan.cluster, {})[gap.sentence] = None
-    return {cluster: [*sentences] for cluster, sentences in found.items()}
+            sentences_of.setdefault(plan.cluster, {})[gap.sentence] = None
+    return {cluster: [*sentences] for cluster, sentences in sentences_of.items()}
 
 
 def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
@@ -134,15 +134,15 @@ def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
 
 
 def archive_argument(command: Decorated) -> Decorated:
-    """Add ARCHIVE and its options; the command gets `asked: ArchiveInput`."""
+    """Add ARCHIVE and its options; the command gets `archive: ArchiveInput`."""
 
     @functools.wraps(command)
     def with_archive(
         archive: str, names: tuple[str, ...], *, exactly_once: bool, trusting: bool, **rest: Any
     ) -> Any:
-        asked = ArchiveInput(archive, names, exactly_once, trusting, [])
-        done = command(asked=asked, **rest)
-        if asked.failed:
+        archive_input = ArchiveInput(archive, names, exactly_once, trusting, [])
+        done = command(archive=archive_input, **rest)
+        if archive_input.failed:
             raise SystemExit(REFUSED)
         return done
 
@@ -171,8 +171,8 @@ _OPTIONS = (
 
 def moment_option(about: str = "[default: the end]") -> Callable[[Decorated], Decorated]:
     """Add `--as-of MOMENT`; the command gets `moment`."""
-    told = f"A time, a record (config@57), or a vector of end offsets. {about}"
-    return click.option("--as-of", "moment", metavar="MOMENT", help=told)
+    help_text = f"A time, a record (config@57), or a vector of end offsets. {about}"
+    return click.option("--as-of", "moment", metavar="MOMENT", help=help_text)
 
 
 profiles_option = named_option(

@@ -116,12 +116,12 @@ def _of_spark(master: str | None, conf: SparkConf) -> bool:
     return bool(master) or not all(is_hadoops(name) for name, _ in conf)
 
 
-def _setting(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> Any:
+def _setting(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Any:
     """Split `key=value`."""
-    pairs = [one.partition("=") for one in told]
-    for (key, equals, _value), one in zip(pairs, told, strict=True):
+    pairs = [text.partition("=") for text in texts]
+    for (key, equals, _value), text in zip(pairs, texts, strict=True):
         if not (key and equals):
-            raise click.BadParameter(f"{one!r} is not KEY=VALUE")
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
     return tuple((key, value) for key, _, value in pairs)
 
 

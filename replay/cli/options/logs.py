@@ -21,14 +21,14 @@ OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "f
 
 
 def logs_argument(command: Decorated) -> Decorated:
-    """Add LOG… and its options; the command gets `asked`, a tuple of `LogInput`."""
+    """Add LOG… and its options; the command gets `inputs`, a tuple of `LogInput`."""
 
     @functools.wraps(command)
     def with_logs(
         logs: tuple[str, ...], names: tuple[str, ...], moment: str | None, **arguments: Any
     ) -> Any:
         reading = ReadOptions(_topics(arguments), arguments.pop("exactly_once"), moment)
-        return command(asked=_asked(logs, names, reading), **arguments)
+        return command(inputs=_inputs(logs, names, reading), **arguments)
 
     argument = click.argument(
         "logs", metavar="LOG|ARCHIVE...", nargs=-1, required=True, shell_complete=complete_files
@@ -87,29 +87,29 @@ def _topics(arguments: dict[str, Any]) -> Topics:
 
 def is_archive(where: str) -> bool:
     """True for an archive: a folder, or a place in an object store."""
-    scheme, found, _ = where.partition("://")
+    scheme, separator, _ = where.partition("://")
     # Unlike `Path.is_dir` this is also False in an unreadable directory.
-    return scheme in OBJECT_STORES if found else os.path.isdir(where)  # noqa: PTH112
+    return scheme in OBJECT_STORES if separator else os.path.isdir(where)  # noqa: PTH112
 
 
-def _asked(
+def _inputs(
     named: tuple[str, ...], names: tuple[str, ...], reading: ReadOptions
 ) -> tuple[LogInput, ...]:
-    found = [one for where in named for one in _found(where, reading)]
-    archived = sum(one.archived for one in found)
+    inputs = [one for where in named for one in _found(where, reading)]
+    archived = sum(one.archived for one in inputs)
     if archived and reading.topics != Topics():
         raise click.UsageError(
             "an archive knows the names of its topics: name topics for logs only"
         )
     if names and archived:
-        if archived < len(found):
+        if archived < len(inputs):
             raise click.UsageError("--cluster means either logs or clusters of archives, not both")
-        found = _only(found, names)
+        inputs = _only(inputs, names)
     elif names:
-        found = _called(found, names)
-    if len({one.cluster for one in found}) < len(found):
+        inputs = _called(inputs, names)
+    if len({one.cluster for one in inputs}) < len(inputs):
         raise click.UsageError("two logs have the same name: name them with --cluster")
-    return tuple(found)
+    return tuple(inputs)
 
 
 def _found(where: str, reading: ReadOptions) -> list[LogInput]:
@@ -134,18 +134,18 @@ def _is_cluster(folder: Path) -> bool:
     return folder.name.startswith("cluster=")
 
 
-def _only(found: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
+def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
     """The clusters with these names."""
-    there = {one.cluster: one for one in found}
+    there = {one.cluster: one for one in inputs}
     for name in names:
         if name not in there:
             raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(there)})")
     return [there[name] for name in dict.fromkeys(names)]
 
 
-def _called(found: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
+def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
     """Logs with the given names, in their order."""
-    if len(names) > len(found):
+    if len(names) > len(inputs):
         raise click.UsageError("--cluster is given more often than there are logs")
-    called = [*names, *(one.cluster for one in found[len(names) :])]
-    return [one._replace(cluster=name) for one, name in zip(found, called, strict=True)]
+    called = [*names, *(one.cluster for one in inputs[len(names) :])]
+    return [one._replace(cluster=name) for one, name in zip(inputs, called, strict=True)]

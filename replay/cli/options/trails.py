@@ -36,23 +36,23 @@ def trail_option(command: Decorated) -> Decorated:
 
 
 def requests_by_cluster(
-    asked: Sequence[LogInput], told: Sequence[str]
+    inputs: Sequence[LogInput], texts: Sequence[str]
 ) -> dict[str, list[TrailRequest]]:
     """Requests by cluster: `NAME=FILE` applies to one, `FILE` to all.
 
     Raises:
         BadTrailFile: an unreadable file, no audit stream, or an unknown cluster.
     """
-    requests: dict[str, list[TrailRequest]] = {one.cluster: [] for one in asked}
-    for text in told:
+    requests: dict[str, list[TrailRequest]] = {one.cluster: [] for one in inputs}
+    for text in texts:
         name, equals, path = text.partition("=")
         one_cluster = bool(equals) and name in requests
         if equals and not one_cluster and not Path(text).exists():
             there = ", ".join(requests)
             raise BadTrailFile(f"--trail {text}: no cluster {name} is named (found: {there})")
-        for found in _requests(Path(path if one_cluster else text)):
+        for request in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
-                requests[cluster].append(found)
+                requests[cluster].append(request)
     return requests
 
 
@@ -78,8 +78,8 @@ def _requests(path: Path) -> list[TrailRequest]:
 
 def _counts(read: TrailContent) -> str:
     """Number of lines and requests, as text."""
-    asked = count(len(read.requests), "request")
+    requests = count(len(read.requests), "request")
     return (
-        f"{count(read.lines, 'line')} read, {asked} that may have written something, "
+        f"{count(read.lines, 'line')} read, {requests} that may have written something, "
         f"{count(len(read.problems), 'line')} not of an audit stream"
     )

@@ -25,19 +25,25 @@ def print_captured(captured: Sequence[CaptureResult], output: str) -> None:
             say(f"{one.cluster.name}: not archived, because no connector names them: {topics}")
 
 
-def _row(one: CaptureResult) -> tuple[str, ...]:
-    records = count(one.records, "record")
-    return (one.cluster.name, str(one.read), str(one.added), records, one.cluster.chain.head)
+def _row(captured: CaptureResult) -> tuple[str, ...]:
+    records = count(captured.records, "record")
+    return (
+        captured.cluster.name,
+        str(captured.read),
+        str(captured.added),
+        records,
+        captured.cluster.chain.head,
+    )
 
 
-def _document(one: CaptureResult) -> dict[str, Any]:
+def _document(captured: CaptureResult) -> dict[str, Any]:
     return {
-        "cluster": one.cluster.name,
-        "read": one.read,
-        "added": one.added,
-        "archived": one.records,
-        "ends": one.cluster.ends,
-        "head": one.cluster.chain.head,
-        "gaps": [gap.sentence for gap in one.cluster.gaps],
-        "left_out": list(one.left_out),
+        "cluster": captured.cluster.name,
+        "read": captured.read,
+        "added": captured.added,
+        "archived": captured.records,
+        "ends": captured.cluster.ends,
+        "head": captured.cluster.chain.head,
+        "gaps": [gap.sentence for gap in captured.cluster.gaps],
+        "left_out": list(captured.left_out),
     }

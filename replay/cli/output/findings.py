@@ -45,28 +45,28 @@ class FleetFindings(NamedTuple):
         ] or shown
 
     def _document(self, finding: Finding) -> dict[str, Any]:
-        told: dict[str, Any] = msgspec.to_builtins(finding)
+        fields: dict[str, Any] = msgspec.to_builtins(finding)
         shown = {"sentence": redacted_text(finding.sentence), "evidence": self.places(finding)}
-        return told | shown
+        return fields | shown
 
     def _shown(self, finding: Finding) -> list[str]:
         return [place(position, self.topics[cluster]) for cluster, position in finding.places]
 
 
-def print_fleet(found: FleetFindings, what: str = "") -> None:
+def print_fleet(fleet: FleetFindings, what: str = "") -> None:
     """Print the number of findings: per cluster if there are several, and in total."""
-    numbers = Counter((one.cluster, one.severity) for one in found.findings)
-    if len(found.topics) > 1:
+    numbers = Counter((one.cluster, one.severity) for one in fleet.findings)
+    if len(fleet.topics) > 1:
         columns = tuple(reversed(Severity))
         table(
             ("CLUSTER", *(one.value.upper() for one in columns)),
-            [(name, *(str(numbers[name, one]) for one in columns)) for name in found.topics],
+            [(name, *(str(numbers[name, one]) for one in columns)) for name in fleet.topics],
         )
         say()
-    clusters = ", ".join(found.topics) if len(found.topics) <= NAMED else ""
-    number = len(found.findings)
-    told = count(number, "finding") if number else "no findings"
-    say(f"{clusters or count(len(found.topics), 'cluster')}{what}: {told}")
+    clusters = ", ".join(fleet.topics) if len(fleet.topics) <= NAMED else ""
+    number = len(fleet.findings)
+    number_text = count(number, "finding") if number else "no findings"
+    say(f"{clusters or count(len(fleet.topics), 'cluster')}{what}: {number_text}")
 
 
 NAMED = 5

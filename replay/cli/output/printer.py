@@ -113,7 +113,7 @@ def read_profile(name: str) -> Profile:
     Raises:
         UnknownRelease: the name is unknown.
     """
-    found = resolve(name)
-    if found.warning:
-        click.echo(f"Warning: {found.warning}", err=True)
-    return found.profile
+    resolved = resolve(name)
+    if resolved.warning:
+        click.echo(f"Warning: {resolved.warning}", err=True)
+    return resolved.profile

@@ -71,7 +71,7 @@ def _as_committed(
     there = name in committed.connectors
     for line in _again(records) if there else _removed(records):
         yield PreparationStep(StepTime.BEFORE, line, _WHY)
-    if there and records.never_told:
+    if there and records.never_committed_target:
         yield wanted(evidence, name, Target.STARTED, _WHY)
 
 
@@ -101,11 +101,11 @@ class _CommittedAndAborted:
 
     def committed(self, key: bytes | None) -> Entry | None:
         """Last committed record of a key; None if it is a tombstone."""
-        found = self.last.get(key)
-        return found if found is not None and found.value is not None else None
+        entry = self.last.get(key)
+        return entry if entry is not None and entry.value is not None else None
 
     @property
-    def never_told(self) -> bool:
+    def never_committed_target(self) -> bool:
         """True if only aborted records set the target state."""
         keys = (key for key in self.wrong if isinstance(self.kinds[key], TargetState))
         return any(self.committed(key) is None for key in keys)
@@ -123,14 +123,16 @@ class _CommittedAndAborted:
 
 def _records(evidence: LogEvidence, names: Iterable[str]) -> Mapping[str, _CommittedAndAborted]:
     """Records of each connector; restart requests are excluded, as a copy would restart again."""
-    found = {name: _CommittedAndAborted(evidence.committed.config.task_ids(name)) for name in names}
-    for one in evidence.entries:
-        if one.topic == evidence.topics.config:
-            record = decode_config(one.key, one.value, evidence.roll.newer)
+    by_connector = {
+        name: _CommittedAndAborted(evidence.committed.config.task_ids(name)) for name in names
+    }
+    for entry in evidence.entries:
+        if entry.topic == evidence.topics.config:
+            record = decode_config(entry.key, entry.value, evidence.roll.newer)
             name = getattr(record, "connector", None)
-            if name in found and not isinstance(record, Invalid | RestartRequest):
-                found[name].take(one, record)
-    return found
+            if name in by_connector and not isinstance(record, Invalid | RestartRequest):
+                by_connector[name].take(entry, record)
+    return by_connector
 
 
 _ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
@@ -160,8 +162,8 @@ def _removed(records: _CommittedAndAborted) -> Iterator[str]:
 
 def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterator[str]:
     """Commands for a task set that was never committed, or whose connector is gone."""
-    for one in entries:
-        record = records.kinds[one.key]
+    for entry in entries:
+        record = records.kinds[entry.key]
         if isinstance(record, TaskCommit) and record.tasks:
-            key = java_library.decode_key(one.key or b"")
-            yield written(one.topic, one.partition, key, '{"tasks":0}')
+            key = java_library.decode_key(entry.key or b"")
+            yield written(entry.topic, entry.partition, key, '{"tasks":0}')

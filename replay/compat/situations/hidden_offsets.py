@@ -46,8 +46,8 @@ def _positions(entries: list[Entry]) -> Iterator[Position]:
 
 
 def _value(last: LastEntries, key: bytes | None) -> bytes | None:
-    found = last.get(key)
-    return None if found is None else found.value
+    entry = last.get(key)
+    return None if entry is None else entry.value
 
 
 def _sentence(evidence: LogEvidence, own: str, behind: int, *, back: bool) -> str:

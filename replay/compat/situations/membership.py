@@ -18,13 +18,13 @@ from replay.findings import Severity
 
 def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
     """10: the older release does not sign internal requests and refuses signed ones."""
-    told = evidence.session_key
-    if told is None:
+    key_record = evidence.session_key
+    if key_record is None:
         return
     older, mixed = evidence.roll.older.release, evidence.roll.mixed
     setting = "# connect.protocol=compatible on every newer worker while older ones run"
     yield Sighting(
-        evidence=(told.position,),
+        evidence=(key_record.position,),
         severity=Severity.WARNING if mixed else Severity.INFO,
         sentence=f"the workers sign their requests to each other, {older} does not: "
         + (
@@ -38,12 +38,12 @@ def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
 
 def envelopes(evidence: LogEvidence) -> Iterator[Sighting]:
     """16: records with schemas, unreadable for releases without internal converters."""
-    told = [one for one in evidence.config if is_envelope(one.content)]
-    if told:
+    wrapped = [one for one in evidence.config if is_envelope(one.content)]
+    if wrapped:
         yield Sighting(
-            evidence=tuple(one.position for one in told),
+            evidence=tuple(one.position for one in wrapped),
             severity=Severity.DANGER,
-            sentence=f"{len(told)} config records are wrapped in a schema: "
+            sentence=f"{len(wrapped)} config records are wrapped in a schema: "
             f"{evidence.roll.newer.release} has no internal converters and reads none of them, "
             "so their connectors are missing",
             steps=tuple(_unwrapping(evidence.topics)),
@@ -90,10 +90,10 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
 
 def refused_clients(evidence: LogEvidence) -> Iterator[Sighting]:
     """19: workers of a time whose brokers may refuse clients of the older release."""
-    told = [one for one in evidence.status if one.text("version") is not None]
-    if told:
+    records = [one for one in evidence.status if one.text("version") is not None]
+    if records:
         yield Sighting(
-            evidence=(told[-1].position,),
+            evidence=(records[-1].position,),
             severity=Severity.WARNING,
             sentence=f"a worker of {evidence.roll.newer.release} or a similar release has written "
             f"to this log; if the brokers run 4.0 or later, {evidence.roll.older.release} cannot "

@@ -14,26 +14,28 @@ from replay.findings import Severity
 def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
     """7: STOPPED and RESTARTING are unknown to the older release; it shows the earlier state."""
     for name in evidence.connectors:
-        told = [one for one in evidence.last_statuses(name).values() if _unread(evidence, one)]
-        if not told:
+        unread = [one for one in evidence.last_statuses(name).values() if _unread(evidence, one)]
+        if not unread:
             continue
-        states = sorted({one.record.status.state.value for one in told})
+        states = sorted({one.record.status.state.value for one in unread})
         shown = evidence.older.status.connectors.get(name)
         instead = shown.state.value if shown is not None else "no status at all (404)"
         yield Sighting(
             connector=name,
-            evidence=tuple(one.position for one in told),
+            evidence=tuple(one.position for one in unread),
             severity=Severity.INFO,
             sentence=f"is reported {' and '.join(states)}, which {evidence.roll.older.release} "
             f"cannot read: it shows {instead} until one of its own workers reports",
         )
 
 
-def _unread(evidence: LogEvidence, told: EvidenceRecord) -> bool:
-    if told.record.status is None:
+def _unread(evidence: LogEvidence, evidence_record: EvidenceRecord) -> bool:
+    if evidence_record.record.status is None:
         return False
     profile = evidence.roll.older
-    return isinstance(decode_status(told.entry.key, told.entry.value, profile), Invalid)
+    return isinstance(
+        decode_status(evidence_record.entry.key, evidence_record.entry.value, profile), Invalid
+    )
 
 
 def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
@@ -41,10 +43,10 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
     for name, topics in sorted(evidence.newer.status.active_topics.items()):
         if not topics:
             continue
-        told = [
+        records = [
             one for one in evidence.all_of(ActiveTopic, name) if one.record.activity is not None
         ]
-        last = {one.entry.key: one for one in told if one.record.topic in topics}
+        last = {one.entry.key: one for one in records if one.record.topic in topics}
         there = name in evidence.newer.config.connectors
         release = evidence.roll.older.release
         deleted = (
@@ -60,8 +62,8 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def _removed(told: EvidenceRecord) -> PreparationStep:
-    key, place = java_library.decode_key(told.entry.key or b""), told.position
+def _removed(evidence_record: EvidenceRecord) -> PreparationStep:
+    key, place = java_library.decode_key(evidence_record.entry.key or b""), evidence_record.position
     command = written(place.topic, place.partition, key, "")
     return PreparationStep(
         StepTime.BEFORE, command, "no request removes it, because the connector is deleted"
@@ -71,15 +73,15 @@ def _removed(told: EvidenceRecord) -> PreparationStep:
 def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
     """18: statuses hold the plugin version; the older release omits it."""
     for name in evidence.connectors:
-        told = [
+        records = [
             one
             for one in evidence.last_statuses(name).values()
             if one.record.status is not None and one.record.status.version is not None
         ]
-        if told:
+        if records:
             yield Sighting(
                 connector=name,
-                evidence=tuple(one.position for one in told),
+                evidence=tuple(one.position for one in records),
                 severity=Severity.INFO,
                 sentence=f"reports the version of its plugin; {evidence.roll.older.release} "
                 "ignores it and omits it in its next report",

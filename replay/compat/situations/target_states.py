@@ -16,7 +16,7 @@ V1, V2 = "state", "state.v2"
 def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
     """1: STOPPED, which the older release reads as the nearest known state."""
     older = evidence.roll.older
-    for name, told in _stopped(evidence):
+    for name, record in _stopped(evidence):
         reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
         again = (
             wanted(
@@ -38,7 +38,7 @@ def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
             steps = ()
         yield Sighting(
             connector=name,
-            evidence=(told.position,),
+            evidence=(record.position,),
             severity=severity,
             sentence=f"is STOPPED; {older.release} reads {reads} {then}",
             steps=steps,
@@ -81,13 +81,13 @@ def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
 def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
     """4: another program wrote STOPPED to the old field; members disagree permanently."""
     for name in evidence.connectors:
-        told = evidence.target(name)
-        if told is None or told.text(V1) != Target.STOPPED.value or told.text(V2) is not None:
+        record = evidence.target(name)
+        if record is None or record.text(V1) != Target.STOPPED.value or record.text(V2) is not None:
             continue
         reads = _read_by_older(evidence, name)
         yield Sighting(
             connector=name,
-            evidence=(told.position,),
+            evidence=(record.position,),
             severity=Severity.DANGER,
             sentence=f"was stopped by a record with STOPPED but without {V2}: "
             f"{evidence.roll.older.release} cannot read it and keeps {reads}",
@@ -105,12 +105,12 @@ def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
 def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
     """5: the target state of a living connector was removed; it is STARTED at its next start."""
     for name in evidence.connectors:
-        told, was = evidence.target(name), forgotten(evidence, name)
-        if told is None or was is None:
+        record, was = evidence.target(name), forgotten(evidence, name)
+        if record is None or was is None:
             continue
         yield Sighting(
             connector=name,
-            evidence=(told.position,),
+            evidence=(record.position,),
             severity=Severity.WARNING,
             sentence=f"is {was.value} only until its worker restarts: its target state was "
             "removed, so every starting worker runs it",
@@ -123,13 +123,13 @@ def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
 def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
     """6: an older leader committed tasks of a STOPPED connector; newer ones refuse that."""
     older, newer = evidence.roll.older.release, evidence.roll.newer.release
-    for name, told in _stopped(evidence):
+    for name, record in _stopped(evidence):
         commit, tasks = evidence.commit(name), len(evidence.newer.config.task_ids(name))
-        if commit is None or commit.rank < told.rank or not tasks:
+        if commit is None or commit.rank < record.rank or not tasks:
             continue
         yield Sighting(
             connector=name,
-            evidence=(told.position, commit.position),
+            evidence=(record.position, commit.position),
             severity=Severity.WARNING,
             sentence=f"is STOPPED, but an older leader has since committed {count(tasks, 'task')} "
             f"of it: {older} keeps them paused, {newer} shuts them down",
@@ -140,16 +140,20 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
 def created_in_state(evidence: LogEvidence) -> Iterator[Sighting]:
     """17: created paused or stopped; the target state precedes the config."""
     for name in evidence.connectors:
-        told = evidence.target(name)
-        if told is None or told.record.state is None or evidence.configured_at(name, told.rank):
+        record = evidence.target(name)
+        if (
+            record is None
+            or record.record.state is None
+            or evidence.configured_at(name, record.rank)
+        ):
             continue
-        state, reads = told.record.state.value, _read_by_older(evidence, name)
+        state, reads = record.record.state.value, _read_by_older(evidence, name)
         differs = (
             "" if reads == state else f", which {evidence.roll.older.release} reads as {reads}"
         )
         yield Sighting(
             connector=name,
-            evidence=(told.position,),
+            evidence=(record.position,),
             severity=Severity.INFO,
             sentence=f"was created {state}{differs}; while a worker of "
             f"{evidence.roll.older.release} leads, a creation with initial_state is refused",
@@ -162,10 +166,10 @@ def created_in_state(evidence: LogEvidence) -> Iterator[Sighting]:
 def _stopped(evidence: LogEvidence) -> Iterator[tuple[str, EvidenceRecord]]:
     """Connectors that the newer release reads as STOPPED because of `state.v2`."""
     for name in evidence.connectors:
-        told = evidence.target(name)
+        record = evidence.target(name)
         target = evidence.newer.config.targets.get(name)
-        if told is not None and target is Target.STOPPED and told.text(V2) is not None:
-            yield name, told
+        if record is not None and target is Target.STOPPED and record.text(V2) is not None:
+            yield name, record
 
 
 def _overwritten(

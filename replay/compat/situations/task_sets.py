@@ -24,9 +24,9 @@ from replay.findings import Severity, regeneration
 def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
     """8: a restart that some instances missed, because their workers do not know it."""
     for name in evidence.connectors:
-        told = evidence.last_of(RestartRequest, name)
-        deaf = [] if told is None else _deaf(evidence, name, told)
-        if told is None or not deaf:
+        request = evidence.last_of(RestartRequest, name)
+        deaf = [] if request is None else _deaf(evidence, name, request)
+        if request is None or not deaf:
             continue
         shown = ", ".join("the connector" if one is None else f"task {one}" for one in deaf)
         again = tuple(
@@ -35,7 +35,7 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
         )
         yield Sighting(
             connector=name,
-            evidence=(told.position,),
+            evidence=(request.position,),
             severity=Severity.WARNING,
             sentence=f"has a restart request without effect on {shown}: workers of "
             f"{evidence.roll.older.release} do not read such requests",
@@ -70,16 +70,18 @@ def _restart(name: str, instance: int | None) -> str:
 def unfenceable(evidence: LogEvidence) -> Iterator[Sighting]:
     """9: producers of the older release cannot be fenced, and it ignores fencing records."""
     for name in evidence.connectors:
-        told, number = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
-        if told is None or not number.get(name):
+        record, number = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
+        if record is None or not number.get(name):
             continue
         commit = evidence.commit(name)
-        pending = commit is not None and commit.rank > told.rank
+        pending = commit is not None and commit.rank > record.rank
         later = ", and tasks were committed since, so they must be fenced" if pending else ""
         steps = _unfenced_steps(evidence, name)
         yield Sighting(
             connector=name,
-            evidence=(told.position, commit.position) if commit and pending else (told.position,),
+            evidence=(record.position, commit.position)
+            if commit and pending
+            else (record.position,),
             severity=Severity.WARNING if steps else Severity.INFO,
             sentence=f"has {count(number[name], 'transactional producer')}{later}; "
             f"{evidence.roll.older.release} writes without transactions, and such producers cannot "

@@ -46,40 +46,40 @@ class SparkEngine:
         self._limits = limits
         self._progress = progress or NoProgress()
 
-    def states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
+    def states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         """Return, for each query, the state of each release.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
             NoSpark: Spark has failed.
         """
-        return [states for some in in_jobs(asked, self._limits) for states in self._states(some)]
+        return [states for some in in_jobs(queries, self._limits) for states in self._states(some)]
 
-    def _states(self, asked: Sequence[StateQuery]) -> list[list[ClusterState]]:
-        works = self.works(asked)
-        cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
+    def _states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
+        works = self.works(queries)
+        cut = [self._slices(one, part) for one in queries for part in one.plan.busy]
         tables = iter(self.rows(works, cut))
-        reduced = [[next(tables) for _ in one.plan.busy] for one in asked]
-        ranks = [_SparkRanks() for _ in asked]
-        known = list(map(_folded, asked, reduced, ranks))
-        self._rank(asked, ranks)
+        reduced = [[next(tables) for _ in one.plan.busy] for one in queries]
+        ranks = [_SparkRanks() for _ in queries]
+        known = list(map(_folded, queries, reduced, ranks))
+        self._rank(queries, ranks)
         return [
             _folded(one, tables, some) if some.wanted else states
-            for one, tables, some, states in zip(asked, reduced, ranks, known, strict=True)
+            for one, tables, some, states in zip(queries, reduced, ranks, known, strict=True)
         ]
 
-    def works(self, asked: Sequence[StateQuery]) -> list[SliceWork]:
+    def works(self, queries: Sequence[StateQuery]) -> list[SliceWork]:
         """Work of the queries: each busy part of each plan."""
-        return [_work(one, part) for one in asked for part in one.plan.busy]
+        return [_work(one, part) for one in queries for part in one.plan.busy]
 
-    def _slices(self, one: StateQuery, part: PartitionPlan) -> list[PlanSlice]:
-        return slices(one.local.cluster, part, self._limits)
+    def _slices(self, query: StateQuery, part: PartitionPlan) -> list[PlanSlice]:
+        return slices(query.local.cluster, part, self._limits)
 
-    def _rank(self, asked: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
+    def _rank(self, queries: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
         """Find all ranks that were asked for, for all clusters in one further job."""
         works = [
             _work(one, part, ranked=True)
-            for one, some in zip(asked, ranks, strict=True)
+            for one, some in zip(queries, ranks, strict=True)
             for part in some.wanted
         ]
         tables = iter(self.rows(works))
@@ -143,8 +143,10 @@ class _SparkRanks:
 _NOTHING = pa.table({})
 
 
-def _folded(one: StateQuery, reduced: Sequence[pa.Table], ranks: _SparkRanks) -> list[ClusterState]:
-    return one.local.folded(one.plan, one.profiles, reduced, ranks)
+def _folded(
+    query: StateQuery, reduced: Sequence[pa.Table], ranks: _SparkRanks
+) -> list[ClusterState]:
+    return query.local.folded(query.plan, query.profiles, reduced, ranks)
 
 
 def _merged(slices_left: DataFrame, whole: dict[int, SliceWork]) -> DataFrame:
@@ -153,15 +155,15 @@ def _merged(slices_left: DataFrame, whole: dict[int, SliceWork]) -> DataFrame:
     return slices_left.repartition(len(whole), "work").mapInArrow(merging, PIECES_DDL)
 
 
-def _work(one: StateQuery, part: PartitionPlan, *, ranked: bool = False) -> SliceWork:
-    local = one.local
+def _work(query: StateQuery, part: PartitionPlan, *, ranked: bool = False) -> SliceWork:
+    local = query.local
     store = local.cluster.store
     asker = ReadContext(
         anywhere(store.where),
         store.settings,
         not isinstance(store, CheckedStore),
         local.cluster.topics,
-        tuple(profile.release for profile in one.profiles),
+        tuple(profile.release for profile in query.profiles),
         local.options.exactly_once,
     )
     return SliceWork(asker, part, ranked=ranked)

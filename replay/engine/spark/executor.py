@@ -41,9 +41,9 @@ class SparkExecutor:
         waiting = iter(items)
         while wave := list(islice(waiting, WAVE * self.slots)):
             table = run(self._frame(work, wave), self._progress)
-            found = {parcel.work: parcel.content for parcel in parcels(table)}
+            contents = {parcel.work: parcel.content for parcel in parcels(table)}
             for number, item in enumerate(wave):
-                yield unpacked(found.get(number), work, item)
+                yield unpacked(contents.get(number), work, item)
 
     def _frame(self, work: "ItemWork[T, F]", items: Sequence[T]) -> DataFrame:
         """Data frame of the findings of some items; each item is a task."""

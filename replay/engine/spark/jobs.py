@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from replay.engine.spark.session import NoSpark, told
+from replay.engine.spark.session import NoSpark, root_cause
 from replay.progress import ProgressListener
 
 PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
@@ -43,7 +43,7 @@ def run(frame: DataFrame, progress: ProgressListener) -> pa.Table:
     try:
         return job.result()
     except (PySparkException, Py4JError) as error:
-        raise NoSpark(f"Spark has failed ({told(error)})") from None
+        raise NoSpark(f"Spark has failed ({root_cause(error)})") from None
 
 
 def _watch(
@@ -52,12 +52,12 @@ def _watch(
     """Report finished tasks until the job ends."""
     total = done = 0
     while not wait([job], LOOK_S).done:
-        seen = _tasks(context, group)
-        if seen.total != total:
-            progress.begin("Spark: tasks", seen.total)
-            total, done = seen.total, 0
-        progress.advance(seen.done - done)
-        done = seen.done
+        count = _tasks(context, group)
+        if count.total != total:
+            progress.begin("Spark: tasks", count.total)
+            total, done = count.total, 0
+        progress.advance(count.done - done)
+        done = count.done
 
 
 class _TaskCount(NamedTuple):

@@ -35,21 +35,21 @@ def pieces(parcel: TaskOutput) -> Iterator[pa.RecordBatch]:
     """Split a result into pieces; an empty result has none."""
     work, part, content = parcel
     for number, start in enumerate(range(0, len(content), PIECE_BYTES)):
-        some = content[start : start + PIECE_BYTES]
-        yield pa.record_batch([[work], [part], [number], [some]], schema=PIECES)
+        piece = content[start : start + PIECE_BYTES]
+        yield pa.record_batch([[work], [part], [number], [piece]], schema=PIECES)
 
 
 def parcels(table: pa.Table) -> Iterator[TaskOutput]:
     """Assemble results from pieces in any order: work by work, slice by slice."""
     rows = sorted(table.to_pylist(), key=itemgetter("work", "slice", "piece"))
-    for (work, part), some in groupby(rows, itemgetter("work", "slice")):
-        yield TaskOutput(work, part, b"".join(row["content"] for row in some))
+    for (work, part), piece_rows in groupby(rows, itemgetter("work", "slice")):
+        yield TaskOutput(work, part, b"".join(row["content"] for row in piece_rows))
 
 
 def by_work(table: pa.Table) -> Iterator[tuple[int, list[TaskOutput]]]:
     """Group results by work."""
-    for work, some in groupby(parcels(table), attrgetter("work")):
-        yield work, list(some)
+    for work, outputs in groupby(parcels(table), attrgetter("work")):
+        yield work, list(outputs)
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def rows_content(table: pa.Table) -> bytes:
 
 def wrong_content(sentence: str) -> bytes:
     """Encode an error sentence in place of rows."""
-    told = sentence.encode("utf-8", "backslashreplace")
-    return rows_content(pa.table({}).replace_schema_metadata({_WRONG: told}))
+    metadata = sentence.encode("utf-8", "backslashreplace")
+    return rows_content(pa.table({}).replace_schema_metadata({_WRONG: metadata}))
 
 
 def rows_of(content: bytes) -> pa.Table:

@@ -77,8 +77,8 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
                 started = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             raise NoSpark(
-                f"Spark does not start at {where.master} ({_complaint(said) or told(error)}): "
-                "check --master and --conf"
+                f"Spark does not start at {where.master} "
+                f"({_complaint(said) or root_cause(error)}): check --master and --conf"
             ) from None
         try:
             if heard:
@@ -129,8 +129,8 @@ def _complaint(said: IO[bytes]) -> str:
     """Complaint of a JVM that ended early."""
     said.seek(0)
     lines = said.read().decode("utf-8", "replace").splitlines()
-    found = (line for line in lines if re.match("Exception|Error|Invalid|Unrecognized", line))
-    return _without_class(next(found, ""))
+    complaints = (line for line in lines if re.match("Exception|Error|Invalid|Unrecognized", line))
+    return _without_class(next(complaints, ""))
 
 
 def check_java() -> None:
@@ -151,11 +151,11 @@ def java_number() -> int | None:
         return None
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     # 1.8.0_292 was Java 8; since 9 the first number counts.
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(version[1]) if version else None
 
 
-def told(error: Exception) -> str:
+def root_cause(error: Exception) -> str:
     """Root cause of a Spark error, without its stack."""
     if isinstance(error, PythonException):  # the quoted traceback ends with the cause
         return str(error).strip().splitlines()[-1].strip()

@@ -56,21 +56,25 @@ def _legend() -> Html:
 
 
 def _card(
-    number: int, one: ReportConnector, drawn: ConnectorTimeline, axis: TimeAxis, index: RecordIndex
+    number: int,
+    connector: ReportConnector,
+    drawn: ConnectorTimeline,
+    axis: TimeAxis,
+    index: RecordIndex,
 ) -> Html:
     title = el(
         "h4",
-        called(one.name),
+        called(connector.name),
         " ",
-        state(one.wanted) if one.there else el("span", "gone", class_="state none"),
-        badge(one.worst) if one.worst is not None else None,
+        state(connector.wanted) if connector.there else el("span", "gone", class_="state none"),
+        badge(connector.worst) if connector.worst is not None else None,
     )
     return el(
         "article",
         title,
         timeline(drawn, axis, index),
         _offsets(drawn, index),
-        _behind(number, one, index),
+        _behind(number, connector, index),
         id=index.card(number),
         class_="card",
     )
@@ -97,16 +101,24 @@ def _line(number: int, line: OffsetLine, drawn: ConnectorTimeline, index: Record
     )
 
 
-def _behind(number: int, one: ReportConnector, index: RecordIndex) -> HtmlContent:
+def _behind(number: int, connector: ReportConnector, index: RecordIndex) -> HtmlContent:
     """Records behind a connector's numbers: the last few of each kind."""
     rows = [
-        _row(COUNTED[kind], one.numbers[kind], one.latest[kind], index, index.card(number, kind))
+        _row(
+            COUNTED[kind],
+            connector.numbers[kind],
+            connector.latest[kind],
+            index,
+            index.card(number, kind),
+        )
         for kind in COUNTED
-        if one.numbers.get(kind)
+        if connector.numbers.get(kind)
     ]
-    if one.tasks:
-        tasks = sum(one.tasks.values())
-        rows.append(_row("task", tasks, one.latest["tasks"], index, index.card(number, "tasks")))
+    if connector.tasks:
+        tasks = sum(connector.tasks.values())
+        rows.append(
+            _row("task", tasks, connector.latest["tasks"], index, index.card(number, "tasks"))
+        )
     if not rows:
         return None
     return el("details", el("summary", "Records behind the numbers"), el("ul", rows))

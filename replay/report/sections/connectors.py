@@ -38,34 +38,38 @@ def connectors(looked: ClusterFacts, index: RecordIndex) -> Html:
 
 
 def _row(
-    number: int, one: ReportConnector, axis: TimeAxis, index: RecordIndex
+    number: int, connector: ReportConnector, axis: TimeAxis, index: RecordIndex
 ) -> tuple[HtmlContent, ...]:
-    name, drawn = el("b", called(one.name)), one.timeline
+    name, drawn = el("b", called(connector.name)), connector.timeline
     spans = drawn.tasks or drawn.reported if drawn else ()
-    wanted = state(one.wanted) if one.there else "gone"
+    wanted = state(connector.wanted) if connector.there else "gone"
     return (
         name if drawn is None else el("a", name, href=f"#{index.card(number)}"),
-        index.link(one.places.get("wanted"), wanted),
-        index.link(one.places.get("reported"), state(one.reported)),
-        index.link(one.places.get("tasks"), in_words(one.tasks) or "–", class_="tasks"),
-        *_numbers(number, one, index),
+        index.link(connector.places.get("wanted"), wanted),
+        index.link(connector.places.get("reported"), state(connector.reported)),
+        index.link(connector.places.get("tasks"), in_words(connector.tasks) or "–", class_="tasks"),
+        *_numbers(number, connector, index),
         lane("over time", spans, axis, None) if spans else "–",
     )
 
 
-def _numbers(number: int, one: ReportConnector, index: RecordIndex) -> Iterator[Html]:
+def _numbers(number: int, connector: ReportConnector, index: RecordIndex) -> Iterator[Html]:
     """Numbers linked to their record, or to the list of several."""
     for kind in _SHOWN:
-        counted = one.numbers.get(kind, 0)
-        if counted > 1 and one.timeline is not None:
+        counted = connector.numbers.get(kind, 0)
+        if counted > 1 and connector.timeline is not None:
             href = f"#{index.card(number, kind)}"
             yield el("a", f"{counted:,}", href=href, class_="number")
         else:
-            yield index.number_of(counted, one.places.get(kind))
+            yield index.number_of(counted, connector.places.get(kind))
 
 
-def _badge(one: ReportConnector, anchor: str | None) -> HtmlContent:
+def _badge(connector: ReportConnector, anchor: str | None) -> HtmlContent:
     """Badge of the worst finding, linked to it."""
-    if one.worst is None:
+    if connector.worst is None:
         return None
-    return badge(one.worst) if anchor is None else el("a", badge(one.worst), href=f"#{anchor}")
+    return (
+        badge(connector.worst)
+        if anchor is None
+        else el("a", badge(connector.worst), href=f"#{anchor}")
+    )

@@ -53,13 +53,13 @@ def _read(looked: ClusterFacts, index: RecordIndex) -> Html:
     )
 
 
-def _part(one: PartitionFacts, topics: Topics, index: RecordIndex) -> tuple[HtmlContent, ...]:
+def _part(part: PartitionFacts, topics: Topics, index: RecordIndex) -> tuple[HtmlContent, ...]:
     """Row of a partition; its numbers link to its first and last record."""
-    first, last = one.places(topics)
+    first, last = part.places(topics)
     return (
-        one.topic,
-        str(one.partition),
-        index.number_of(one.records, last),
-        index.link(first, str(one.first), class_="number"),
-        index.link(last, str(one.last), class_="number"),
+        part.topic,
+        str(part.partition),
+        index.number_of(part.records, last),
+        index.link(first, str(part.first), class_="number"),
+        index.link(last, str(part.last), class_="number"),
     )

@@ -15,7 +15,7 @@ def worst_of(looked: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
     anchors = [
         (one.severity, one.connector, index.finding(part, row))
         for part, found in parts
-        for row, one in enumerate(found.told)
+        for row, one in enumerate(found.listed)
     ]
     # The worst finding comes last and replaces the others.
     anchors.sort(key=lambda each: list(Severity).index(each[0]))
@@ -24,14 +24,14 @@ def worst_of(looked: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
 
 def part_with(severity: str, looked: ClusterFacts) -> str:
     """Part of a cluster's page where findings of a severity begin."""
-    found, linted_too = looked.audited.numbers, looked.linted.numbers
-    return "lint" if linted_too.get(severity) and not found.get(severity) else "findings"
+    audit_numbers, lint_numbers = looked.audited.numbers, looked.linted.numbers
+    return "lint" if lint_numbers.get(severity) and not audit_numbers.get(severity) else "findings"
 
 
 def audited(looked: ClusterFacts, index: RecordIndex) -> Html:
     """Problems of a cluster, and changes with their authors."""
     indexes, part = {looked.cluster: index}, index.part("findings")
-    rows = _named("findings", looked.audited.told, index)
+    rows = _named("findings", looked.audited.listed, index)
     return el(
         "section",
         el("h3", "Findings"),
@@ -44,7 +44,7 @@ def audited(looked: ClusterFacts, index: RecordIndex) -> Html:
 def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
     """Effects of a compaction and a restart."""
     indexes, part = {looked.cluster: index}, index.part("lint")
-    rows = _named("lint", looked.linted.told, index)
+    rows = _named("lint", looked.linted.listed, index)
     return el(
         "section",
         el("h3", "After a compaction and a restart"),
@@ -54,11 +54,11 @@ def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
     )
 
 
-def shared(found: Sequence[FindingFacts], indexes: Mapping[str, RecordIndex]) -> Html:
+def shared(findings: Sequence[FindingFacts], indexes: Mapping[str, RecordIndex]) -> Html:
     """Resources that clusters share by mistake; empty if there are none."""
-    if not found:
+    if not findings:
         return Html()
-    rows = [(f"shared-{row}", one) for row, one in enumerate(found)]
+    rows = [(f"shared-{row}", one) for row, one in enumerate(findings)]
     return el("section", el("h2", "Between clusters"), _list("shared", rows, indexes), id="shared")
 
 
@@ -66,16 +66,16 @@ _Named = tuple[str, FindingFacts]
 """A finding with its anchor."""
 
 
-def _named(part: str, found: Sequence[FindingFacts], index: RecordIndex) -> list[_Named]:
-    return [(index.finding(part, row), one) for row, one in enumerate(found)]
+def _named(part: str, findings: Sequence[FindingFacts], index: RecordIndex) -> list[_Named]:
+    return [(index.finding(part, row), one) for row, one in enumerate(findings)]
 
 
-def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, RecordIndex]) -> Html | None:
+def _list(part: str, named: Sequence[_Named], indexes: Mapping[str, RecordIndex]) -> Html | None:
     """Findings that need action, then the informational ones, collapsed."""
-    if not found:
+    if not named:
         return None
-    known = [each for each in found if each[1].severity is Severity.INFO]
-    grave = [each for each in found if each[1].severity is not Severity.INFO]
+    known = [each for each in named if each[1].severity is Severity.INFO]
+    grave = [each for each in named if each[1].severity is not Severity.INFO]
     lists = [
         el("ul", [_finding(*row, indexes) for row in rows], class_="findings", id=name)
         for rows, name in ((grave, None), (known, f"{part}-known"))
@@ -84,17 +84,26 @@ def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, RecordIndex]
     return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
 
 
-def _finding(anchor: str, one: FindingFacts, indexes: Mapping[str, RecordIndex]) -> Html:
+def _finding(anchor: str, finding: FindingFacts, indexes: Mapping[str, RecordIndex]) -> Html:
     chips = [
-        indexes[cluster].link(place, f"{cluster} {place}" if one.clusters else place, class_="chip")
-        for cluster, place in one.where
+        indexes[cluster].link(
+            place, f"{cluster} {place}" if finding.clusters else place, class_="chip"
+        )
+        for cluster, place in finding.where
     ]
     return el(
         "li",
-        el("p", badge(one.severity), " ", el("b", called(one.connector)), " ", el("i", one.kind)),
-        el("p", one.sentence),
-        el("p", one.advice, class_="advice") if one.advice else None,
+        el(
+            "p",
+            badge(finding.severity),
+            " ",
+            el("b", called(finding.connector)),
+            " ",
+            el("i", finding.kind),
+        ),
+        el("p", finding.sentence),
+        el("p", finding.advice, class_="advice") if finding.advice else None,
         el("p", chips, class_="chips"),
         id=anchor,
-        class_=f"finding {one.severity.value}",
+        class_=f"finding {finding.severity.value}",
     )

@@ -32,16 +32,16 @@ def navigation(links: Iterable[tuple[str, str]]) -> Html:
 
 def brief(looked: ClusterFacts, index: RecordIndex) -> Html:
     """Summary beside a cluster's name: number of connectors and open problems."""
-    found = Counter(looked.audited.numbers) + Counter(looked.linted.numbers)
+    numbers = Counter(looked.audited.numbers) + Counter(looked.linted.numbers)
     connectors = count(looked.numbers["there"], "connector")
-    grave = [one.value for one in (Severity.DANGER, Severity.WARNING) if found[one.value]]
+    grave = [one.value for one in (Severity.DANGER, Severity.WARNING) if numbers[one.value]]
     return el(
         "span",
         el("a", connectors, href=f"#{index.part('connectors')}"),
         [
             el(
                 "a",
-                f"{found[one]:,} {one}",
+                f"{numbers[one]:,} {one}",
                 href=f"#{index.part(part_with(one, looked))}",
                 class_=f"badge {one}",
             )

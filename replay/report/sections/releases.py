@@ -88,7 +88,7 @@ def _matrix(looked: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> Html
             good.append(title)
             continue
         verdicts = zip(one.verdicts, looked.changes, strict=True)
-        cells = (_cell(bad, _told(change, one.name, anchors, index)) for bad, change in verdicts)
+        cells = (_cell(bad, _href(change, one.name, anchors, index)) for bad, change in verdicts)
         rows.append([title, *cells])
     return table(_heads("connector", looked), rows, "matrix"), _compatible(good, looked, index)
 
@@ -108,7 +108,7 @@ def _compatible(good: Sequence[Html], looked: ClusterFacts, index: RecordIndex) 
     return el("details", words, el("ul", [el("li", one) for one in good], class_="names", id=here))
 
 
-def _told(change: ReleaseFacts, connector: str, anchors: _Anchors, index: RecordIndex) -> str:
+def _href(change: ReleaseFacts, connector: str, anchors: _Anchors, index: RecordIndex) -> str:
     return f"#{anchors.get((change.goal, connector), _whole(change, index))}"
 
 
@@ -146,25 +146,25 @@ def _changes(looked: ClusterFacts, alike: Sequence[ReleaseFacts], index: RecordI
         (el("span", one.goal, id=index.change(one.goal)), ", " if one is not alike[-1] else " ")
         for one in alike
     ]
-    told = [
+    items = [
         _judged(one, index, index.change(change.goal, row), command)
         for row, one in enumerate(change.judged)
     ]
     return el(
         "details",
         el("summary", "to ", goals, verdict(change.verdict, words=True)),
-        el("ul", told, class_="judged"),
+        el("ul", items, class_="judged"),
         more(change.more, "connector", command),
         _commands(change),
     )
 
 
-def _judged(one: JudgedConnector, index: RecordIndex, anchor: str, command: str) -> Html:
+def _judged(judged: JudgedConnector, index: RecordIndex, anchor: str, command: str) -> Html:
     return el(
         "li",
-        el("p", verdict(one.verdict), " ", el("b", called(one.connector))),
-        el("ul", [_reason(reason, index) for reason in one.reasons]),
-        more(one.more, "reason", command),
+        el("p", verdict(judged.verdict), " ", el("b", called(judged.connector))),
+        el("ul", [_reason(reason, index) for reason in judged.reasons]),
+        more(judged.more, "reason", command),
         id=anchor,
     )
 

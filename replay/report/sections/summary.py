@@ -78,30 +78,30 @@ def _clusters(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> 
     return el("div", table(heads, rows, "stacked", numbers), id="clusters")
 
 
-def _cluster(one: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]:
+def _cluster(facts: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]:
     def to(section: str, number: int) -> Html:
         kind = "number" if number else "number zero"
         return el("a", f"{number:,}", href=f"#{index.part(section)}", class_=kind)
 
-    numbers, found, time = one.numbers, _found(one), one.time or TimeRange(-1, -1)
+    numbers, severities, time = facts.numbers, _found(facts), facts.time or TimeRange(-1, -1)
     failed = numbers.get("FAILED", 0) + numbers.get("with failed tasks", 0)
     return (
-        el("a", el("b", one.cluster), href=f"#c{index.number}"),
+        el("a", el("b", facts.cluster), href=f"#c{index.number}"),
         to("connectors", numbers["there"]),
         to("connectors", numbers.get("RUNNING", 0)),
         to("connectors", failed),
-        *(to(part_with(word, one), found[word]) for word in _SEVERITIES),
-        to("read", one.records),
+        *(to(part_with(word, facts), severities[word]) for word in _SEVERITIES),
+        to("read", facts.records),
         index.link(time.first, breakable(time.first_ms), class_="time"),
         index.link(time.last, breakable(time.last_ms), class_="time"),
     )
 
 
-def _badness(one: ClusterFacts) -> list[int]:
-    found = _found(one)
+def _badness(facts: ClusterFacts) -> list[int]:
+    found = _found(facts)
     return [found[word] for word in _SEVERITIES[:-1]]
 
 
-def _found(one: ClusterFacts) -> Counter[str]:
+def _found(facts: ClusterFacts) -> Counter[str]:
     """Number of findings of audits and rehearsals, by severity."""
-    return Counter(one.audited.numbers) + Counter(one.linted.numbers)
+    return Counter(facts.audited.numbers) + Counter(facts.linted.numbers)

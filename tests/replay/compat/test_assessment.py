@@ -6,7 +6,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Aspect, Topics
 from controlplane.core.views.hazards import Danger
 from replay.compat import ClusterAssessment, ReleaseVerdict, RolloutMode, assess, roll
-from replay.compat.assessment_report import told as plain
+from replay.compat.assessment_report import reported as plain
 from replay.compat.preparation import StepTime
 from replay.compat.report_formats import document, junit
 from tests.replay.compat.planted_log import CONFIG, STOPPED, Planted, running, stopped

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
 from controlplane.core.views.diff import diff
 from replay.compat import ReleaseVerdict, RolloutMode, assess, roll
-from replay.compat.assessment_report import ReportedAssessment, told
+from replay.compat.assessment_report import ReportedAssessment, reported
 from replay.compat.report_formats import document, junit
 from tests.laws.entries import logs
 
@@ -29,7 +29,7 @@ def test_no_bytes_end_an_assessment(
     found = assess(log, change, exactly_once=exactly_once)
     there = {entry.position for entry in log}
     assert all({*one.evidence} <= there for one in found.findings)
-    shown = told(found, Topics())
+    shown = reported(found, Topics())
     assert document([shown])["verdict"] == found.verdict.words
     assert junit([shown]).count("<testcase ") == len(found.assessed)
     kept = json.loads(json.dumps(msgspec.to_builtins(shown, str_keys=True)))
