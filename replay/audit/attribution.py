@@ -15,7 +15,7 @@ def header(entry: Entry, name: str) -> str | None:
     return values[-1].decode("utf-8", "replace") if values else None
 
 
-def who(about: AuditContext, decoded: DecodedRecord, *verbs: TrailVerb) -> str:
+def author(about: AuditContext, decoded: DecodedRecord, *verbs: TrailVerb) -> str:
     """Author as the end of a sentence: ` by ada (command 17)`; empty if unknown.
 
     Without headers, the audit stream is searched for requests about the connector at that time with

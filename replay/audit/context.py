@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
+from controlplane.core.records import Status
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
@@ -52,17 +53,17 @@ class AuditContext(NamedTuple):
         words: FindingText,
     ) -> Finding:
         """Create a finding in this cluster."""
-        return found(kind, severity, (self.cluster, connector), evidence, words)
+        return new_finding(kind, severity, (self.cluster, connector), evidence, words)
 
     def place(self, position: Position) -> str:
         """Format a position: `config@57`."""
         return place(position, self.topics)
 
 
-def found(
+def new_finding(
     kind: str,
     severity: Severity,
-    whom: tuple[str, str | None],
+    subject: tuple[str, str | None],
     evidence: Sequence[Position],
     words: FindingText,
 ) -> Finding:
@@ -71,7 +72,7 @@ def found(
     Secrets are removed from its text, and control characters are escaped.
     """
     sentence, advice = (safe(redacted_text(text)) for text in words)
-    return Finding(kind, severity, *whom, tuple(evidence[:EVIDENCE_KEPT]), sentence, advice)
+    return Finding(kind, severity, *subject, tuple(evidence[:EVIDENCE_KEPT]), sentence, advice)
 
 
 class Audit(Protocol):
@@ -119,6 +120,16 @@ def lasting(time_ms: int) -> str:
 def at(time_ms: int) -> str:
     """Format a point in time."""
     return time_text(time_ms) if time_ms >= 0 else "a time unknown"
+
+
+ConnectorOrTask = tuple[str, int | None]
+"""A connector and one of its tasks; None is the connector itself."""
+
+
+def status_in(decoded: DecodedRecord) -> tuple[ConnectorOrTask, Status | None]:
+    """Instance and status of a status record; the status of a tombstone is None."""
+    record = decoded.record
+    return (record.connector, getattr(record, "task", None)), record.status
 
 
 def instance(connector: str, task: int | None) -> str:

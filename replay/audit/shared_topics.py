@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
-from replay.audit.context import FindingText, found
+from replay.audit.context import FindingText, new_finding
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
 
@@ -116,7 +116,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
         "every connector."
     )
     evidence, words = [shared[name] for name in names], FindingText(sentence, advice)
-    finding = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
+    finding = new_finding(_KIND, Severity.DANGER, (names[0], None), evidence, words)
     return _in(names, finding)
 
 
@@ -131,8 +131,8 @@ def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
         "move), or give each source its own topic."
     )
     evidence, words = [writer.position for writer in writers], FindingText(sentence, advice)
-    whom = writers[0].cluster, writers[0].connector
-    finding = found(_KIND, Severity.WARNING, whom, evidence, words)
+    subject = writers[0].cluster, writers[0].connector
+    finding = new_finding(_KIND, Severity.WARNING, subject, evidence, words)
     return _in([writer.cluster for writer in writers], finding)
 
 

@@ -6,7 +6,7 @@ value still can, and no other. The grammar is Jackson's (`core.java.jackson_toke
 limits.
 
 Behind the end of valid JSON, secrets cannot be located. That remainder is replaced as a whole,
-unless it is plain text without a trace of a secret (`unparsed_text`) and no secret came before it.
+unless it is plain text without a trace of a secret (`is_harmless`) and no secret came before it.
 The same holds for text behind a complete value, which no release reads.
 
 Not covered: a secret of more than 20 million characters, and one in a name of more than 50,000
@@ -34,7 +34,7 @@ from controlplane.core.java.java_library import utf16_units
 from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.text import redaction
-from replay.capture import encoded_text, unparsed_text
+from replay.capture import encoded_text
 
 SecretMask = Callable[[bytes], str]
 """Maps the bytes of a secret to the replacing text."""
@@ -242,7 +242,7 @@ class _JsonScan:
             return rest
         # Only a document of bytes has a separable remainder; otherwise the whole record is sealed.
         raw = rest.encode("latin-1") + unread if self._in_bytes else self._raw
-        if not self._met and unparsed_text.is_harmless(raw):
+        if not self._met and is_harmless(raw):
             return rest
         return _stopping(rest[:1]) + self._hide(raw)
 
@@ -325,3 +325,28 @@ def _odd_numbers() -> Mapping[tuple[bool, ...], str]:
 _MANTISSAS: Final = ("0", "1", "00", "01")
 _TAILS: Final = ("", "e2147483648", f".{'0' * 600}e2147483648", f"e{'9' * 1001}")
 _UNREAD: Final = "00" + _TAILS[-1]
+
+# --- remainders that are no JSON ------------------------------------------------------------
+
+_SHORTEST: Final = 2
+"""Length in bytes below which text holds no secret; its first unit stays anyway."""
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+
+
+def is_harmless(raw: bytes) -> bool:
+    """True if a piece of a record that is no JSON can be archived unchanged.
+
+    No release reads such text, so secrets in it cannot be located. It is harmless only as plain
+    UTF-8 without a trace of a secret: no secret word, no escapes, no encoded text with such a word.
+    UTF-16, compressed and other binary values are never harmless.
+    """
+    if len(raw) < _SHORTEST:
+        return True
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return False
+    if _CONTROLS.search(text) or redaction.may_hold_secrets(text):
+        return False
+    return not encoded_text.may_hold_secrets(text)

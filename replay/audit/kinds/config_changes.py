@@ -8,7 +8,7 @@ from controlplane.core.records import ConnectorConfig, Target, TargetState
 from controlplane.core.state import Aspect
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change
-from replay.audit.attribution import who
+from replay.audit.attribution import author
 from replay.audit.context import AuditContext, FindingText, at
 from replay.audit.decoded_log import DecodedRecord
 from replay.audit.trail.requests import TrailVerb
@@ -82,7 +82,7 @@ class ConfigChanges:
     def _change_finding(
         self, decoded: DecodedRecord, kind: str, happened: str, more: str, *verbs: TrailVerb
     ) -> Finding:
-        by = who(self._about, decoded, *verbs)
+        by = author(self._about, decoded, *verbs)
         sentence = f"{decoded.connector} {happened}{by} at {at(decoded.entry.timestamp)}{more}"
         severity, words = Severity.INFO, FindingText(sentence)
         return self._about.finding(kind, severity, decoded.connector, [decoded.position], words)

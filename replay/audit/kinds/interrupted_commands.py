@@ -6,7 +6,7 @@ from types import NoneType
 from controlplane.core.records import CommandAccepted, CommandFinished
 from replay.audit.context import AuditContext, FindingText, at
 from replay.audit.decoded_log import DecodedRecord
-from replay.audit.kinds.partial_commits import judged
+from replay.audit.kinds.partial_commits import severity_by_age
 from replay.findings import Finding
 
 
@@ -43,6 +43,8 @@ class InterruptedCommands:
                 "first step."
             )
             words, patience_ms = FindingText(sentence, advice), self._about.thresholds.under_way_ms
-            severity, words = judged([decoded], words, self._about.clock.now_ms, patience_ms)
+            severity, words = severity_by_age(
+                [decoded], words, self._about.clock.now_ms, patience_ms
+            )
             evidence = [decoded.position]
             yield self._about.finding("command-unfinished", severity, name, evidence, words)

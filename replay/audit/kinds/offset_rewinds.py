@@ -13,7 +13,7 @@ from controlplane.core.records import SourcePartition, Target
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
-from replay.audit.attribution import who
+from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Episodes
 from replay.audit.context import AuditContext, FindingText, at
 from replay.audit.decoded_log import DecodedRecord, PreviousRecord
@@ -52,7 +52,7 @@ class OffsetRewinds:
     def _finding(self, key: tuple[str, str, bool], burst: Burst) -> Finding:
         connector, kind, at_rest = key
         severity = Severity.INFO if at_rest else Severity.WARNING
-        by = who(self._about, burst.last, TrailVerb.OFFSETS)
+        by = author(self._about, burst.last, TrailVerb.OFFSETS)
         change = "reset" if kind == "offsets-reset" else "rewound"
         example = "" if kind == "offsets-reset" else f", {_example(burst.last)}"
         happened = (

@@ -164,12 +164,12 @@ class PartialCommits:
         """Create a finding; while its records are fresh, the change may still be in progress."""
         present = [decoded for decoded in records if decoded is not None]
         limit_ms = self._about.thresholds.under_way_ms if patience_ms is None else patience_ms
-        severity, words = judged(present, words, self._about.clock.now_ms, limit_ms)
+        severity, words = severity_by_age(present, words, self._about.clock.now_ms, limit_ms)
         evidence = [decoded.position for decoded in present]
         return self._about.finding(kind, severity, name, evidence, words)
 
 
-def judged(
+def severity_by_age(
     records: list[DecodedRecord], words: FindingText, now_ms: int, patience_ms: int
 ) -> tuple[Severity, FindingText]:
     """Severity and text for records without the expected successor."""

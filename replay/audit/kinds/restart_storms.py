@@ -7,7 +7,7 @@ the owning worker and leave no record.
 from collections.abc import Iterator
 
 from controlplane.core.records import RestartRequest
-from replay.audit.attribution import who
+from replay.audit.attribution import author
 from replay.audit.bursts import Burst, Bursts
 from replay.audit.context import AuditContext, FindingText, at, lasting
 from replay.audit.decoded_log import DecodedRecord
@@ -41,7 +41,7 @@ class RestartStorms:
             yield self._finding(name, burst)
 
     def _finding(self, name: str, burst: Burst) -> Finding:
-        by = who(self._about, burst.last, TrailVerb.RESTART)
+        by = author(self._about, burst.last, TrailVerb.RESTART)
         sentence = (
             f"{name} was restarted {burst.count} times within {lasting(burst.lasted_ms)} until "
             f"{at(burst.last.time_ms)}, the last time{by or ' by an unknown caller'}"

@@ -4,12 +4,17 @@ from collections.abc import Iterator
 
 from controlplane.core.records import ConnectorStatus, State, Status, TaskStatus
 from replay.audit.bursts import Burst, Bursts
-from replay.audit.context import AuditContext, FindingText, at, instance, lasting
+from replay.audit.context import (
+    AuditContext,
+    ConnectorOrTask,
+    FindingText,
+    at,
+    instance,
+    lasting,
+    status_in,
+)
 from replay.audit.decoded_log import DecodedRecord
 from replay.findings import Finding, Severity
-
-ConnectorOrTask = tuple[str, int | None]
-"""A connector and one of its tasks; None is the connector itself."""
 
 
 class StateFlaps:
@@ -30,11 +35,7 @@ class StateFlaps:
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Count changes; repeated states and requested pauses and stops do not count."""
-        match decoded.record:
-            case ConnectorStatus(name, status):
-                yield from self._report((name, None), status, decoded)
-            case TaskStatus(name, task, status):
-                yield from self._report((name, task), status, decoded)
+        yield from self._report(*status_in(decoded), decoded)
 
     def end(self) -> Iterator[Finding]:
         """Report bursts that last until the end of the log."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from controlplane.core.records import ConnectorStatus, State, Status, TaskStatus
-from replay.audit.context import AuditContext, FindingText, instance
+from replay.audit.context import AuditContext, ConnectorOrTask, FindingText, instance, status_in
 from replay.audit.decoded_log import DecodedRecord
-from replay.audit.kinds.state_flaps import ConnectorOrTask
 from replay.findings import Finding, Severity
 
 _HOLDS = (State.RUNNING, State.PAUSED, State.RESTARTING)
@@ -52,11 +51,7 @@ class Zombies:
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Report two owners of one instance once; a tombstone resets it."""
-        match decoded.record:
-            case ConnectorStatus(name, status):
-                yield from self._report((name, None), status, decoded)
-            case TaskStatus(name, task, status):
-                yield from self._report((name, task), status, decoded)
+        yield from self._report(*status_in(decoded), decoded)
 
     def end(self) -> Iterator[Finding]:
         """Unconfirmed suspicions are no findings."""

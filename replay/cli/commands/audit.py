@@ -9,7 +9,7 @@ import msgspec
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import Topics
 from replay.audit import AuditResult, ClusterLog, audited, together
-from replay.audit.catalogue import KINDS
+from replay.audit.kinds import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
 from replay.audit.trail.requests import RequestTrail, TrailRequest
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst

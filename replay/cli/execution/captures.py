@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.core.text.safe_text import safe
+from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.log_factory import Opened, Opening, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
@@ -23,7 +23,7 @@ from replay.archive.segments import SIZES
 from replay.archive.store import ArchiveStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy
-from replay.cli.output.captures import print_captured
+from replay.cli.output.printer import print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.errors import ArchiveBusy, NotCapturable, ReplayError
 from replay.progress import ProgressListener
@@ -140,7 +140,7 @@ def _print_one(captured: CaptureResult, job: CaptureOptions) -> None:
 
 def _print(captured: Sequence[CaptureResult], job: CaptureOptions) -> None:
     if captured:
-        print_captured(captured, job.output)
+        _print_results(captured, job.output)
 
 
 # --- one log ------------------------------------------------------------------------------------
@@ -249,3 +249,47 @@ async def _streamed(
         if job.pause_s is None or job.alone:
             return False
         await asyncio.sleep(job.pause_s)
+
+
+# --- output -------------------------------------------------------------------------------------
+
+TOPICS_SHOWN = 5
+"""Greatest number of other topics to print: a dump has few, a broker may have hundreds."""
+
+
+def _print_results(captured: Sequence[CaptureResult], output: str) -> None:
+    """Print added records, gaps and the head of each cluster."""
+    if output == "json":
+        print_json([_document(one) for one in captured])
+        return
+    table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(one) for one in captured])
+    for one in captured:
+        for gap in one.cluster.gaps:
+            say(f"{one.cluster.name}: {gap.sentence}", style="yellow")
+        if 0 < len(one.left_out) <= TOPICS_SHOWN:
+            topics = ", ".join(one.left_out)
+            say(f"{one.cluster.name}: not archived, because no connector names them: {topics}")
+
+
+def _row(captured: CaptureResult) -> tuple[str, ...]:
+    records = count(captured.records, "record")
+    return (
+        captured.cluster.name,
+        str(captured.read),
+        str(captured.added),
+        records,
+        captured.cluster.chain.head,
+    )
+
+
+def _document(captured: CaptureResult) -> dict[str, Any]:
+    return {
+        "cluster": captured.cluster.name,
+        "read": captured.read,
+        "added": captured.added,
+        "archived": captured.records,
+        "ends": captured.cluster.ends,
+        "head": captured.cluster.chain.head,
+        "gaps": [gap.sentence for gap in captured.cluster.gaps],
+        "left_out": list(captured.left_out),
+    }

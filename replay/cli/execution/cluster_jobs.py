@@ -26,8 +26,7 @@ from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from replay.cli.exit_codes import INTERRUPTED
-from replay.cli.inputs.log_input import LogInput, OpenedInput
-from replay.cli.inputs.opened_input import opened
+from replay.cli.inputs.log_input import LogInput, OpenedInput, opened
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.gaps import tell_gaps
 from replay.cli.output.progress_bar import bar

@@ -1,18 +1,148 @@
-"""Table of all connectors."""
+"""Section of connectors: a table of all, and a card over time for each drawn one."""
 
 from collections.abc import Iterator
 
+from controlplane.core.text.safe_text import count
 from controlplane.page.html import Html, HtmlContent, el
+from controlplane.page.offset_chart import line_key, offset_text
 from controlplane.page.time_axis import TimeAxis
-from controlplane.page.timeline import TimeRange
-from controlplane.page.timeline_chart import lane
+from controlplane.page.timeline import MIXED, ConnectorTimeline, OffsetLine, TimeRange
+from controlplane.page.timeline_chart import LEGEND, lane, legend_mark, legend_state, timeline
 from replay.findings import called
 from replay.report.connector_timelines import in_words
 from replay.report.page_facts import ClusterFacts, ReportConnector
 from replay.report.record_index import RecordIndex
-from replay.report.sections.cards import COUNTED, cards
 from replay.report.sections.elements import badge, more, state, table
 from replay.report.sections.findings import worst_of
+
+_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
+
+COUNTED = {
+    "created": "creation",
+    "changed": "config change",
+    "restarted": "restart",
+    "failed": "failure",
+    "reset": "offset reset",
+    "moved": "offset",
+    "deleted": "deletion",
+}
+"""Names of the counted events."""
+
+
+def _cards(looked: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
+    """Cards of all drawn connectors."""
+    drawn = [
+        _card(number, one, one.timeline, axis, index)
+        for number, one in enumerate(looked.connectors)
+        if one.timeline is not None
+    ]
+    others = len(looked.connectors) - len(drawn)
+    left_out = (
+        el("a", f"{count(others, 'connector')} more", href=f"#{index.part('connectors')}"),
+        " is not drawn." if others == 1 else " are not drawn.",
+    )
+    return (
+        el("h3", "Over time"),
+        _legend() if drawn else None,
+        drawn,
+        el("p", left_out, class_="more") if others else None,
+    )
+
+
+def _legend() -> Html:
+    states = [el("span", legend_state(one), one) for one in _STATES]
+    several = [
+        el("span", legend_state(MIXED, hurt=hurt), words)
+        for hurt, words in ((False, "several"), (True, "several, a failure among them"))
+    ]
+    marks = [el("span", legend_mark(kind), words) for kind, words in LEGEND.items()]
+    return el("div", states, several, marks, class_="legend")
+
+
+def _card(
+    number: int,
+    connector: ReportConnector,
+    drawn: ConnectorTimeline,
+    axis: TimeAxis,
+    index: RecordIndex,
+) -> Html:
+    title = el(
+        "h4",
+        called(connector.name),
+        " ",
+        state(connector.wanted) if connector.there else el("span", "gone", class_="state none"),
+        badge(connector.worst) if connector.worst is not None else None,
+    )
+    return el(
+        "article",
+        title,
+        timeline(drawn, axis, index),
+        _offsets(drawn, index),
+        _behind(number, connector, index),
+        id=index.card(number),
+        class_="card",
+    )
+
+
+def _offsets(drawn: ConnectorTimeline, index: RecordIndex) -> HtmlContent:
+    if not drawn.lines:
+        return None
+    lines = [_line(number, one, drawn, index) for number, one in enumerate(drawn.lines)]
+    left_out = more(drawn.undrawn, "partition", "replay timeline --offsets")
+    return el("ul", lines, class_="lines"), left_out
+
+
+def _line(number: int, line: OffsetLine, drawn: ConnectorTimeline, index: RecordIndex) -> Html:
+    ends = dict.fromkeys((line.points[0], line.points[-1]))
+    numbers = [index.link(end.place, offset_text(end.value), class_="number") for end in ends]
+    return el(
+        "li",
+        line_key(number) if drawn.moves else None,
+        el("code", line.partition),
+        f" {line.field}: ",
+        numbers[0],
+        [(" → ", one) for one in numbers[1:]],
+    )
+
+
+def _behind(number: int, connector: ReportConnector, index: RecordIndex) -> HtmlContent:
+    """Records behind a connector's numbers: the last few of each kind."""
+    rows = [
+        _records_row(
+            COUNTED[kind],
+            connector.numbers[kind],
+            connector.latest[kind],
+            index,
+            index.card(number, kind),
+        )
+        for kind in COUNTED
+        if connector.numbers.get(kind)
+    ]
+    if connector.tasks:
+        tasks = sum(connector.tasks.values())
+        rows.append(
+            _records_row(
+                "task", tasks, connector.latest["tasks"], index, index.card(number, "tasks")
+            )
+        )
+    if not rows:
+        return None
+    return el("details", el("summary", "Records behind the numbers"), el("ul", rows))
+
+
+def _records_row(
+    noun: str, number: int, few: tuple[str, ...], index: RecordIndex, anchor: str
+) -> Html:
+    left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
+    words = f"and {left_out:,} more: ", el("code", "replay history"), " lists all"
+    return el(
+        "li",
+        el("b", f"{number:,}"),
+        el("span", what),
+        el("span", index.chips(few), words if left_out else None, class_="chips"),
+        id=anchor,
+    )
+
 
 _SHOWN = ("changed", "restarted", "failed", "moved")
 """Counted events of a row."""
@@ -32,7 +162,7 @@ def connectors(looked: ClusterFacts, index: RecordIndex) -> Html:
         el("h3", "Connectors"),
         table(heads, rows, "stacked", counted),
         more(looked.connectors_more, "connector", "replay state"),
-        cards(looked, axis, index),
+        _cards(looked, axis, index),
         id=index.part("connectors"),
     )
 

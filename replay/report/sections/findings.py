@@ -1,10 +1,11 @@
 """Section of findings from audits and rehearsals."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from controlplane.page.html import Html, el
 from replay.findings import Severity, called
-from replay.report.page_facts import ClusterFacts, FindingFacts
+from replay.report.page_facts import ClusterFacts, FindingFacts, FindingsFacts
 from replay.report.record_index import RecordIndex
 from replay.report.sections.elements import badge, more
 
@@ -30,27 +31,37 @@ def part_with(severity: str, looked: ClusterFacts) -> str:
 
 def audited(looked: ClusterFacts, index: RecordIndex) -> Html:
     """Problems of a cluster, and changes with their authors."""
-    indexes, part = {looked.cluster: index}, index.part("findings")
-    rows = _named("findings", looked.audited.listed, index)
-    return el(
-        "section",
-        el("h3", "Findings"),
-        _list(part, rows, indexes) or el("p", "Nothing was found.", class_="none"),
-        more(looked.audited.more, "finding", "replay audit"),
-        id=part,
-    )
+    lines = _SectionText("Findings", "Nothing was found.", "replay audit")
+    return _section("findings", lines, looked.audited, {looked.cluster: index})
 
 
 def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
     """Effects of a compaction and a restart."""
-    indexes, part = {looked.cluster: index}, index.part("lint")
-    rows = _named("lint", looked.linted.listed, index)
+    lines = _SectionText(
+        "After a compaction and a restart", "No connector would change.", "replay lint"
+    )
+    return _section("lint", lines, looked.linted, {looked.cluster: index})
+
+
+class _SectionText(NamedTuple):
+    """Fixed text of a section: title, text without findings, and the command that lists all."""
+
+    title: str
+    empty: str
+    command: str
+
+
+def _section(
+    part: str, text: _SectionText, facts: FindingsFacts, indexes: Mapping[str, RecordIndex]
+) -> Html:
+    (index,) = indexes.values()
+    anchor, rows = index.part(part), _named(part, facts.listed, index)
     return el(
         "section",
-        el("h3", "After a compaction and a restart"),
-        _list(part, rows, indexes) or el("p", "No connector would change.", class_="none"),
-        more(looked.linted.more, "finding", "replay lint"),
-        id=part,
+        el("h3", text.title),
+        _list(anchor, rows, indexes) or el("p", text.empty, class_="none"),
+        more(facts.more, "finding", text.command),
+        id=anchor,
     )
 
 

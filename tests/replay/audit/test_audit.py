@@ -11,8 +11,8 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from replay.audit import ClusterLog, audit
-from replay.audit.catalogue import KINDS
 from replay.audit.context import EVIDENCE_KEPT, lasting
+from replay.audit.kinds import KINDS
 from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
 from replay.findings import Severity
 from tests.laws.entries import logs, profiles

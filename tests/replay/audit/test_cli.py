@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controlplane.core.moments import time_text
-from replay.audit.catalogue import KINDS
+from replay.audit.kinds import KINDS
 from replay.audit.thresholds import known
 from replay.cli.main import main
 from tests.recorded_requests import HISTORIES

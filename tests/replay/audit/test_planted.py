@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.core.text.record_text import place
 from replay.audit import audit
-from replay.audit.catalogue import KINDS
+from replay.audit.kinds import KINDS
 from tests.replay.audit.cases import configs, offsets, statuses
 from tests.replay.audit.planted_log import TOPICS, AuditCase
 

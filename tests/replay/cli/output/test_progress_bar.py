@@ -82,7 +82,7 @@ def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
     """The bar of a report counts clusters."""
     words = ("report", archive, "--to", tmp_path / "page.html", "--towards", "3.4")
     quiet, seen = call(*words), at_a_terminal(*words)
-    assert "looking" in seen.terminal
+    assert "collecting" in seen.terminal
     assert_drawn_to_the_end(seen)
     assert (quiet.code, quiet.err, seen.code) == (0, "", 0)
     assert " ".join(quiet.out.split()) == " ".join(seen.out.split())
