@@ -21,7 +21,7 @@ class Called(NamedTuple):
     @property
     def options(self) -> list[click.Option]:
         """Its options, without `--help`."""
-        return [one for one in self.command.params if isinstance(one, click.Option)]
+        return [param for param in self.command.params if isinstance(param, click.Option)]
 
 
 def every_command() -> Iterator[Called]:

@@ -64,8 +64,8 @@ EXCEPTIONS: Mapping[tuple[str, int], str] = {
 """Steps at which the cluster did something else than a healthy one does, or the log lost it."""
 
 REQUESTS = list(recorded())
-ASKED = [one for one in REQUESTS if one.step.method != "GET"]
-READ = [one for one in REQUESTS if one.step.method == "GET"]
+ASKED = [request for request in REQUESTS if request.step.method != "GET"]
+READ = [request for request in REQUESTS if request.step.method == "GET"]
 
 InPartition = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record."""
@@ -183,9 +183,13 @@ def placed(draft: Draft, partitions: int) -> int:
 def of_config(records: Iterable[Entry | Draft]) -> list[InPartition]:
     """Records of the config topic, which has one partition."""
     return [
-        (placed(one, 1) if isinstance(one, Draft) else one.partition, one.key, one.value)
-        for one in records
-        if one.topic == TOPICS.config
+        (
+            placed(record, 1) if isinstance(record, Draft) else record.partition,
+            record.key,
+            record.value,
+        )
+        for record in records
+        if record.topic == TOPICS.config
     ]
 
 

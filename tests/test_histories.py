@@ -90,4 +90,4 @@ def test_a_lost_record_is_noticed(histories: Path, plugins: Plugins) -> None:
     entries = entries_of(histories, "life-3.9")
     lost = next(one for one in reversed(entries) if one.key == b"commit-orders")
     verdict = verified(histories, "life-3.9", plugins, [one for one in entries if one is not lost])
-    assert "/connectors/orders/tasks" in {one.path for one in verdict.differences}
+    assert "/connectors/orders/tasks" in {difference.path for difference in verdict.differences}

@@ -151,11 +151,11 @@ def test_a_file_system_that_takes_no_files() -> None:
         "from pathlib import Path; from controlplane.private_files import replacing;"
         "replacing(Path('/proc/file')).__enter__()"
     )
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, timeout=PATIENCE_S, check=False
     )
-    assert said.returncode == 1
-    assert b"FileNotFoundError" in said.stderr
+    assert result.returncode == 1
+    assert b"FileNotFoundError" in result.stderr
 
 
 def test_the_parent_of_a_new_folder_is_synced(

@@ -47,7 +47,7 @@ import polars, pyarrow
 print(polars.thread_pool_size(), pyarrow.cpu_count())
 """
 
-NAMED = {one.name: one for one in ENTRANTS}
+NAMED = {entrant.name: entrant for entrant in ENTRANTS}
 SOME = ("spark", "local", "duckdb", "python")
 
 
@@ -146,7 +146,7 @@ def test_goals_are_judged(records: int) -> None:
 
 def test_all_sizes_that_have_goals_are_measured() -> None:
     """Without being asked for, as by `make bench`."""
-    sizes = next(one.default for one in main.params if one.name == "millions")
+    sizes = next(param.default for param in main.params if param.name == "millions")
     assert isinstance(sizes, tuple)
     assert {size for goal in GOALS for size in goal.times} <= {one * MILLION for one in sizes}
 

@@ -42,7 +42,7 @@ def call(
     environment: Mapping[str, str | None] | None = None,
 ) -> CommandResult:
     """Run a command in this process with this input. A traceback fails the test."""
-    words = [str(one) for one in arguments]
+    words = [str(argument) for argument in arguments]
     usual = {"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
     result = CliRunner().invoke(main, words, input=typed, env={**usual, **(environment or {})})
     if result.exception is not None and not isinstance(result.exception, SystemExit):

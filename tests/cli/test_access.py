@@ -48,9 +48,9 @@ def test_what_may_not_be_read_is_refused_by_every_command(
     tmp_path.chmod(0o777)
     closed.chmod(mode)
     with unprivileged():
-        said = run(log, files)
+        result = run(log, files)
     closed.chmod(0o700)
-    told = replay_refusal(said) if command in REPLAY else refusal(said)
+    told = replay_refusal(result) if command in REPLAY else refusal(result)
     assert "Permission denied" in told or "access rights" in told
     assert str(closed) in told
 

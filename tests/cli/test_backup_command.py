@@ -56,11 +56,11 @@ def entries_in(path: Path) -> list[Entry]:
 def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
     """The copy is a usable log, and the output describes it."""
     target = tmp_path / "copy.db"
-    said = call("backup", log, target)
-    assert (said.code, said.err) == (0, "")
+    result = call("backup", log, target)
+    assert (result.code, result.err) == (0, "")
     size = f"{target.stat().st_size / 2**20:.1f}"
     told = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
-    assert said.out == told
+    assert result.out == told
     assert entries_in(target) == ENTRIES
     assert call("inspect", target, "--rest").out == call("inspect", log, "--rest").out
     assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
@@ -69,10 +69,10 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
 def test_for_machines(log: Path, tmp_path: Path) -> None:
     """The ends up to which it goes, by topic and partition."""
     target = tmp_path / "copy.db"
-    told = call("backup", log, target, "-o", "json").json
-    assert told["ends"] == {CONFIG: [5], STATUS: [0, 1]}
-    assert told["size_bytes"] == target.stat().st_size
-    assert (told["log"], told["target"]) == (str(log), str(target))
+    document = call("backup", log, target, "-o", "json").json
+    assert document["ends"] == {CONFIG: [5], STATUS: [0, 1]}
+    assert document["size_bytes"] == target.stat().st_size
+    assert (document["log"], document["target"]) == (str(log), str(target))
 
 
 def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_what_cannot_be_copied(
     monkeypatch.chdir(log.parent)
     Path("dump.jsonl").write_text("{}\n")
     Path("folder").mkdir()
-    said = refusal(call("backup", source, target))
-    assert why in said
-    assert "secret" not in said
+    message = refusal(call("backup", source, target))
+    assert why in message
+    assert "secret" not in message
     assert names(log.parent) == ["dump.jsonl", "folder", "log.db"]
 
 
@@ -118,9 +118,9 @@ def test_a_damaged_log_is_not_copied(log: Path, tmp_path: Path) -> None:
     pages = bytearray(log.read_bytes())
     pages[-100_000:-50_000] = b"\xa5" * 50_000
     log.write_bytes(pages)
-    said = refusal(call("backup", log, tmp_path / "copy.db"))
-    assert "is damaged" in said
-    assert str(log) in said
+    message = refusal(call("backup", log, tmp_path / "copy.db"))
+    assert "is damaged" in message
+    assert str(log) in message
     assert names(tmp_path) == ["log.db"]
 
 
@@ -130,8 +130,8 @@ def test_a_full_disk(log: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env={**os.environ}, capture_output=True, check=False
     )
-    said = refusal(CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode()))
-    assert said.startswith(f"The backup {tmp_path / 'copy.db'} cannot be made")
+    message = refusal(CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode()))
+    assert message.startswith(f"The backup {tmp_path / 'copy.db'} cannot be made")
     assert names(tmp_path) == ["log.db"]
 
 

@@ -249,7 +249,7 @@ def test_no_broker_there(histories: Path, tmp_path: Path) -> None:
     """Every command that reads a cluster says so; nothing is made."""
     where = f"kafka://127.0.0.1:{silent_port()}"
     for arguments in commands(Path(), histories, tmp_path).values():
-        told = [where if one == Path() else one for one in arguments]
+        told = [where if argument == Path() else argument for argument in arguments]
         assert "connection refused" in refusal(call(*told))
     assert not list(tmp_path.iterdir())
 

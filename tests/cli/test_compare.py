@@ -19,17 +19,17 @@ born: target state
 def test_a_stopped_connector_is_paused_for_an_older_release(histories: Path) -> None:
     """KIP-875: a column per release, the row marked, below it the record that both read."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
-    said = call("inspect", log, "--compare", "3.4,3.9", "--connector", "born")
-    assert (said.code, said.out[: len(BORN)]) == (0, BORN)
+    result = call("inspect", log, "--compare", "3.4,3.9", "--connector", "born")
+    assert (result.code, result.out[: len(BORN)]) == (0, BORN)
 
 
 def test_the_same_for_machines(histories: Path) -> None:
     """Every difference with each release's value and its cause; the rest is said to be alike."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
-    found = call("inspect", log, "--compare", "3.4,3.9,kip", "-o", "json").json
-    assert found["profiles"] == ["3.4.1", "3.9.2", "kip"]
-    assert [row["name"] for row in found["connectors"] if row["differs"]] == ["born"]
-    (target, _) = found["differences"]
+    document = call("inspect", log, "--compare", "3.4,3.9,kip", "-o", "json").json
+    assert document["profiles"] == ["3.4.1", "3.9.2", "kip"]
+    assert [row["name"] for row in document["connectors"] if row["differs"]] == ["born"]
+    (target, _) = document["differences"]
     assert target["values"] == {"3.4.1": "PAUSED", "3.9.2": "STOPPED", "kip": "STOPPED"}
     assert (target["cause"]["offset"], target["cause"]["key"]) == (12, "target-state-born")
 
@@ -37,9 +37,13 @@ def test_the_same_for_machines(histories: Path) -> None:
 def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> None:
     """Only kip finds an offset under the bytes of the log: that record is named."""
     log = histories / "life-3.9.log.jsonl"
-    found = call("inspect", log, "--compare", "3.9,kip", "-o", "json").json
-    offsets = [one for one in found["differences"] if one["aspect"] == "source offset"]
-    assert len(offsets) == len(found["differences"]) == 6
+    document = call("inspect", log, "--compare", "3.9,kip", "-o", "json").json
+    offsets = [
+        difference
+        for difference in document["differences"]
+        if difference["aspect"] == "source offset"
+    ]
+    assert len(offsets) == len(document["differences"]) == 6
     for one in offsets:
         assert one["values"]["3.9.2"] is None
         assert one["cause"]["topic"] == "connect-offsets"
@@ -48,13 +52,13 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
 
 def test_releases_that_agree(histories: Path) -> None:
     """One sentence says so, and no row is marked."""
-    said = call("inspect", histories / "mirror-3.9.log.jsonl", "--compare", "3.9.0,3.9.1")
-    assert "3.9.0 and 3.9.1 agree in everything" in said.out
-    assert "≠" not in said.out
+    result = call("inspect", histories / "mirror-3.9.log.jsonl", "--compare", "3.9.0,3.9.1")
+    assert "3.9.0 and 3.9.1 agree in everything" in result.out
+    assert "≠" not in result.out
 
 
 def test_a_name_that_only_a_difference_mentions_has_a_row(histories: Path) -> None:
     """`gone` is inconsistent for 3.4 and unknown to 3.9."""
-    said = call("inspect", histories / "odd-records-3.9.log.jsonl", "--compare", "3.4,3.9")
-    assert "gone: inconsistent" in said.out
-    assert any(line.split()[:2] == ["≠", "gone"] for line in said.out.splitlines())
+    result = call("inspect", histories / "odd-records-3.9.log.jsonl", "--compare", "3.4,3.9")
+    assert "gone: inconsistent" in result.out
+    assert any(line.split()[:2] == ["≠", "gone"] for line in result.out.splitlines())

@@ -113,18 +113,18 @@ def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch
 
 def test_for_machines(worker: Path) -> None:
     """Values as JSON has them, sources in parts, everything."""
-    said = call("config", "--worker", worker, "-o", "json")
-    assert rows(said, "worker")["group.id"] == {
+    result = call("config", "--worker", worker, "-o", "json")
+    assert rows(result, "worker")["group.id"] == {
         "key": "group.id",
         "value": "fleet",
         "source": {"kind": "file", "name": str(worker), "line": 3},
         "without_effect": None,
     }
-    assert rows(said, "worker")["listeners"]["value"] == []
-    assert rows(said, "worker")["topic.tracking.enable"]["value"] is True
-    assert rows(said, "limits")["reader.fetch.wait.ms"]["value"] == 500
-    assert rows(said, "limits")["reader.fetch.wait.ms"]["source"] == {"kind": "default"}
-    assert rows(said, "unused").keys() == {
+    assert rows(result, "worker")["listeners"]["value"] == []
+    assert rows(result, "worker")["topic.tracking.enable"]["value"] is True
+    assert rows(result, "limits")["reader.fetch.wait.ms"]["value"] == 500
+    assert rows(result, "limits")["reader.fetch.wait.ms"]["source"] == {"kind": "default"}
+    assert rows(result, "unused").keys() == {
         "key.converter.schemas.enable",
         "config.storage.replication.factor",
         "producer.sasl.jaas.config",
@@ -142,22 +142,22 @@ def test_secrets_are_hidden(worker: Path, how: list[str]) -> None:
             "config.providers.env.class="
             "org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
         )
-    said = shell("config", "--worker", worker, *how, HUNTER="hunter6")
-    assert said.code == 0
-    assert "hunter" not in said.out + said.err
-    assert "[hidden]" in said.out
-    assert "${env:HUNTER}" in said.out
+    result = shell("config", "--worker", worker, *how, HUNTER="hunter6")
+    assert result.code == 0
+    assert "hunter" not in result.out + result.err
+    assert "[hidden]" in result.out
+    assert "${env:HUNTER}" in result.out
 
 
 def test_unknown_keys_are_warned_of(worker: Path) -> None:
     """With the key that may have been meant, by every command that reads the file."""
     with worker.open("a", encoding="ascii") as file:
         file.write("offset.storage.topc=x\n" + "".join(f"fnord.{n}=1\n" for n in range(9)))
-    said = call("config", "--worker", worker, "-o", "json")
+    result = call("config", "--worker", worker, "-o", "json")
     slip = f"{worker}:13: offset.storage.topc is no setting of a worker"
-    assert f"Warning: {slip}: did you mean offset.storage.topic?\n" in said.err
-    assert f"Warning: {worker}:22: fnord.8 is no setting of a worker\n" in said.err
-    assert [one["meant"] for one in said.json["unknown"]] == ["offset.storage.topic", *[None] * 9]
+    assert f"Warning: {slip}: did you mean offset.storage.topic?\n" in result.err
+    assert f"Warning: {worker}:22: fnord.8 is no setting of a worker\n" in result.err
+    assert [one["meant"] for one in result.json["unknown"]] == ["offset.storage.topic", *[None] * 9]
     others = call("inspect", "nowhere.jsonl", "--worker", worker).err.splitlines()
     assert others[0] == f"Warning: {slip}: did you mean offset.storage.topic?"
     assert others[5] == "Warning: … and 5 more; `controlplane config` names them all"
@@ -230,13 +230,13 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
 
 def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
     """TLS without a key concerns only listeners, a foreign policy only decisions."""
-    said = call(
+    result = call(
         *("config", "--override", "listeners=https://:8443"),
         *("--override", "connector.client.config.override.policy=org.example.Mine"),
     )
-    assert said.code == 0
-    assert said.err.count("Warning: --override: ") == 2
-    assert "ssl.keystore.location is not set" in said.err
+    assert result.code == 0
+    assert result.err.count("Warning: --override: ") == 2
+    assert "ssl.keystore.location is not set" in result.err
 
 
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
@@ -256,8 +256,8 @@ def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories:
 def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
     """A topic from the environment must exist: the log may be of another cluster."""
     log = histories / "life-3.9.log.jsonl"
-    said = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
-    assert "there is no topic elsewhere" in refusal(said)
+    result = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
+    assert "there is no topic elsewhere" in refusal(result)
     assert shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="connect-status").code == 0
 
 
@@ -290,8 +290,8 @@ def test_an_empty_value_is_said(tmp_path: Path) -> None:
     ]
     log = "tests/histories/life-3.9.log.jsonl"
     for words in (("config",), ("inspect", log)):
-        said = call(*words, "--worker-properties", file)
-        assert (said.code, said.err.splitlines()) == (0, warnings)
+        result = call(*words, "--worker-properties", file)
+        assert (result.code, result.err.splitlines()) == (0, warnings)
 
 
 @pytest.mark.parametrize(
@@ -310,5 +310,5 @@ def test_an_empty_flag_is_refused(words: tuple[str, ...], says: str) -> None:
 def test_an_empty_file_of_credentials_lets_nobody_in_by_mistake() -> None:
     """An empty setting is refused: the service would run without authentication."""
     for key in ("auth.token.file", "auth.password.file", "auth.proxy.header"):
-        said = call("serve", "nowhere.db", "--port", "0", "--override", f"{key}=")
-        assert f"--override: {key} is empty: use a text, or leave it out" in refusal(said)
+        result = call("serve", "nowhere.db", "--port", "0", "--override", f"{key}=")
+        assert f"--override: {key} is empty: use a text, or leave it out" in refusal(result)

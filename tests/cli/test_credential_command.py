@@ -36,16 +36,16 @@ def test_a_password_is_asked_for_twice() -> None:
 
 def test_a_program_writes_a_password_once() -> None:
     """A password on standard input is read once, without a prompt, and only the line is printed."""
-    said = call(*PASSWORD, typed=" s3 cret \n")
-    assert (said.code, said.err) == (0, "")
-    _fits(said.out, " s3 cret ")
+    result = call(*PASSWORD, typed=" s3 cret \n")
+    assert (result.code, result.err) == (0, "")
+    _fits(result.out, " s3 cret ")
 
 
 def test_a_program_that_writes_no_password() -> None:
     """An empty password is refused."""
-    said = call(*PASSWORD, typed="\n")
-    assert (said.code, said.out) == (2, "")
-    assert "standard input has no password" in said.err
+    result = call(*PASSWORD, typed="\n")
+    assert (result.code, result.out) == (2, "")
+    assert "standard input has no password" in result.err
 
 
 def _fits(line: str, password: str) -> None:
@@ -68,14 +68,14 @@ def test_a_token_is_shown_once() -> None:
 @pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])
 def test_names_that_do_not_fit_into_a_line(name: str) -> None:
     """They are refused in a sentence."""
-    said = call("credential", "token", name, "--role", "view")
-    assert said.code == 2
-    assert "cannot be used: use printable characters without a colon" in said.err
-    assert said.out == ""
+    result = call("credential", "token", name, "--role", "view")
+    assert result.code == 2
+    assert "cannot be used: use printable characters without a colon" in result.err
+    assert result.out == ""
 
 
 def test_roles() -> None:
     """Others than there are, are refused by name."""
-    said = call("credential", "token", "ann", "--role", "root")
-    assert said.code == 2
-    assert "'view', 'operate', 'administer'" in said.err
+    result = call("credential", "token", "ann", "--role", "root")
+    assert result.code == 2
+    assert "'view', 'operate', 'administer'" in result.err

@@ -64,13 +64,13 @@ def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Pat
     words = [word.format(folder / kind, log=log) for word in line.split()]
     if kind == "closed" and "{log}" not in line:
         with unprivileged():
-            said = call(*words)
+            result = call(*words)
     elif kind == "closed":
         return  # the log itself would have to be readable to nobody
     else:
-        said = call(*words)
+        result = call(*words)
     begin = COMMAND_LINES[line]
-    assert refusal(said) == f"{begin}{folder / kind} cannot be read {FAILURES[kind]}"
+    assert refusal(result) == f"{begin}{folder / kind} cannot be read {FAILURES[kind]}"
 
 
 @pytest.mark.parametrize("line", ["inspect {}", "get -c {}", "stop orders -c {}", "import {} x.db"])
@@ -103,8 +103,8 @@ def test_a_file_that_is_no_text_or_empty(
 
 def test_standard_input_that_is_no_text() -> None:
     """The error names standard input."""
-    said = call("apply", "-f", "-", typed="\0\1\2")
-    assert refusal(said).startswith("standard input is no text in UTF-8: give connectors")
+    result = call("apply", "-f", "-", typed="\0\1\2")
+    assert refusal(result).startswith("standard input is no text in UTF-8: give connectors")
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\n\2\n", b"\xff\xfe{\0}\0\n\0"])
@@ -112,9 +112,9 @@ def test_a_story_that_is_none(content: bytes, log: Path, tmp_path: Path) -> None
     """The sentence has the whole path, and what is expected."""
     file = tmp_path / "file"
     file.write_bytes(content)
-    said = refusal(call("verify", log, file, "--plugins", "tests/histories/catalogue.json"))
-    assert said.startswith(str(file))
-    assert said.endswith(": give the .story.jsonl of a history")
+    message = refusal(call("verify", log, file, "--plugins", "tests/histories/catalogue.json"))
+    assert message.startswith(str(file))
+    assert message.endswith(": give the .story.jsonl of a history")
 
 
 def test_a_scenario_that_is_none(tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def test_a_scenario_that_is_none(tmp_path: Path) -> None:
         b"": "the file has no step: begin with `cluster w1@3.9`",
     }.items():
         file.write_bytes(content)
-        said = refusal(call("scenario", "run", file))
-        assert said.startswith(f"{file}: ")
-        assert said.endswith(expected)
+        message = refusal(call("scenario", "run", file))
+        assert message.startswith(f"{file}: ")
+        assert message.endswith(expected)

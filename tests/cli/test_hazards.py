@@ -34,31 +34,31 @@ def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
 
 def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
     """Poison up to 3.2, harmless later: danger, position, key, what happens."""
-    said = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
-    assert said.code == 0
-    (row,) = [line for line in said.out.splitlines() if line.startswith("stops a worker")]
+    result = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
+    assert result.code == 0
+    (row,) = [line for line in result.out.splitlines() if line.startswith("stops a worker")]
     assert row.split()[3:6] == ["config@1", "task-c-0", "c"]
     assert "NullPointerException" in row
-    assert f"a worker of 2.8.2 would meet 2 hazards in {poisoned}" in said.out
+    assert f"a worker of 2.8.2 would meet 2 hazards in {poisoned}" in result.out
     later = call("inspect", poisoned, "--hazards", "--profile", "3.9").out
     assert "stops a worker" not in later
 
 
 def test_without_a_release_all_are_asked(poisoned: Path) -> None:
     """Each hazard comes once, with the releases that meet it."""
-    said = call("inspect", poisoned, "--hazards", columns=250)
-    rows = [line for line in said.out.splitlines() if line.startswith("stops a worker")]
+    result = call("inspect", poisoned, "--hazards", columns=250)
+    rows = [line for line in result.out.splitlines() if line.startswith("stops a worker")]
     assert "  0.9.0.0 to " in rows[0]
     assert " to 3.2.3 " in "".join(rows)
-    assert f"workers of all releases, 0.9.0.0 to {NEWEST}, would meet " in said.out
-    found = call("inspect", poisoned, "--hazards", "-o", "json").json
-    assert found["profile"] is None
-    for one in found["hazards"]:
-        (span,) = one["releases"]
+    assert f"workers of all releases, 0.9.0.0 to {NEWEST}, would meet " in result.out
+    document = call("inspect", poisoned, "--hazards", "-o", "json").json
+    assert document["profile"] is None
+    for hazard in document["hazards"]:
+        (span,) = hazard["releases"]
         for release in (span.split()[0], span.split()[-1]):
             asked = ["--hazards", "--profile", release, "-o", "json"]
             known = call("inspect", poisoned, *asked).json["hazards"]
-            assert {**one, "releases": None} in [{**other, "releases": None} for other in known]
+            assert {**hazard, "releases": None} in [{**other, "releases": None} for other in known]
 
 
 def test_spans_of_releases() -> None:
@@ -85,8 +85,8 @@ def test_hazards_of_one_connector(poisoned: Path) -> None:
 
 def test_a_log_without_hazards(histories: Path) -> None:
     """A log without hazards gives one line."""
-    said = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
-    assert said.out.splitlines()[0].startswith("a worker of 2.8.2 would meet no hazards in ")
+    result = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
+    assert result.out.splitlines()[0].startswith("a worker of 2.8.2 would meet no hazards in ")
 
 
 def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
@@ -114,8 +114,8 @@ def test_only_releases_with_the_support_are_asked_with_it(tmp_path: Path) -> Non
             Entry("connect-configs", 0, 1, 1, b"connector-d", config, (), True),
         ],
     )
-    said = call("inspect", log, "--hazards", "--exactly-once", columns=250)
-    assert said.out.splitlines()[-2].startswith(
+    result = call("inspect", log, "--hazards", "--exactly-once", columns=250)
+    assert result.out.splitlines()[-2].startswith(
         f"workers of all releases with exactly-once support, 3.3.0 to {NEWEST}, would meet "
     )
     alone = call("inspect", log, "--hazards", "--profile", "2.8", "-o", "json").json["hazards"]

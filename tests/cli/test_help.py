@@ -44,9 +44,9 @@ def test_options_show_where_the_resource_may_be_left_out(
     words: str, shown: tuple[str, ...]
 ) -> None:
     """`stop --help` is about connectors, as `stop` is."""
-    said = call(*words.split(), "--help")
-    assert said.code == 0
-    assert [one for one in shown if one not in said.out] == []
+    result = call(*words.split(), "--help")
+    assert result.code == 0
+    assert [one for one in shown if one not in result.out] == []
 
 
 def test_help_texts_of_resources_are_whole() -> None:
@@ -60,14 +60,14 @@ def test_help_texts_of_resources_are_whole() -> None:
 def test_words_that_may_be_files_are_completed_as_files() -> None:
     """Options and arguments, in both programs."""
     for called in every_command():
-        for one in called.command.params:
-            word = one.metavar or (
-                one.human_readable_name if isinstance(one, click.Argument) else ""
+        for param in called.command.params:
+            word = param.metavar or (
+                param.human_readable_name if isinstance(param, click.Argument) else ""
             )
-            if not any(file in word.upper() for file in FILES) or {*one.opts} & NO_FILES:
+            if not any(file in word.upper() for file in FILES) or {*param.opts} & NO_FILES:
                 continue
-            kinds = {item.type for item in one.shell_complete(called.context, "x")}
-            assert kinds & {"file", "dir"}, (called.words, one.opts)
+            kinds = {item.type for item in param.shell_complete(called.context, "x")}
+            assert kinds & {"file", "dir"}, (called.words, param.opts)
 
 
 @pytest.mark.parametrize(

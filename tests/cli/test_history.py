@@ -28,8 +28,8 @@ status@1:64  2026-11-20T22:55:00.498Z  status                  PAUSED on 127.0.0
 def test_every_change_with_its_record_and_time(histories: Path) -> None:
     """A connector born STOPPED, while the cluster is rolled."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
-    said = call("inspect", log, "--history", "born", columns=160)
-    assert (said.code, said.out) == (0, BORN.replace("LOG", str(log)))
+    result = call("inspect", log, "--history", "born", columns=160)
+    assert (result.code, result.out) == (0, BORN.replace("LOG", str(log)))
 
 
 def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
@@ -46,10 +46,10 @@ def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
 def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> None:
     """A bad foreign record is shown with its fate and the reason."""
     log = histories / "odd-records-3.9.log.jsonl"
-    said = call("inspect", log, "--history", "other", "--profile", "3.9", columns=200)
-    (row,) = [line for line in said.out.splitlines() if "SLEEPING" in line]
+    result = call("inspect", log, "--history", "other", "--profile", "3.9", columns=200)
+    (row,) = [line for line in result.out.splitlines() if "SLEEPING" in line]
     assert row.split(maxsplit=3)[2:] == ["ignored", "unknown target state 'SLEEPING'"]
-    assert said.out.splitlines()[-1] == (
+    assert result.out.splitlines()[-1] == (
         f"29 records (6 changed nothing and are not shown), as a worker of 3.9.2 sees {log}"
     )
 
@@ -102,8 +102,8 @@ def test_secrets_are_hidden_everywhere(tmp_path: Path) -> None:
 def test_rest_answers_as_connect_does(tmp_path: Path) -> None:
     """A worker shows its configs as they are, and so does its answer for machines here."""
     log = embedded(tmp_path / "log.db", [config(0, password="s3cret", rows="1")])
-    found = call("inspect", log, "--rest", "-o", "json").json
-    assert found["/connectors/c/config"]["answer"]["password"] == "s3cret"
+    document = call("inspect", log, "--rest", "-o", "json").json
+    assert document["/connectors/c/config"]["answer"]["password"] == "s3cret"
     shown = call("inspect", log, "--rest").json["/connectors/c/config"]["answer"]
     assert (shown["password"], shown["rows"]) == ("[hidden]", "1")
 
@@ -114,9 +114,9 @@ def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:
         Entry("connect-offsets", 0, n, n, b'["c",{"f":1}]', b'{"at":%d}' % n) for n in range(30)
     ]
     log = embedded(tmp_path / "log.db", [config(0), *offsets, config(1, tasks="1")])
-    said = call("inspect", log, "--history", "c")
-    assert "… 20 more up to here" in said.out
-    assert said.out.count("source offset {") == 10
+    result = call("inspect", log, "--history", "c")
+    assert "… 20 more up to here" in result.out
+    assert result.out.count("source offset {") == 10
     events = call("inspect", log, "--history", "c", "-o", "json").json["events"]
     assert sum(event["what"].startswith("source offset") for event in events) == 30
 

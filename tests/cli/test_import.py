@@ -56,8 +56,8 @@ def test_a_history_is_taken_over_as_it_is(histories: Path, tmp_path: Path) -> No
 def test_the_summary(histories: Path, tmp_path: Path) -> None:
     """The summary has the sources, the content and the result."""
     file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
-    said = call("import", file, log, columns=200)
-    shown = said.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")
+    result = call("import", file, log, columns=200)
+    shown = result.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")
     lines = [" ".join(line.split()) for line in shown.splitlines() if not line.startswith("─")]
     wanted = [" ".join(line.split()) for line in LIFE.splitlines() if not line.startswith("─")]
     assert lines == wanted
@@ -79,8 +79,8 @@ def test_nothing_to_import_is_said(tmp_path: Path) -> None:
     """An empty log has nothing that could be there already; its topics come along."""
     empty, log = tmp_path / "empty.db", tmp_path / "log.db"
     asyncio.run(made(empty, {"connect-configs": 1}))
-    said = call("import", empty, log)
-    assert (said.code, said.out.splitlines()[-1]) == (
+    result = call("import", empty, log)
+    assert (result.code, result.out.splitlines()[-1]) == (
         0,
         f"nothing added to {log}: {empty} holds no records",
     )
@@ -110,8 +110,8 @@ def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path:
 def test_an_embedded_log_can_be_imported(histories: Path, tmp_path: Path) -> None:
     """From one SQLite file into another."""
     call("import", histories / "aborted-3.9.log.jsonl", tmp_path / "one.db")
-    said = call("import", tmp_path / "one.db", f"sqlite:///{tmp_path}/other.db", "-o", "json")
-    assert (said.code, said.json["added"]) == (0, 97)
+    result = call("import", tmp_path / "one.db", f"sqlite:///{tmp_path}/other.db", "-o", "json")
+    assert (result.code, result.json["added"]) == (0, 97)
     assert contents(tmp_path / "other.db") == contents(tmp_path / "one.db")
 
 
@@ -133,8 +133,8 @@ def test_what_contradicts_the_log_is_refused_and_nothing_changed(
     log = tmp_path / "log.db"
     call("import", histories / "life-3.9.log.jsonl", log)
     before = contents(log)
-    said = call("import", histories / "exactly-once-3.9.log.jsonl", log)
-    assert "another entry lies there" in refusal(said)
+    result = call("import", histories / "exactly-once-3.9.log.jsonl", log)
+    assert "another entry lies there" in refusal(result)
     assert contents(log) == before
 
 
@@ -169,13 +169,13 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_imported(
 def test_the_rest_is_taken_on_demand(histories: Path, tmp_path: Path) -> None:
     """`--partial`: everything else is there, the line is named, exit code 1."""
     file = broken(histories, tmp_path / "broken.jsonl")
-    said = shell("import", "--partial", file, tmp_path / "log.db")
-    assert said.code == 1
-    assert "line 7 " in said.out
-    assert "353 records added" in said.out
-    found = call("import", "--partial", file, tmp_path / "log.db", "-o", "json").json
-    assert (found["added"], found["files"][0]["lines_left_out"]) == (0, 1)
-    assert any(problem.startswith("line 7 ") for problem in found["files"][0]["problems"])
+    result = shell("import", "--partial", file, tmp_path / "log.db")
+    assert result.code == 1
+    assert "line 7 " in result.out
+    assert "353 records added" in result.out
+    document = call("import", "--partial", file, tmp_path / "log.db", "-o", "json").json
+    assert (document["added"], document["files"][0]["lines_left_out"]) == (0, 1)
+    assert any(problem.startswith("line 7 ") for problem in document["files"][0]["problems"])
 
 
 def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Pat
 
 def test_a_cluster_is_never_written_to(histories: Path) -> None:
     """LOG is a file."""
-    said = call("import", histories / "life-3.9.log.jsonl", "kafka://127.0.0.1:1")
-    assert "is a cluster, which is only read" in refusal(said)
+    result = call("import", histories / "life-3.9.log.jsonl", "kafka://127.0.0.1:1")
+    assert "is a cluster, which is only read" in refusal(result)
 
 
 KCAT = (
@@ -209,8 +209,8 @@ CONSOLE = (
 def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: list[str]) -> None:
     """Dumps of other tools, imported and looked into in one go."""
     (tmp_path / "dump").write_text(text, "utf-8")
-    said = call("import", tmp_path / "dump", tmp_path / "log.db", *options, "-o", "json")
-    assert (said.code, said.json["files"][0]["format"]) == (0, form)
+    result = call("import", tmp_path / "dump", tmp_path / "log.db", *options, "-o", "json")
+    assert (result.code, result.json["files"][0]["format"]) == (0, form)
     (entry,) = contents(tmp_path / "log.db")
     assert (entry.offset, entry.timestamp, entry.key) == (5, 1700000000000, b"connector-c")
     seen = call("inspect", tmp_path / "dump", *options, "-o", "json").json
@@ -221,12 +221,12 @@ def test_what_a_form_never_tells_is_assumed_and_told(tmp_path: Path) -> None:
     """Keys and times alone are read whole, exit code 0; where the records lay is assumed."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text("CreateTime:5\tconnector-c\t{}\n", "utf-8")
-    said = call("import", dump, log, "--topic", "connect-configs", columns=200)
-    assert said.code == 0
+    result = call("import", dump, log, "--topic", "connect-configs", columns=200)
+    assert result.code == 0
     assert (
-        f"{dump}: line 1 has no offset: offsets were counted from 0 in each partition" in said.out
+        f"{dump}: line 1 has no offset: offsets were counted from 0 in each partition" in result.out
     )
-    assert f"{dump}: line 1 has no partition: all was taken as of partition 0" in said.out
+    assert f"{dump}: line 1 has no partition: all was taken as of partition 0" in result.out
     (entry,) = contents(log)
     assert (entry.position, entry.key) == (("connect-configs", 0, 0), b"connector-c")
 
@@ -235,9 +235,9 @@ def test_bytes_that_a_tool_replaced_are_a_loss(tmp_path: Path) -> None:
     """U+FFFD stands where bytes were no UTF-8: taken, told, and exit code 1."""
     dump = tmp_path / "dump"
     dump.write_text("CreateTime:5\tconnector-\ufffd\t{}\n", "utf-8")
-    said = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
-    assert said.code == 1
-    assert f"{dump}: line 1 holds U+FFFD" in said.out
+    result = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
+    assert result.code == 1
+    assert f"{dump}: line 1 holds U+FFFD" in result.out
 
 
 DEPRECATED = (
@@ -250,10 +250,10 @@ def test_remarks_of_a_tool_are_told_and_are_no_loss(tmp_path: Path) -> None:
     """Every record was read: exit code 0, for people one line a tool, for machines the same."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text(f"{DEPRECATED}{CONSOLE}Processed a total of 1 messages\n", "utf-8")
-    said = call("import", dump, log, "--topic", "connect-configs", columns=200)
+    result = call("import", dump, log, "--topic", "connect-configs", columns=200)
     told = "2 lines are remarks of the console consumer, not records"
-    assert said.code == 0
-    assert f"{dump}: {told}\n" in said.out
+    assert result.code == 0
+    assert f"{dump}: {told}\n" in result.out
     assert len(contents(log)) == 1
     again = call("import", dump, log, "--topic", "connect-configs", "-o", "json")
     (file,) = again.json["files"]
@@ -267,15 +267,15 @@ def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
     """The consumer says that it read more than stands in the file: exit code 1."""
     dump = tmp_path / "dump"
     dump.write_text(f"{CONSOLE}Processed a total of 2 messages\n", "utf-8")
-    said = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
-    assert said.code == 1
-    assert "line 2 tells of 2 records, and 1 are there" in said.out
+    result = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
+    assert result.code == 1
+    assert "line 2 tells of 2 records, and 1 are there" in result.out
 
 
 def test_one_word_is_not_enough() -> None:
     """The last word is the log, and it is missing: the sentence names it, not FILE."""
     for words in (("cluster.jsonl",), ("--partial", "cluster.jsonl")):
-        said = call("import", *words)
-        assert said.code == 2
-        assert "Missing argument 'LOG': cluster.jsonl is the only word." in said.err
+        result = call("import", *words)
+        assert result.code == 2
+        assert "Missing argument 'LOG': cluster.jsonl is the only word." in result.err
     assert "Missing argument 'FILE...'" in call("import").err

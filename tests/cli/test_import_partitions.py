@@ -37,8 +37,8 @@ async def topics(path: Path) -> Mapping[str, int]:
 def test_empty_partitions_and_topics_are_made_too(tmp_path: Path) -> None:
     """A log that knows its topics is copied with all of them, and nothing is missing then."""
     asyncio.run(filled(tmp_path / "one.db"))
-    said = call("import", tmp_path / "one.db", tmp_path / "two.db", "-o", "json")
-    assert said.json["files"][0]["topics"] == TOPICS
+    result = call("import", tmp_path / "one.db", tmp_path / "two.db", "-o", "json")
+    assert result.json["files"][0]["topics"] == TOPICS
     assert asyncio.run(topics(tmp_path / "two.db")) == TOPICS
     assert call("inspect", tmp_path / "two.db").err == ""
 

@@ -32,19 +32,19 @@ read up to {"connect-configs":[28],"connect-offsets":[11,9,2,3,2],"connect-statu
 
 def inspect(histories: Path, history: str, *options: str, columns: int = 120) -> CommandResult:
     """Inspect a history; it must work."""
-    said = call("inspect", histories / f"{history}.log.jsonl", *options, columns=columns)
-    assert said.code == 0, said.err
-    return said
+    result = call("inspect", histories / f"{history}.log.jsonl", *options, columns=columns)
+    assert result.code == 0, result.err
+    return result
 
 
 def test_connectors_and_what_is_wrong_with_them(histories: Path) -> None:
     """The default view: a row each, then what could not be read, then how far it was read."""
     catalogue = str(histories / "catalogue.json")
-    said = inspect(
+    result = inspect(
         histories, "odd-records-3.9", "--profile", "3.9", "--plugins", catalogue, columns=100
     )
-    assert said.out.replace(str(histories / "odd-records-3.9.log.jsonl"), "LOG") == ODD
-    assert said.err == ""
+    assert result.out.replace(str(histories / "odd-records-3.9.log.jsonl"), "LOG") == ODD
+    assert result.err == ""
 
 
 def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:
@@ -57,24 +57,24 @@ def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:
 
 def test_the_same_for_machines(histories: Path) -> None:
     """JSON has everything that the table has, and every unreadable record."""
-    found = inspect(histories, "odd-records-3.9", "--profile", "3.9", "-o", "json").json
-    ghost, half = found["connectors"][:2]
+    document = inspect(histories, "odd-records-3.9", "--profile", "3.9", "-o", "json").json
+    ghost, half = document["connectors"][:2]
     assert (ghost["name"], ghost["configured"], ghost["target_state"]) == (
         "ghost",
         False,
         "STOPPED",
     )
     assert half["task_states"] == {"0": "RUNNING", "1": "RUNNING"}
-    assert found["profile"] == "3.9.2"
-    assert found["unreadable"]["count"] == len(found["unreadable"]["records"]) == 11
-    assert found["read_up_to"]["connect-configs"] == [28]
+    assert document["profile"] == "3.9.2"
+    assert document["unreadable"]["count"] == len(document["unreadable"]["records"]) == 11
+    assert document["read_up_to"]["connect-configs"] == [28]
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
 def test_tables_fit(histories: Path, columns: int) -> None:
     """No row of a table is wider than it may be."""
-    said = inspect(histories, "odd-records-3.9", columns=columns)
-    rows = said.out.split("\n\n")[0].splitlines()
+    result = inspect(histories, "odd-records-3.9", columns=columns)
+    rows = result.out.split("\n\n")[0].splitlines()
     assert max(map(len, rows)) <= columns
 
 
@@ -103,8 +103,8 @@ def test_an_inconsistent_connector_is_marked(tmp_path: Path) -> None:
 )
 def test_as_of(histories: Path, moment: str, config: list[int]) -> None:
     """A record, a time, a vector, milliseconds: a cut through all partitions."""
-    found = inspect(histories, "life-3.9", "--as-of", moment, "-o", "json").json
-    assert found["read_up_to"]["connect-configs"] == config
+    document = inspect(histories, "life-3.9", "--as-of", moment, "-o", "json").json
+    assert document["read_up_to"]["connect-configs"] == config
 
 
 def test_what_as_of_prints_is_what_as_of_takes(histories: Path) -> None:
@@ -117,9 +117,9 @@ def test_what_as_of_prints_is_what_as_of_takes(histories: Path) -> None:
 def test_a_vector_that_names_one_topic_leaves_out_the_others(histories: Path) -> None:
     """A partition that a vector does not name is wholly out."""
     vector = '{"connect-configs":[100],"connect-status":[45]}'
-    found = inspect(histories, "life-3.9", "--as-of", vector, "-o", "json").json
-    assert found["read_up_to"]["connect-status"] == [45, 0, 0]
-    assert found["read_up_to"]["connect-offsets"] == [0, 0, 0, 0, 0]
+    document = inspect(histories, "life-3.9", "--as-of", vector, "-o", "json").json
+    assert document["read_up_to"]["connect-status"] == [45, 0, 0]
+    assert document["read_up_to"]["connect-offsets"] == [0, 0, 0, 0, 0]
 
 
 def test_the_vectors_of_a_story_are_taken(histories: Path) -> None:
@@ -127,18 +127,18 @@ def test_the_vectors_of_a_story_are_taken(histories: Path) -> None:
     story = (histories / "exactly-once-3.9.story.jsonl").read_bytes().splitlines()
     for line in story[1::20]:
         vector = json.dumps(json.loads(line)["positions"])
-        found = inspect(histories, "exactly-once-3.9", "--as-of", vector, "-o", "json").json
-        assert found["read_up_to"].keys() == json.loads(vector).keys()
+        document = inspect(histories, "exactly-once-3.9", "--as-of", vector, "-o", "json").json
+        assert document["read_up_to"].keys() == json.loads(vector).keys()
 
 
 def test_one_connector_in_depth(histories: Path) -> None:
     """Config, target state, tasks, status, offsets, topics."""
-    found = inspect(histories, "life-3.9", "--connector", "pages", "-o", "json").json
-    assert found["config"]["rows"] == "11"
-    assert found["target_state"] == "STARTED"
-    assert [task["status"]["state"] for task in found["task_list"]] == ["RUNNING"]
-    assert {"partition": {"page": 0}, "offset": {"row": 11}} in found["source_offsets"]
-    assert found["active_topics"] == ["alpha", "beta"]
+    document = inspect(histories, "life-3.9", "--connector", "pages", "-o", "json").json
+    assert document["config"]["rows"] == "11"
+    assert document["target_state"] == "STARTED"
+    assert [task["status"]["state"] for task in document["task_list"]] == ["RUNNING"]
+    assert {"partition": {"page": 0}, "offset": {"row": 11}} in document["source_offsets"]
+    assert document["active_topics"] == ["alpha", "beta"]
     shown = inspect(histories, "life-3.9", "--connector", "pages").out
     assert '{"page": 0}' in shown
     assert "RUNNING on 127.0.0.1:8083, generation" in shown
@@ -165,25 +165,27 @@ def test_a_count_that_no_worker_can_list(tmp_path: Path) -> None:
 def test_offsets_of_a_sink_lie_elsewhere(histories: Path) -> None:
     """A sink's offsets are in its consumer group, and that is said."""
     catalogue = str(histories / "catalogue.json")
-    said = inspect(histories, "life-3.9", "--connector", "archive", "--plugins", catalogue)
-    assert "its offsets lie in its consumer group, not in this log" in said.out
+    result = inspect(histories, "life-3.9", "--connector", "archive", "--plugins", catalogue)
+    assert "its offsets lie in its consumer group, not in this log" in result.out
 
 
 def test_an_offset_that_the_worker_cannot_reach_is_explained(histories: Path) -> None:
     """3.9 shows null for a key that Java re-serialises in another order."""
-    said = inspect(histories, "life-3.9", "--profile", "3.9", "--connector", "größe/ümläut 😀 %;+")
-    assert "null: the worker looks under other key bytes than those in the log" in said.out
+    result = inspect(
+        histories, "life-3.9", "--profile", "3.9", "--connector", "größe/ümläut 😀 %;+"
+    )
+    assert "null: the worker looks under other key bytes than those in the log" in result.out
 
 
 def test_rest_answers_are_those_of_the_recorded_worker(histories: Path) -> None:
     """`--rest` is what the real 3.9.1 answered at the end of its life."""
     catalogue = str(histories / "catalogue.json")
-    found = inspect(
+    document = inspect(
         histories, "roll-3.4-3.9-3.4", "--rest", "--profile", "3.9.1", "--plugins", catalogue
     ).json
-    assert found["/connectors"] == {"status": 200, "answer": ["born", "pages", "paused"]}
-    assert found["/connectors/pages"]["answer"]["type"] == "source"
-    assert found["/"]["answer"]["version"] == "3.9.1"
+    assert document["/connectors"] == {"status": 200, "answer": ["born", "pages", "paused"]}
+    assert document["/connectors/pages"]["answer"]["type"] == "source"
+    assert document["/"]["answer"]["version"] == "3.9.1"
 
 
 def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
@@ -196,7 +198,9 @@ def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
     depth = inspect(histories, "life-3.9", "--connector", "archive", "-o", "json").json
     assert depth["type"] == "sink"
     compared = inspect(histories, "life-3.9", "--compare", "3.4,3.9", "-o", "json").json
-    (archive,) = (one for one in compared["connectors"] if one["name"] == "archive")
+    (archive,) = (
+        connector for connector in compared["connectors"] if connector["name"] == "archive"
+    )
     assert {seen["type"] for seen in archive["seen"].values()} == {"sink"}
     rest = inspect(histories, "life-3.9", "--rest", "--profile", "3.9", "-o", "json").json
     offsets = rest["/connectors/archive/offsets"]
@@ -206,11 +210,11 @@ def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
 
 def test_rest_shows_the_404_of_an_endpoint_that_the_release_lacks(histories: Path) -> None:
     """2.3 knows neither topics nor offsets of a connector."""
-    found = inspect(histories, "life-3.9", "--rest", "--profile", "2.3", "-o", "json").json
+    document = inspect(histories, "life-3.9", "--rest", "--profile", "2.3", "-o", "json").json
     lacking = {"error_code": 404, "message": "HTTP 404 Not Found"}
     for part in ("topics", "offsets", "tasks-config"):
-        assert found[f"/connectors/pages/{part}"] == {"status": 404, "answer": lacking}
-    assert found["/connectors/pages/config"]["status"] == 200
+        assert document[f"/connectors/pages/{part}"] == {"status": 404, "answer": lacking}
+    assert document["/connectors/pages/config"]["status"] == 200
 
 
 def test_aborted_records_are_seen_without_exactly_once_support(histories: Path) -> None:
@@ -230,15 +234,15 @@ def test_worker_properties_name_topics_and_support(histories: Path, tmp_path: Pa
     options = ["--worker-properties", str(properties), "-o", "json"]
     lost = call("inspect", histories / "aborted-3.9.log.jsonl", *options)
     assert (lost.code, "there is no topic elsewhere" in lost.err) == (2, True)
-    found = inspect(histories, "aborted-3.9", *options, "--config-topic", "connect-configs").json
-    assert found["exactly_once"] is True
+    document = inspect(histories, "aborted-3.9", *options, "--config-topic", "connect-configs").json
+    assert document["exactly_once"] is True
 
 
 def test_a_release_too_new_to_be_known_is_read_as_the_newest(histories: Path) -> None:
     """With a warning, which does not disturb the JSON."""
-    said = inspect(histories, "life-3.9", "--profile", "9.9", "-o", "json")
-    assert said.json["profile"] == "4.3.0"
-    assert said.err == "Warning: release 9.9 is not known; read as 4.3.0\n"
+    result = inspect(histories, "life-3.9", "--profile", "9.9", "-o", "json")
+    assert result.json["profile"] == "4.3.0"
+    assert result.err == "Warning: release 9.9 is not known; read as 4.3.0\n"
 
 
 def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
@@ -250,11 +254,11 @@ def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
         [Entry("connect-configs", 0, 0, 1, key, b'{"properties":{"a\\u001b":"\\ud83d"}}')],
     )
     for options in ([], ["--connector", name], ["--history", name], ["--compare", "3.4,kip"]):
-        said = call("inspect", log, *options)
-        assert said.code == 0
-        assert "\x1b" not in said.out
-        assert "\u202e" not in said.out
-        assert "\\u001b[31mred\\u202e[bold]" in said.out or options[:1] == ["--history"]
+        result = call("inspect", log, *options)
+        assert result.code == 0
+        assert "\x1b" not in result.out
+        assert "\u202e" not in result.out
+        assert "\\u001b[31mred\\u202e[bold]" in result.out or options[:1] == ["--history"]
 
 
 def test_different_views_exclude_each_other(histories: Path) -> None:
@@ -267,14 +271,14 @@ def test_different_views_exclude_each_other(histories: Path) -> None:
         ["--rest", "--hazards"],
         ["--hazards", "--rest"],
     ):
-        said = call("inspect", log, *options)
-        assert said.code == 2
-        assert "are different views: give one of them" in said.err
+        result = call("inspect", log, *options)
+        assert result.code == 2
+        assert "are different views: give one of them" in result.err
 
 
 def test_a_pipe_has_no_colour_and_may_be_closed(histories: Path) -> None:
     """A pipe gets no escape sequences, whole lines and all characters."""
-    said = shell("inspect", histories / "life-3.9.log.jsonl", LC_ALL="C", PYTHONUTF8="0")
-    assert said.code == 0
-    assert "\x1b" not in said.out
-    assert "gr\\xf6\\xdfe" in said.out or "größe" in said.out
+    result = shell("inspect", histories / "life-3.9.log.jsonl", LC_ALL="C", PYTHONUTF8="0")
+    assert result.code == 0
+    assert "\x1b" not in result.out
+    assert "gr\\xf6\\xdfe" in result.out or "größe" in result.out

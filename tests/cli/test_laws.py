@@ -62,9 +62,9 @@ def test_no_log_crashes_a_view(
     file.write_text("\n".join([header, *map(line, entries)]) + "\n", "utf-8")
     options = [*view, *form]
     options += [] if "--compare" in view else ["--profile", release]
-    said = call("inspect", file, *options)
+    result = call("inspect", file, *options)
     # Nothing is known of a connector, or the release is too old to be asked so.
     may_refuse = {"--connector", "--history", "--exactly-once"} & {*view, *form}
-    assert said.code == 0 or (may_refuse and refusal(said))
-    if said.code == 0 and ("json" in form or "--rest" in view):
-        assert isinstance(said.json, dict)
+    assert result.code == 0 or (may_refuse and refusal(result))
+    if result.code == 0 and ("json" in form or "--rest" in view):
+        assert isinstance(result.json, dict)

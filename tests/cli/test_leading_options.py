@@ -29,16 +29,16 @@ def test_the_cluster_may_be_named_before_the_verb(
     log: str, before: tuple[str, ...], words: str
 ) -> None:
     """`-c` may precede the verb, with the same result."""
-    said = call(*(one.format(log) for one in before), *words.split())
-    assert said == call(*words.split(), "-c", log)
-    assert said.code == 0
+    result = call(*(one.format(log) for one in before), *words.split())
+    assert result == call(*words.split(), "-c", log)
+    assert result.code == 0
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_takes_it(name: str) -> None:
     """The verb is found, and no option is refused."""
-    said = call("-c", "nope.db", "--token", "abc", "--ca-file", __file__, name, "--help")
-    assert (said.code, said.err) == (0, "")
+    result = call("-c", "nope.db", "--token", "abc", "--ca-file", __file__, name, "--help")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_the_cluster_behind_the_verb_counts(log: str) -> None:
@@ -48,16 +48,16 @@ def test_the_cluster_behind_the_verb_counts(log: str) -> None:
 
 def test_credentials_may_stand_before_the_verb() -> None:
     """Credentials before the verb are checked like those behind it."""
-    said = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
-    assert "--user and --token exclude each other" in said.err
+    result = call("--user", "a:b", "--token", "t", "-c", "http://127.0.0.1:1", "get")
+    assert "--user and --token exclude each other" in result.err
 
 
 @pytest.mark.parametrize("words", ["inspect log", "serve log", "import a b", "completion bash"])
 def test_a_command_that_takes_no_cluster_says_so(words: str) -> None:
     """Instead of overlooking the cluster, or calling the option unknown."""
-    said = call("-c", "http://127.0.0.1:1", *words.split())
-    assert said.code == 2
-    assert f"Error: {words.split(maxsplit=1)[0]!r} takes no --cluster: leave it out." in said.err
+    result = call("-c", "http://127.0.0.1:1", *words.split())
+    assert result.code == 2
+    assert f"Error: {words.split(maxsplit=1)[0]!r} takes no --cluster: leave it out." in result.err
 
 
 def test_the_cluster_may_stand_before_the_resource(log: str) -> None:
@@ -99,16 +99,16 @@ def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
 )
 def test_a_misspelt_command_is_guessed(log: str, words: str, meant: str, code: int) -> None:
     """A misspelt command or resource gets a suggestion, also where a connector's name may stand."""
-    said = call(*words.split(), environment={"CONTROLPLANE_CLUSTER": log})
-    assert said.code == code
-    assert said.err.rstrip().endswith(f" Did you mean {meant}?")
+    result = call(*words.split(), environment={"CONTROLPLANE_CLUSTER": log})
+    assert result.code == code
+    assert result.err.rstrip().endswith(f" Did you mean {meant}?")
 
 
 def test_a_misspelt_resource_is_guessed_where_nobody_answers() -> None:
     """The usual cluster may not be there; the slip is the same."""
-    said = call("get", "conectors", "-c", "http://127.0.0.1:1")
-    assert said.code == 4
-    assert said.err.rstrip().endswith(" Did you mean 'connectors'?")
+    result = call("get", "conectors", "-c", "http://127.0.0.1:1")
+    assert result.code == 4
+    assert result.err.rstrip().endswith(" Did you mean 'connectors'?")
 
 
 def test_other_names_are_not_guessed(log: str) -> None:
@@ -144,6 +144,8 @@ def test_replay_guesses_commands() -> None:
 
 def test_the_options_before_the_verb_are_those_behind_it() -> None:
     """Under the same names."""
-    before = {name for one in main.params if isinstance(one, click.Option) for name in one.opts}
+    before = {
+        name for param in main.params if isinstance(param, click.Option) for name in param.opts
+    }
     told = call("get", "--help").out
     assert all(name in told for name in before - {"--version"})

@@ -16,9 +16,9 @@ LIFE = "tests/histories/life-3.9.log.jsonl"
 
 def test_help_lists_every_command() -> None:
     """`controlplane --help`, in the order in which a newcomer needs them."""
-    said = call("--help")
-    places = [said.out.find(f"\n  {name} ") for name in COMMANDS]
-    assert said.code == 0
+    result = call("--help")
+    places = [result.out.find(f"\n  {name} ") for name in COMMANDS]
+    assert result.code == 0
     assert -1 not in places
     assert places == sorted(places)
 
@@ -33,9 +33,9 @@ def test_the_tour_names_every_command() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str) -> None:
     """Each can be imported, and says what it does."""
-    said = call(name, "--help")
-    assert (said.code, said.err) == (0, "")
-    assert "Usage: " in said.out
+    result = call(name, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert "Usage: " in result.out
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_everyday_options_come_first(name: str, everyday: str) -> None:
 
 def test_an_unknown_command_is_refused() -> None:
     """With exit code 2, as all wrong usage."""
-    said = call("inspekt", "x")
-    assert said.code == 2
-    assert "No such command 'inspekt'" in said.err
+    result = call("inspekt", "x")
+    assert result.code == 2
+    assert "No such command 'inspekt'" in result.err
 
 
 def test_inspecting_imports_no_server_and_no_client() -> None:

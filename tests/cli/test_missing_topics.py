@@ -33,23 +33,23 @@ def test_what_a_missing_topic_leaves_unknown_is_said(
     log = tmp_path / "log.db" if embed else configs
     if embed:
         assert call("import", configs, log).code == 0
-    said = call("inspect", log)
-    assert said.code == 0
-    assert said.err.splitlines() == [f"{log}: {NO_OFFSETS}", f"{log}: {NO_STATUS}"]
+    result = call("inspect", log)
+    assert result.code == 0
+    assert result.err.splitlines() == [f"{log}: {NO_OFFSETS}", f"{log}: {NO_STATUS}"]
     assert call("inspect", log, "-o", "json").json["problems"] == [NO_OFFSETS, NO_STATUS]
 
 
 def test_a_whole_log_lacks_nothing(histories: Path) -> None:
     """No remark where there is nothing to remark; our own command topic need not be there."""
-    said = call("inspect", histories / "life-3.9.log.jsonl", "-o", "json")
-    assert (said.err, said.json["problems"]) == ("", [])
+    result = call("inspect", histories / "life-3.9.log.jsonl", "-o", "json")
+    assert (result.err, result.json["problems"]) == ("", [])
 
 
 @pytest.mark.parametrize("flag", ["config", "offset", "status", "command"])
 def test_a_topic_named_by_a_flag_must_be_there(histories: Path, flag: str) -> None:
     """The sentence says which there are, and how they are named."""
-    said = call("inspect", histories / "life-3.9.log.jsonl", f"--{flag}-topic", "nope")
-    sentence = refusal(said)
+    result = call("inspect", histories / "life-3.9.log.jsonl", f"--{flag}-topic", "nope")
+    sentence = refusal(result)
     assert "there is no topic nope (found: connect-configs, connect-offsets" in sentence
     assert "--config-topic" in sentence
 
@@ -58,17 +58,17 @@ def test_a_topic_named_by_a_workers_file_must_be_there(histories: Path, tmp_path
     """A worker of another cluster is not silently shown nothing."""
     (tmp_path / "worker.properties").write_text("status.storage.topic=elsewhere\n", "utf-8")
     log, file = histories / "life-3.9.log.jsonl", tmp_path / "worker.properties"
-    said = call("inspect", log, "--worker-properties", file)
-    assert "there is no topic elsewhere" in refusal(said)
+    result = call("inspect", log, "--worker-properties", file)
+    assert "there is no topic elsewhere" in refusal(result)
 
 
 def test_a_workers_file_may_repeat_the_usual_names(configs: Path, tmp_path: Path) -> None:
     """Every worker's file names all three; a dump of one topic can still be looked at."""
     lines = ["config.storage.topic=connect-configs", "status.storage.topic=connect-status"]
     (tmp_path / "worker.properties").write_text("\n".join(lines), "utf-8")
-    said = call("inspect", configs, "--worker-properties", tmp_path / "worker.properties")
-    assert said.code == 0
-    assert NO_STATUS in said.err
+    result = call("inspect", configs, "--worker-properties", tmp_path / "worker.properties")
+    assert result.code == 0
+    assert NO_STATUS in result.err
 
 
 def test_a_dump_of_one_topic_can_be_imported(tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_a_config_topic_with_two_partitions_is_told(
     log = tmp_path / "log.db" if embed else configs
     if embed:
         assert call("import", configs, log).code == 0
-    said = call("inspect", log)
-    assert said.code == 0
-    assert f"{log}: {SPLIT}" in said.err.splitlines()
-    found = call("inspect", log, "-o", "json").json
-    assert SPLIT in found["problems"]
-    assert [row["name"] for row in found["connectors"]] == ["c", "d"]
+    result = call("inspect", log)
+    assert result.code == 0
+    assert f"{log}: {SPLIT}" in result.err.splitlines()
+    document = call("inspect", log, "-o", "json").json
+    assert SPLIT in document["problems"]
+    assert [row["name"] for row in document["connectors"]] == ["c", "d"]
 
 
 FOUND = "found: connect-configs, connect-offsets, connect-status"
@@ -135,8 +135,8 @@ def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> No
     """The environment names the topics of a log that a verb opens."""
     before = topics_in(life)
     names = {f"CONTROLPLANE_{what}_STORAGE_TOPIC": "nope"}
-    said = call("stop", "orders", "-c", life, environment=names)
-    assert f"there is no topic nope ({FOUND})" in refusal(said)
+    result = call("stop", "orders", "-c", life, environment=names)
+    assert f"there is no topic nope ({FOUND})" in refusal(result)
     assert topics_in(life) == before
 
 

@@ -48,18 +48,18 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
 )
 def test_no_moment_of_this_log(histories: Path, moment: str, sentence: str) -> None:
     """Refused with one sentence, which is a short one; never an empty cluster."""
-    told = refusal(as_of(histories, moment))
-    assert sentence in told
-    assert len(told) < 400
+    message = refusal(as_of(histories, moment))
+    assert sentence in message
+    assert len(message) < 400
 
 
 @pytest.mark.parametrize("release", ["3." + "9" * 5_000, "9" * 5_000 + ".1"])
 def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
     """Refused as any unknown release."""
-    said = call("inspect", histories / "life-3.9.log.jsonl", "--profile", release)
-    told = refusal(said)
-    assert "unknown release" in told
-    assert len(told) < 200
+    result = call("inspect", histories / "life-3.9.log.jsonl", "--profile", release)
+    message = refusal(result)
+    assert "unknown release" in message
+    assert len(message) < 200
 
 
 def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
@@ -77,10 +77,10 @@ def test_a_time_in_the_future_is_refused(histories: Path) -> None:
 
 def test_the_time_of_the_first_record_is_its_moment(histories: Path) -> None:
     """The time of the first record, as the error prints it, is a valid moment."""
-    told = refusal(as_of(histories, "2020-01-01"))
-    first = told.partition("(")[2].rstrip(")")
-    found = as_of(histories, first, "-o", "json").json
-    assert sum(map(sum, found["read_up_to"].values())) > 0
+    message = refusal(as_of(histories, "2020-01-01"))
+    first = message.partition("(")[2].rstrip(")")
+    document = as_of(histories, first, "-o", "json").json
+    assert sum(map(sum, document["read_up_to"].values())) > 0
 
 
 def test_a_time_is_read_to_the_millisecond() -> None:

@@ -87,7 +87,7 @@ def test_a_short_option_has_one_long_name() -> None:
     long_names: dict[str, set[str]] = defaultdict(set)
     for called in every_command():
         for option in called.options:
-            for short in (one for one in option.opts if not one.startswith("--")):
+            for short in (opt for opt in option.opts if not opt.startswith("--")):
                 long_names[short].add(option.opts[-1])
     assert {short: names for short, names in long_names.items() if len(names) > 1} == {}
 

@@ -66,9 +66,9 @@ def written(path: Path, lines: list[dict[str, Any]]) -> Path:
 
 def planned(log: Path, *options: str) -> Any:
     """The plan of a reset."""
-    said = call("plan", log, "--profile", "3.9", *options, *RESET, "-o", "json")
-    assert said.code == 0, said
-    return said.json
+    result = call("plan", log, "--profile", "3.9", *options, *RESET, "-o", "json")
+    assert result.code == 0, result
+    return result.json
 
 
 def partition(document: Any) -> int:
@@ -117,11 +117,11 @@ def test_a_copy_of_a_history_has_the_partitions_of_the_cluster(
 
 def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None:
     """The option that tells it is named, and believed."""
-    said = call("plan", dump, "--profile", "3.9", *RESET)
+    result = call("plan", dump, "--profile", "3.9", *RESET)
     assert (
         "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
         "--partitions offsets=N tells it"
-    ) in " ".join(said.out.split())
+    ) in " ".join(result.out.split())
     document = planned(dump, "--partitions", "offsets=5")
     assert partition(document) == 2
     assert not [one for one in document["assumed"] if "partition" in one]
@@ -145,11 +145,11 @@ def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
     call("import", dump, copy)
     call("import", copy, second)
     for log in (copy, second):
-        said = call("plan", log, "--profile", "3.9", *RESET)
+        result = call("plan", log, "--profile", "3.9", *RESET)
         assert (
             "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
             "`import` of that dump with --partitions offsets=N tells it"
-        ) in " ".join(said.out.split())
+        ) in " ".join(result.out.split())
     call("import", dump, copy, "--partitions", "offsets=5")
     document = planned(copy)
     assert partition(document) == 2
@@ -205,13 +205,13 @@ def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
 )
 def test_numbers_that_cannot_be_are_refused(dump: Path, told: str, sentence: str) -> None:
     """One sentence that says what to do."""
-    said = call("plan", dump, *RESET, "--partitions", told, columns=200)
-    assert said.code == 2
-    assert sentence in " ".join(said.err.split())
+    result = call("plan", dump, *RESET, "--partitions", told, columns=200)
+    assert result.code == 2
+    assert sentence in " ".join(result.err.split())
 
 
 def test_a_log_that_knows_its_partitions_is_not_told_them(history: Path, tmp_path: Path) -> None:
     """`--partitions` for a log that knows its partitions is refused."""
     call("import", history, tmp_path / "copy.db")
-    told = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))
-    assert "is no dump: leave out --partitions" in told
+    message = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))
+    assert "is no dump: leave out --partitions" in message

@@ -57,8 +57,8 @@ def test_replay_names_what_it_may_not_use(
     folder: Path, words: tuple[str, ...], named: str, done: str
 ) -> None:
     """A trail, an archive, a log, a page: the same sentence."""
-    said = refusal(refused(replay, folder, words))
-    assert said == f"{folder / named} cannot be {done} {ADVICE}"
+    message = refusal(refused(replay, folder, words))
+    assert message == f"{folder / named} cannot be {done} {ADVICE}"
 
 
 BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/bundle")

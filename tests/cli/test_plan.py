@@ -23,8 +23,8 @@ PLUGINS = ("--plugins", HISTORIES / "catalogue.json")
 
 def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> CommandResult:
     """Plan something on a recorded log; the log's path is shown as LOG."""
-    said = call("plan", log, *arguments, *PLUGINS, columns=columns)
-    return said._replace(out=said.out.replace(str(log), "LOG"))
+    result = call("plan", log, *arguments, *PLUGINS, columns=columns)
+    return result._replace(out=result.out.replace(str(log), "LOG"))
 
 
 def planned(*arguments: object, log: Path = LOG) -> Any:
@@ -144,8 +144,8 @@ def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
     said = plan(*asked)
     assert said.code == 1
     assert "{name=new, database.password=[hidden]} contains no connector type" in said.out
-    told = "Connector config {name=new, database.password=s3cret, and more} contains no"
-    assert plan("-o", "json", *asked).json["refused"]["message"].startswith(told)
+    message = "Connector config {name=new, database.password=s3cret, and more} contains no"
+    assert plan("-o", "json", *asked).json["refused"]["message"].startswith(message)
 
 
 def test_connectors_of_installed_packages_are_known(
@@ -179,8 +179,8 @@ def test_hooks_in_python_are_asked_or_believed(
     made = ("connector-a", '{"properties":{"connector.class":"acting.A","name":"a"}}')
     log = embedded(tmp_path / "log.db", config(made, stopped))
     asked = ("plan", log, "DELETE", "/connectors/a/offsets")
-    said = call(*asked, "--believe-hooks")
-    assert "assumed: alterOffsets of acting.A takes these offsets; it was not asked" in said.out
+    result = call(*asked, "--believe-hooks")
+    assert "assumed: alterOffsets of acting.A takes these offsets; it was not asked" in result.out
     assert not done.exists()
     assert "assumed: alterOffsets of acting.A returns true" in call(*asked).out
     assert done.exists()
@@ -189,8 +189,8 @@ def test_hooks_in_python_are_asked_or_believed(
 def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A plugin that cannot be loaded is named in one sentence."""
     declare(monkeypatch, tmp_path, b="declared:B")
-    told = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
-    assert "declared:B cannot be loaded: AttributeError" in told
+    message = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
+    assert "declared:B cannot be loaded: AttributeError" in message
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
     assert "Failed to find any class that implements Connector" in refused.out
     assumed = "assumed: no.Such exists and accepts this config; check it with --plugins"
     for trusting in (("--trust-unknown-classes",), ("--override", "plugins.trust.unknown=true")):
-        said = call(*asked, *trusting)
-        assert said.code == 0
-        assert assumed in said.out
+        result = call(*asked, *trusting)
+        assert result.code == 0
+        assert assumed in result.out
 
 
 def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:

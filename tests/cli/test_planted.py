@@ -91,10 +91,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("view", VIEWS, ids=" ".join)
 def test_no_view_shows_a_secret(planted: Path, view: Sequence[str], form: Sequence[str]) -> None:
     """But the views of people are there: the connector, its worker, what is no secret."""
-    said = call("inspect", planted, *view, *form)
-    assert (said.code, said.err) == (0, "")
-    assert SECRET not in said.out
-    assert "c" in said.out
+    result = call("inspect", planted, *view, *form)
+    assert (result.code, result.err) == (0, "")
+    assert SECRET not in result.out
+    assert "c" in result.out
 
 
 def test_answers_for_people_have_no_secrets(planted: Path) -> None:
@@ -105,10 +105,10 @@ def test_answers_for_people_have_no_secrets(planted: Path) -> None:
 
 def test_a_trace_is_shown_without_its_secret(planted: Path) -> None:
     """The trace is shown without its secret."""
-    found = call("inspect", planted, "--connector", "c", "-o", "json").json
+    document = call("inspect", planted, "--connector", "c", "-o", "json").json
     shown = "java.lang.Exception: login failed password=[hidden]\n\tat x"
-    assert found["connector_status"]["trace"] == shown
-    assert found["task_list"][0]["status"]["trace"] == shown
+    assert document["connector_status"]["trace"] == shown
+    assert document["task_list"][0]["status"]["trace"] == shown
 
 
 LEVELS = 900
@@ -135,10 +135,10 @@ DEEP = [
 @pytest.mark.parametrize("view", [*VIEWS, ["--rest"]], ids=" ".join)
 def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequence[str]) -> None:
     """900 levels are legal in every release, and more than Python calls itself."""
-    said = call("inspect", log(tmp_path / "log.db", DEEP), *view, *form)
-    assert (said.code, said.err) == (0, "")
+    result = call("inspect", log(tmp_path / "log.db", DEEP), *view, *form)
+    assert (result.code, result.err) == (0, "")
     if "json" in form or "--rest" in view:
-        assert isinstance(said.json, dict)
+        assert isinstance(result.json, dict)
 
 
 def test_deep_values_are_whole_for_machines(tmp_path: Path) -> None:

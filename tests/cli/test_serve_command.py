@@ -97,8 +97,8 @@ def urls(line: str) -> list[str]:
 async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
     """The root has more than Connect, even where it answers as a release."""
     async with running(LIFE, "--release", release) as service:
-        told = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
-        assert service.lines[1] == told
+        message = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
+        assert service.lines[1] == message
 
 
 async def test_prints_what_works() -> None:

@@ -152,7 +152,7 @@ def test_a_file_of_passwords_that_is_none_leaves_the_log_untouched(tmp_path: Pat
     passwords, log = tmp_path / "passwords", tmp_path / "state.db"
     passwords.write_text("ada:banana:x\n", "utf-8")
     passwords.chmod(0o600)
-    told = f"auth.password.file={passwords}"
-    said = refusal(call("serve", f"sqlite:///{log}", "--port", 0, "--override", told))
+    message = f"auth.password.file={passwords}"
+    said = refusal(call("serve", f"sqlite:///{log}", "--port", 0, "--override", message))
     assert f"{passwords}:1: " in said
     assert not log.exists()

@@ -36,8 +36,8 @@ def embedded(console: Path, tmp_path: Path) -> Path:
 def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: str) -> None:
     """Dump options are refused for embedded logs and clusters: they would be ignored."""
     for where in (embedded, "kafka://127.0.0.1:1"):
-        said = refusal(call("inspect", where, *option))
-        assert f"{where} is no dump: leave out --{what}" in said
+        message = refusal(call("inspect", where, *option))
+        assert f"{where} is no dump: leave out --{what}" in message
 
 
 @pytest.mark.parametrize("command", ["inspect", "import"])
@@ -45,8 +45,8 @@ def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, comm
     """A history names topic and partition in each line."""
     log = histories / "life-3.9.log.jsonl"
     target = [tmp_path / "new.db"] if command == "import" else []
-    said = refusal(call(command, log, *target, "--topic", "connect-configs"))
-    assert "is a histories dump: leave out --topic" in said
+    message = refusal(call(command, log, *target, "--topic", "connect-configs"))
+    assert "is a histories dump: leave out --topic" in message
     assert not list(tmp_path.iterdir())
 
 
@@ -55,8 +55,8 @@ def test_files_of_several_formats_in_one_import(
 ) -> None:
     """Options of the format concern only the files that do not define it."""
     history = histories / "life-3.9.log.jsonl"
-    said = call("import", history, console, tmp_path / "log.db", "--topic", "elsewhere")
-    assert said.code == 0, said.err
+    result = call("import", history, console, tmp_path / "log.db", "--topic", "elsewhere")
+    assert result.code == 0, result.err
 
 
 def test_no_topic_name(console: Path) -> None:
@@ -67,8 +67,8 @@ def test_no_topic_name(console: Path) -> None:
 def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
     """With what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
-    said = refusal(call("import", *logs, tmp_path / "log.db"))
-    assert said.endswith("of each life of a topic, into a log of its own")
+    message = refusal(call("import", *logs, tmp_path / "log.db"))
+    assert message.endswith("of each life of a topic, into a log of its own")
 
 
 def test_a_file_that_may_not_be_read(console: Path) -> None:
@@ -77,8 +77,8 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
     for parent in console.parents[:3]:
         parent.chmod(0o755)
     with unprivileged():
-        said = refusal(call("inspect", console))
-    assert "(Permission denied): check the access rights of the file and its directory" in said
+        message = refusal(call("inspect", console))
+    assert "(Permission denied): check the access rights of the file and its directory" in message
 
 
 def test_where_a_log_is_made_is_nobodys_business(
@@ -86,18 +86,18 @@ def test_where_a_log_is_made_is_nobodys_business(
 ) -> None:
     """Errors do not name the temporary file."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
-    said = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
-    assert f"The log {tmp_path}/log.db " in said
-    assert "/.log.db" not in said
+    message = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
+    assert f"The log {tmp_path}/log.db " in message
+    assert "/.log.db" not in message
 
 
 def test_a_login_in_a_name_is_not_repeated() -> None:
     """Neither as what is read nor as what is written."""
     where = "kafka://alice:secret@127.0.0.1:1"
     for arguments in (["inspect", where], ["import", "x", where], ["import", where, "x.db"]):
-        said = refusal(call(*arguments))
-        assert "secret" not in said
-        assert "kafka://127.0.0.1:1" in said
+        message = refusal(call(*arguments))
+        assert "secret" not in message
+        assert "kafka://127.0.0.1:1" in message
 
 
 @pytest.mark.parametrize("asked", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
@@ -106,8 +106,10 @@ def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[
     worker = embedded.with_name("worker.properties")
     worker.write_text("exactly.once.source.support=enabled\n")
     for support in (["--exactly-once"], ["--worker-properties", worker]):
-        said = refusal(call("inspect", embedded, *asked, *support))
-        assert "has no exactly-once support, which came with KIP-618: name a release from" in said
+        message = refusal(call("inspect", embedded, *asked, *support))
+        assert (
+            "has no exactly-once support, which came with KIP-618: name a release from" in message
+        )
     assert call("inspect", embedded, "--profile", "3.3", "--exactly-once").code == 0
 
 
@@ -134,21 +136,21 @@ def test_an_empty_variable_of_a_script_is_refused(
 ) -> None:
     """An empty value is no name, no moment and not the current directory: nothing is done."""
     monkeypatch.chdir(tmp_path)
-    said = call(*words, "-c", embedded)
-    assert (said.code, said.out) == (2, ""), said
-    assert "it is empty: give a value, or leave it out" in said.err
+    result = call(*words, "-c", embedded)
+    assert (result.code, result.out) == (2, ""), result
+    assert "it is empty: give a value, or leave it out" in result.err
 
 
 @pytest.mark.parametrize("option", ["--compare", "--connector", "--history"])
 def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> None:
     """An empty value does not select everything."""
-    said = call("inspect", embedded, option, "")
-    assert (said.code, said.out) == (2, ""), said
-    assert f"'{option}': it is empty" in said.err
+    result = call("inspect", embedded, option, "")
+    assert (result.code, result.out) == (2, ""), result
+    assert f"'{option}': it is empty" in result.err
 
 
 def test_a_misspelt_type_of_plugins_is_refused(embedded: Path) -> None:
     """An unknown type is refused, instead of an empty list."""
-    said = call("plugins", "--type", "convrter", "-c", embedded)
-    assert (said.code, said.out) == (2, "")
-    assert "'convrter' is not one of 'source', 'sink'," in said.err
+    result = call("plugins", "--type", "convrter", "-c", embedded)
+    assert (result.code, result.out) == (2, "")
+    assert "'convrter' is not one of 'source', 'sink'," in result.err

@@ -44,9 +44,9 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
     assert "no source offsets that it can read\n1 source partition left out" in told
     assert f'  offsets@2:7  {{"p": 1}}  {why}\n' in told
     assert "consumer group" not in told
-    found = call(*deep, "-o", "json").json
-    assert found["source_offsets"] == []
-    assert found["unreadable_offsets"] == [
+    document = call(*deep, "-o", "json").json
+    assert document["source_offsets"] == []
+    assert document["unreadable_offsets"] == [
         {"partition": {"p": 1}, "position": place, "reason": why},
     ]
     assert call(*look, "--hazards", "-o", "json").json["hazards"] == []
@@ -73,8 +73,8 @@ def test_what_was_mended_since_is_not_told(tmp_path: Path) -> None:
     look = ("inspect", log, "-o", "json", "--profile", "3.9")
     for options, last in ((), 6), (("--exactly-once",), 5):
         places = [
-            (one["position"]["partition"], one["position"]["offset"])
-            for one in call(*look, *options).json["unreadable"]["records"]
+            (record["position"]["partition"], record["position"]["offset"])
+            for record in call(*look, *options).json["unreadable"]["records"]
         ]
         assert places == [(2, last)]
 
@@ -93,6 +93,6 @@ def test_secrets_in_a_partition_stay_hidden(tmp_path: Path) -> None:
     key = b'["b",{"password":"hunter2"}]'
     log = log_of(tmp_path / "log.db", Entry(OFFSETS, 0, 0, 1, key, b"CORRUPT"))
     for output in ("table", "json"):
-        said = call("inspect", log, "--connector", "b", "-o", output)
-        assert "password" in said.out
-        assert "hunter2" not in said.out
+        result = call("inspect", log, "--connector", "b", "-o", output)
+        assert "password" in result.out
+        assert "hunter2" not in result.out

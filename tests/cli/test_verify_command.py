@@ -33,9 +33,9 @@ def verify(histories: Path, log: Path, story: str, *options: object) -> CommandR
 
 def test_a_history_is_given_exactly(histories: Path) -> None:
     """Exit code 0, and one line that counts."""
-    said = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
-    assert (said.code, said.err) == (0, "")
-    assert said.out == (
+    result = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
         f"{ANSWERS['life-4.3']} of {ANSWERS['life-4.3']} answers are given exactly; "
         "21 are offsets of sinks, which no log of Connect has; "
         "81 answers to requests are not compared\n"
@@ -44,10 +44,10 @@ def test_a_history_is_given_exactly(histories: Path) -> None:
 
 def test_differences_are_shown_with_the_record_that_explains_them(histories: Path) -> None:
     """A worker with exactly-once support taken for one without: it shows what was aborted."""
-    said = verify(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9")
-    assert said.code == 1
-    assert said.out[: len(ABORTED)] == ABORTED
-    assert said.out.endswith(
+    result = verify(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9")
+    assert result.code == 1
+    assert result.out[: len(ABORTED)] == ABORTED
+    assert result.out.endswith(
         "62 of 64 answers are given exactly, 2 differ; 2 answers to requests are not compared\n"
     )
 
@@ -55,9 +55,9 @@ def test_differences_are_shown_with_the_record_that_explains_them(histories: Pat
 def test_differences_for_machines(histories: Path) -> None:
     """The same as JSON."""
     log = histories / "aborted-3.9.log.jsonl"
-    found = verify(histories, log, "aborted-3.9", "-o", "json").json
-    assert (found["compared"], found["same"], found["beyond"]) == (64, 62, 0)
-    first = found["differences"][0]
+    document = verify(histories, log, "aborted-3.9", "-o", "json").json
+    assert (document["compared"], document["same"], document["beyond"]) == (64, 62, 0)
+    first = document["differences"][0]
     assert (first["step"], first["path"]) == (10, "/connectors")
     assert "aborted" in first["folded"]["answer"]
     assert first["cause"]["key"] == "connector-aborted"
@@ -78,9 +78,9 @@ def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: P
     log = histories / f"{name}.log.jsonl"
     call("import", histories / f"{name}.before.log.jsonl", before)
     assert verify(histories, log, name).code == 1
-    said = verify(histories, log, name, "--before", before)
+    result = verify(histories, log, name, "--before", before)
     count = ANSWERS[name] + BEFORE_COMPACTION
-    assert (said.code, said.out) == (
+    assert (result.code, result.out) == (
         0,
         f"{count} of {count} answers are given exactly; 15 answers to requests are not compared\n",
     )
@@ -90,9 +90,12 @@ def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: P
 def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) -> None:
     """One line says so; all else is compared, and a sink's offsets are recognised."""
     log, story = (histories / f"{name}.{kind}.jsonl" for kind in ("log", "story"))
-    said = call("verify", log, story)
-    assert (said.code, said.err) == (0, "no --plugins: the types of connectors are not compared\n")
-    assert said.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers are given exactly")
+    result = call("verify", log, story)
+    assert (result.code, result.err) == (
+        0,
+        "no --plugins: the types of connectors are not compared\n",
+    )
+    assert result.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers are given exactly")
 
 
 def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path: Path) -> None:
@@ -100,9 +103,9 @@ def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path:
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     other = tmp_path / "story.jsonl"
     other.write_text(story.read_text("utf-8").replace('"type":"source"', '"type":"sink"'), "utf-8")
-    said = call("verify", log, other, "--override", f"plugins.catalogue={PLUGINS}")
-    assert (said.code, said.err) == (1, "")
-    assert '"type": "source"' in said.out
+    result = call("verify", log, other, "--override", f"plugins.catalogue={PLUGINS}")
+    assert (result.code, result.err) == (1, "")
+    assert '"type": "source"' in result.out
 
 
 def test_without_a_catalogue_all_else_is_compared(histories: Path, tmp_path: Path) -> None:
@@ -110,10 +113,10 @@ def test_without_a_catalogue_all_else_is_compared(histories: Path, tmp_path: Pat
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
     other = tmp_path / "log.jsonl"
     other.write_text(log.read_text("utf-8").replace('\\"name\\":', '\\"nome\\":'), "utf-8")
-    said = shell("verify", other, story)
-    assert said.code == 1
-    assert '"nome":' in said.out
-    assert '-  "type"' not in said.out
+    result = shell("verify", other, story)
+    assert result.code == 1
+    assert '"nome":' in result.out
+    assert '-  "type"' not in result.out
 
 
 def test_secrets_in_differences_are_hidden(histories: Path, tmp_path: Path) -> None:
@@ -124,14 +127,18 @@ def test_secrets_in_differences_are_hidden(histories: Path, tmp_path: Path) -> N
         planted = text.replace('\\"name\\":', f'\\"my.password\\":\\"{secret}\\",\\"name\\":')
         planted = planted.replace('"config":{', f'"config":{{"my.password":"{secret}",')
         path.write_text(planted, "utf-8")
-    said = call("verify", log, story, "--plugins", PLUGINS)
-    assert said.code == 1
-    assert '"my.password": "[hidden]"' in said.out
-    assert '"my.password": "[hidden] (differs)"' in said.out
+    result = call("verify", log, story, "--plugins", PLUGINS)
+    assert result.code == 1
+    assert '"my.password": "[hidden]"' in result.out
+    assert '"my.password": "[hidden] (differs)"' in result.out
     machine = call("verify", log, story, "--plugins", PLUGINS, "-o", "json")
-    causes = [one["cause"]["value"] for one in machine.json["differences"] if one["cause"]]
+    causes = [
+        difference["cause"]["value"]
+        for difference in machine.json["differences"]
+        if difference["cause"]
+    ]
     assert any("[hidden]" in value for value in causes)
-    assert "s3cret" not in said.out + machine.out
+    assert "s3cret" not in result.out + machine.out
 
 
 def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
@@ -152,18 +159,18 @@ def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
 
 def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
     """An unknown worker is refused: a misspelt name would pass for a proof."""
-    said = verify(
+    result = verify(
         *(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9"),
         *("--exactly-once", "nobody"),
     )
-    assert refusal(said) == "the story has no worker 'nobody': it has w1, w2"
+    assert refusal(result) == "the story has no worker 'nobody': it has w1, w2"
 
 
 def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
     """Both files say of which history they are; what follows is compared all the same."""
-    said = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")
-    assert said.code == 1
-    of_another, *ends = said.err.splitlines()
+    result = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")
+    assert result.code == 1
+    of_another, *ends = result.err.splitlines()
     assert of_another == "Warning: the log is of the history life-3.4, the story of life-3.9"
     assert ends
     assert all("are compared with an older state" in one or "more" in one for one in ends)
@@ -180,14 +187,16 @@ def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: 
         kept = [one for one in lines[1:] if json.loads(one)["kind"] in kinds]
         story.write_text("\n".join([lines[0], *kept]), "utf-8")
         for output in ("table", "json"):
-            said = call("verify", log, story, "--plugins", PLUGINS, "-o", output)
-            assert refusal(said).endswith(f"has nothing to compare with a log: {reason}")
+            result = call("verify", log, story, "--plugins", PLUGINS, "-o", output)
+            assert refusal(result).endswith(f"has nothing to compare with a log: {reason}")
 
 
 def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:
     """The JSON output counts the answers that are not compared."""
-    found = verify(histories, histories / "mirror-3.9.log.jsonl", "mirror-3.9", "-o", "json").json
-    assert found["requests_not_compared"] == 23
+    document = verify(
+        histories, histories / "mirror-3.9.log.jsonl", "mirror-3.9", "-o", "json"
+    ).json
+    assert document["requests_not_compared"] == 23
 
 
 def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path: Path) -> None:
@@ -197,9 +206,10 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
     _, *lines = told.splitlines(keepends=True)  # the first line counts the others
     last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
-    said = verify(histories, log, "life-2.8")
+    result = verify(histories, log, "life-2.8")
     assert (
-        "read up to connect-configs@54, and the log ends at connect-configs@53: answers" in said.err
+        "read up to connect-configs@54, and the log ends at connect-configs@53: answers"
+        in result.err
     )
 
 
@@ -211,8 +221,8 @@ def test_the_end_of_a_transaction_is_no_missing_record(
     histories: Path, name: str, options: list[str]
 ) -> None:
     """Its marker takes an offset, and no log file has it."""
-    said = verify(histories, histories / f"{name}.log.jsonl", name, *options)
-    assert (said.code, said.err) == (0, "")
+    result = verify(histories, histories / f"{name}.log.jsonl", name, *options)
+    assert (result.code, result.err) == (0, "")
 
 
 def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
@@ -220,16 +230,16 @@ def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
     story = tmp_path / "story.jsonl"
     told = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
     story.write_text(told.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
-    said = call("verify", histories / "mirror-3.9.log.jsonl", story, "--plugins", PLUGINS)
-    assert said.err == "Warning: release 3.9.77 is not known; read as 3.9.2\n"
-    assert said.code == 0
+    result = call("verify", histories / "mirror-3.9.log.jsonl", story, "--plugins", PLUGINS)
+    assert result.err == "Warning: release 3.9.77 is not known; read as 3.9.2\n"
+    assert result.code == 0
 
 
 def test_support_that_a_release_never_had(histories: Path) -> None:
     """Exactly-once support is refused for a release without it."""
     log = histories / "life-2.8.log.jsonl"
-    said = refusal(verify(histories, log, "life-2.8", "--exactly-once"))
-    assert said.startswith("2.8.2 has no exactly-once support, which came with KIP-618")
+    message = refusal(verify(histories, log, "life-2.8", "--exactly-once"))
+    assert message.startswith("2.8.2 has no exactly-once support, which came with KIP-618")
 
 
 def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
@@ -268,13 +278,13 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
         f'"positions":{{"connect-configs":[1]}},'
         f'"answers":{{"{path}":{{"status":200,"answer":{answer}}}}}}}\n'
     )
-    said = call("verify", log, story, "--plugins", PLUGINS)
-    if said.code == 1:
-        assert said.out.endswith("0 of 1 answers are given exactly, 1 differs\n")
+    result = call("verify", log, story, "--plugins", PLUGINS)
+    if result.code == 1:
+        assert result.out.endswith("0 of 1 answers are given exactly, 1 differs\n")
         assert call("verify", log, story, "--plugins", PLUGINS, "-o", "json").code == 1
     else:
         assert depth > DEPTHS[0]
-        assert refusal(said) == (
+        assert refusal(result) == (
             f"{story}:2: nested too deeply to be read: take this step out, its answers cannot "
             "be compared"
         )

@@ -33,9 +33,9 @@ class ClusterCalls:
 
     def done(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
         """The same; it must succeed, and say nothing beside its answer."""
-        said = self.ask(*words, typed=typed, editor=editor)
-        assert said.code == 0, said
-        return said.out
+        result = self.ask(*words, typed=typed, editor=editor)
+        assert result.code == 0, result
+        return result.out
 
     def json(self, *words: object) -> Any:
         """The same; what it answers to machines."""
@@ -43,10 +43,10 @@ class ClusterCalls:
 
     def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:
         """The one sentence by which a command is refused."""
-        said = self.ask(*words, typed=typed)
-        assert (said.code, said.out) == (code, ""), said
-        assert said.err.startswith("Error: "), said
-        return said.err.removeprefix("Error: ").strip()
+        result = self.ask(*words, typed=typed)
+        assert (result.code, result.out) == (code, ""), result
+        assert result.err.startswith("Error: "), result
+        return result.err.removeprefix("Error: ").strip()
 
     def file(self, name: str, content: Any) -> Path:
         """A file with a text or a JSON document in it."""

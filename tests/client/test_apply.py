@@ -66,4 +66,4 @@ def test_an_initial_state(cluster: ClusterCalls) -> None:
     """A new connector gets its initial state."""
     cluster.create(initial_state="STOPPED")
     events = cluster.json("history", "orders")["events"]
-    assert [one["after"] for one in events if one["what"] == "target state"] == ["STOPPED"]
+    assert [event["after"] for event in events if event["what"] == "target state"] == ["STOPPED"]

@@ -50,8 +50,8 @@ def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: Clus
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.create(initial_state="STOPPED")
-    said = other.ask("bundle", "import", bundle)
-    assert said.out == "orders: completed (PAUSED, 1 offset)\n", said
+    result = other.ask("bundle", "import", bundle)
+    assert result.out == "orders: completed (PAUSED, 1 offset)\n", result
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
 
 
@@ -98,10 +98,10 @@ def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
         "topics": "t",
     }
     cluster.create(config=sink)
-    said = cluster.ask("bundle", "export", "orders")
-    assert said.code == 1
-    assert json.loads(said.out)["connectors"][0]["offsets"] is None
-    assert "Warning: orders is exported without its offsets: " in said.err
+    result = cluster.ask("bundle", "export", "orders")
+    assert result.code == 1
+    assert json.loads(result.out)["connectors"][0]["offsets"] is None
+    assert "Warning: orders is exported without its offsets: " in result.err
 
 
 @pytest.mark.parametrize(

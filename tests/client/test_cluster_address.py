@@ -20,9 +20,9 @@ def test_a_user_with_a_password() -> None:
 
 def test_a_password_is_asked_for() -> None:
     """Without an echo, on standard error."""
-    said = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
-    assert "password of ada: " in said.err
-    assert PASSWORD not in said.err + said.out
+    result = call("get", "-c", "http://127.0.0.1:1", "--user", "ada", typed=f"{PASSWORD}\n")
+    assert "password of ada: " in result.err
+    assert PASSWORD not in result.err + result.out
 
 
 @pytest.mark.parametrize("form", ["{}", "@{}/token"])
@@ -58,10 +58,10 @@ def test_what_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
 )
 def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
     """Errors show no password, also if the connection fails."""
-    said = call("get", *words)
-    assert said.code == 4
-    assert "http://127.0.0.1:1 cannot be reached" in said.err
-    assert PASSWORD not in said.err + said.out
+    result = call("get", *words)
+    assert result.code == 4
+    assert "http://127.0.0.1:1 cannot be reached" in result.err
+    assert PASSWORD not in result.err + result.out
 
 
 def test_the_environment_tells_too() -> None:
@@ -88,17 +88,17 @@ def test_the_environment_tells_too() -> None:
 )
 def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:
     """One sentence, exit code 2."""
-    said = call("get", *words)
-    assert (said.code, said.out) == (2, "")
-    assert says in said.err
-    assert PASSWORD not in said.err
+    result = call("get", *words)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+    assert PASSWORD not in result.err
 
 
 def test_no_log_is_made_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address without a scheme creates no file; an existing file of that name is a log."""
     monkeypatch.chdir(tmp_path)
-    said = call("pause", "orders", "-c", "localhost:8083")
-    assert (said.code, list(tmp_path.iterdir())) == (2, [])
-    assert "kafka://localhost:8083 for the topics" in said.err
+    result = call("pause", "orders", "-c", "localhost:8083")
+    assert (result.code, list(tmp_path.iterdir())) == (2, [])
+    assert "kafka://localhost:8083 for the topics" in result.err
     (tmp_path / "localhost:8083").touch()
     assert "localhost:8083 is empty" in call("get", "-c", "localhost:8083").err

@@ -27,24 +27,24 @@ from tests.client.client_calls import ClusterCalls
 def test_completed(cluster: ClusterCalls, line: str, found: list[str]) -> None:
     """Commands, resources, options, and connectors that the cluster has."""
     cluster.create()
-    said = shell(
+    result = shell(
         CONTROLPLANE_CLUSTER=cluster.where,
         _CONTROLPLANE_COMPLETE="bash_complete",
         COMP_WORDS=line,
         COMP_CWORD=str(line.count(" ")),
     )
-    assert [one.partition(",")[2] for one in said.out.split()] == found
+    assert [one.partition(",")[2] for one in result.out.split()] == found
 
 
 def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
     """A shell is not disturbed by what is wrong."""
-    said = shell(
+    result = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
         _CONTROLPLANE_COMPLETE="bash_complete",
         COMP_WORDS="controlplane stop o",
         COMP_CWORD="2",
     )
-    assert (said.code, said.out.strip(), said.err) == (0, "", "")
+    assert (result.code, result.out.strip(), result.err) == (0, "", "")
 
 
 BASH = """
@@ -85,6 +85,6 @@ def test_other_shells_complete(name: str, registered: str, word: str, completed:
     script = shell("completion", name).out
     assert registered in [line.strip(" ;") for line in script.splitlines()]
     assert f"_CONTROLPLANE_COMPLETE={asked} " in script
-    said = shell(_CONTROLPLANE_COMPLETE=asked, COMP_WORDS="controlplane sto", COMP_CWORD=word)
-    assert said.out.startswith(completed)
-    assert said.out.count("plain") == 1
+    result = shell(_CONTROLPLANE_COMPLETE=asked, COMP_WORDS="controlplane sto", COMP_CWORD=word)
+    assert result.out.startswith(completed)
+    assert result.out.count("plain") == 1

@@ -108,8 +108,8 @@ def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> No
     path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
-    told = f"{path}:2: \\u must be followed by four hexadecimal digits"
-    assert refused.value.message == told
+    message = f"{path}:2: \\u must be followed by four hexadecimal digits"
+    assert refused.value.message == message
 
 
 def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
     await asyncio.to_thread(one.create)
     async with running(one.where, "--quiet") as served:
         words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9", "--file", file)
-        said = await asyncio.to_thread(call, *words)
-        assert (said.code, said.out) == (0, ""), said.err
-        assert f"written to {file}" in said.err
+        result = await asyncio.to_thread(call, *words)
+        assert (result.code, result.out) == (0, ""), result.err
+        assert f"written to {file}" in result.err
         written = file.read_text("utf-8")
         again = await asyncio.to_thread(call, *words)
         assert (again.code, "replace it with --force" in again.err) == (2, True)
@@ -50,8 +50,8 @@ async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None
     where = f"sqlite:///{tmp_path}/state.db"
     async with running(where, "--quiet", *map(str, named)) as served:
         words = ("describe", "plugin", "io.example.S", "--cluster", f"{served.url}/compat/4.0")
-        said = await asyncio.to_thread(call, *words, "-o", "json")
-    texts = {one["name"]: one["documentation"] for one in said.json}
+        result = await asyncio.to_thread(call, *words, "-o", "json")
+    texts = {one["name"]: one["documentation"] for one in result.json}
     assert texts["topics"] == "Where it reads."
     assert len(texts["topics.regex"]) > len("Where it reads."), "the description of this project"
 
@@ -70,16 +70,16 @@ async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [(), ("--worker", NOBODY, "--jars", "libs")])
 def test_one_source_is_named(words: tuple[str, ...]) -> None:
     """Neither none nor two."""
-    said = call("plugins", "harvest", *words)
-    assert said.code == 2
-    assert "name one source: --worker URL or --jars FOLDER" in said.err
+    result = call("plugins", "harvest", *words)
+    assert result.code == 2
+    assert "name one source: --worker URL or --jars FOLDER" in result.err
 
 
 @pytest.mark.parametrize("where", ["localhost:8083", "sqlite:///state.db", "kafka://broker:9092"])
 def test_a_worker_is_named_by_its_url(where: str) -> None:
     """A log has no plugins."""
-    said = call("plugins", "harvest", "--worker", where)
-    assert (said.code, "is no URL of a worker" in said.err) == (2, True)
+    result = call("plugins", "harvest", "--worker", where)
+    assert (result.code, "is no URL of a worker" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -88,23 +88,23 @@ def test_a_worker_is_named_by_its_url(where: str) -> None:
 )
 def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
     """The option of the other commands is refused wherever it stands; the sentence names ours."""
-    said = call(*words)
-    told = "harvest takes no --cluster: name the worker by --worker URL"
-    assert (said.code, told in said.err) == (2, True), said.err
+    result = call(*words)
+    message = "harvest takes no --cluster: name the worker by --worker URL"
+    assert (result.code, message in result.err) == (2, True), result.err
 
 
 def test_a_url_without_a_host() -> None:
     """The sentence names the option."""
-    said = call("plugins", "harvest", "--worker", "http://")
-    assert (said.code, "is no URL (it names no host): check --worker" in said.err) == (2, True)
+    result = call("plugins", "harvest", "--worker", "http://")
+    assert (result.code, "is no URL (it names no host): check --worker" in result.err) == (2, True)
 
 
 def test_nobody_listens() -> None:
     """Exit code 4, as of every command that asks a cluster; the password is not repeated."""
-    said = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
-    assert said.code == 4
-    assert "http://127.0.0.1:1 gave no answer to GET /" in said.err
-    assert "secret" not in said.err
+    result = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
+    assert result.code == 4
+    assert "http://127.0.0.1:1 gave no answer to GET /" in result.err
+    assert "secret" not in result.err
 
 
 def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_folder_without_kafkas_jars(
         folder.mkdir()
     for name in names or ():
         (folder / name).touch()
-    said = call("plugins", "harvest", "--jars", folder)
-    assert (said.code, told in said.err) == (2, True), said.err
+    result = call("plugins", "harvest", "--jars", folder)
+    assert (result.code, told in result.err) == (2, True), result.err
 
 
 def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
@@ -147,19 +147,19 @@ def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
     for number, release in enumerate(("3.9.1", "3.9.1", "4.0.0")):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / f"connect-runtime-{release}.jar").touch()
-    said = call("plugins", "harvest", "--jars", tmp_path)
-    assert said.code == 2
-    assert "(connect-runtime-3.9.1.jar, connect-runtime-4.0.0.jar)" in said.err
+    result = call("plugins", "harvest", "--jars", tmp_path)
+    assert result.code == 2
+    assert "(connect-runtime-3.9.1.jar, connect-runtime-4.0.0.jar)" in result.err
 
 
 def test_a_machine_without_java(tmp_path: Path) -> None:
     """A sentence says what to install."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
-    said = call(
+    result = call(
         "plugins", "harvest", "--jars", tmp_path, environment={"PATH": "", "JAVA_HOME": None}
     )
-    assert said.code == 2
-    assert "there is no Java on this machine: install a JDK" in said.err
+    assert result.code == 2
+    assert "there is no Java on this machine: install a JDK" in result.err
 
 
 def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
@@ -169,8 +169,10 @@ def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho Module jdk.compiler not found >&2\nexit 1\n", "ascii")
     java.chmod(0o755)
-    said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
-    assert (said.code, "belongs to no JDK of release 11 or newer" in said.err) == (2, True)
+    result = call(
+        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    )
+    assert (result.code, "belongs to no JDK of release 11 or newer" in result.err) == (2, True)
 
 
 def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
@@ -181,16 +183,18 @@ def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
     told = "class file has wrong version 61.0, should be 55.0"
     java.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", "ascii")
     java.chmod(0o755)
-    said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
-    assert (said.code, "is too old for these jars: install a JDK" in said.err) == (2, True)
+    result = call(
+        "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}
+    )
+    assert (result.code, "is too old for these jars: install a JDK" in result.err) == (2, True)
 
 
 @pytest.mark.java
 def test_jars_that_are_none(tmp_path: Path) -> None:
     """Java finds no classes in them."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
-    said = call("plugins", "harvest", "--jars", tmp_path)
-    assert (said.code, "Kafka's classes cannot be asked" in said.err) == (2, True), said.err
+    result = call("plugins", "harvest", "--jars", tmp_path)
+    assert (result.code, "Kafka's classes cannot be asked" in result.err) == (2, True), result.err
 
 
 @pytest.mark.java
@@ -199,10 +203,10 @@ def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
     for jar in class_path("3.9.1").split(os.pathsep):
         if "connect-runtime" in jar:
             (tmp_path / Path(jar).name).symlink_to(jar)
-    said = call("plugins", "harvest", "--jars", tmp_path)
-    assert (said.code, "Definitions.java" in said.err) == (2, False)
-    assert "the jars lack package org.apache.kafka." in said.err
-    assert "name the folder with all jars of Kafka (libs/)" in said.err
+    result = call("plugins", "harvest", "--jars", tmp_path)
+    assert (result.code, "Definitions.java" in result.err) == (2, False)
+    assert "the jars lack package org.apache.kafka." in result.err
+    assert "name the folder with all jars of Kafka (libs/)" in result.err
 
 
 @pytest.mark.java
@@ -213,8 +217,8 @@ def test_kafkas_jars(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / Path(jar).name).symlink_to(jar)
     file = tmp_path / "catalogue.json"
-    said = call("plugins", "harvest", "--jars", tmp_path / "libs", "--file", file)
-    assert said.code == 0, said.err
+    result = call("plugins", "harvest", "--jars", tmp_path / "libs", "--file", file)
+    assert result.code == 0, result.err
     written = json.loads(file.read_bytes())
     assert written["harvested"] == {"release": "3.9.1"}
     assert {"class": "org.apache.kafka.connect.json.JsonConverter"} in written["plugins"]

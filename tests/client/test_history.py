@@ -22,7 +22,7 @@ def changed(cluster: ClusterCalls) -> ClusterCalls:
 def test_history(changed: ClusterCalls) -> None:
     """Every change with its record; the first column is what `--as-of` takes."""
     events = changed.json("history", "orders", "--last", "2")["events"]
-    assert [(one["what"], one["before"], one["after"]) for one in events] == [
+    assert [(event["what"], event["before"], event["after"]) for event in events] == [
         ("config password", None, "[hidden]"),
         ("config topic", "lines", "other"),
     ]
@@ -35,11 +35,11 @@ def test_history(changed: ClusterCalls) -> None:
 
 def test_difference_between_two_moments(changed: ClusterCalls) -> None:
     """Exit code 1, and each fact on a line, without secrets."""
-    said = changed.ask("diff", "orders", "--from", "config@0")
-    assert said.code == 1
-    assert "config password" in said.out
-    assert "lines → other" in said.out
-    assert "hunter2" not in said.out
+    result = changed.ask("diff", "orders", "--from", "config@0")
+    assert result.code == 1
+    assert "config password" in result.out
+    assert "lines → other" in result.out
+    assert "hunter2" not in result.out
     assert changed.done("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
@@ -63,9 +63,9 @@ def test_difference_of_a_connector_that_was_paused_or_stopped(
     """Exit code 1: a target state is a fact like any other."""
     cluster.create()
     cluster.done(done, "orders")
-    said = cluster.ask("diff", "orders", "--from", "config@0")
-    assert said.code == 1
-    assert words in said.out
+    result = cluster.ask("diff", "orders", "--from", "config@0")
+    assert result.code == 1
+    assert words in result.out
 
 
 def test_difference_words_active_topics_as_the_history_does() -> None:
@@ -85,12 +85,12 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
     """Both values are hidden, and the words say that they differ."""
     cluster.create(config=SOURCE | {"database.password": "pearl"})
     cluster.done("patch", "orders", "-s", "database.password=ruby")
-    said = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
-    (found,) = json.loads(said.out)
+    result = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
+    (found,) = json.loads(result.out)
     assert (found["before"], found["after"]) == ("[hidden]", "[hidden]")
     assert "another value" in found["words"]
-    assert "pearl" not in said.out + said.err
-    assert "ruby" not in said.out + said.err
+    assert "pearl" not in result.out + result.err
+    assert "ruby" not in result.out + result.err
 
 
 def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: ClusterCalls) -> None:
@@ -102,16 +102,16 @@ def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cl
     cluster.done("delete", "orders")
     moment = f"{before['topic']}@{before['partition']}:{before['offset']}"
     facts = json.loads(cluster.ask("diff", "orders", "--from", moment, "-o", "json").out)
-    aspects = {one["aspect"] for one in facts}
+    aspects = {fact["aspect"] for fact in facts}
     assert "config" in aspects
     assert "source offset" not in aspects
 
 
 def test_undo(changed: ClusterCalls) -> None:
     """Undo shows the plan and asks before writing."""
-    said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
-    assert said.code == 1
-    assert "orders would be put back to config@0: " in said.out
+    result = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
+    assert result.code == 1
+    assert "orders would be put back to config@0: " in result.out
     assert changed.json("describe", "orders")["config"]["topic"] == "other"
     assert changed.done("undo", "orders", "--to", "config@0", "--yes") == (
         "orders: put back to config@0\n"
@@ -123,22 +123,24 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) ->
     """An empty undo says so and writes nothing, also for machines and with --yes."""
     changed.done("undo", "orders", "--to", "config@0", "--yes")
     before = changed.json("history", "orders")
-    said = changed.ask("undo", "orders", "--to", "config@0", typed="")
-    assert (said.code, said.out) == (
+    result = changed.ask("undo", "orders", "--to", "config@0", typed="")
+    assert (result.code, result.out) == (
         0,
         "orders: already as it was at config@0 (nothing is written)\n",
     )
     told = changed.json("undo", "orders", "--to", "config@0", "--yes")
     assert told[0]["result"] == "already as it was at config@0"
     assert changed.json("history", "orders") == before
-    assert [one["command"] for one in changed.json("commands")["commands"]].count("restore") == 1
+    assert [command["command"] for command in changed.json("commands")["commands"]].count(
+        "restore"
+    ) == 1
 
 
 def test_no_offsets_are_taken_away_without_asking(cluster: ClusterCalls) -> None:
     """A reset without offsets does not ask."""
     cluster.create(initial_state="STOPPED")
-    said = cluster.ask("offsets", "reset", "orders", typed="")
-    assert (said.code, "remove" in said.out + said.err) == (0, False)
+    result = cluster.ask("offsets", "reset", "orders", typed="")
+    assert (result.code, "remove" in result.out + result.err) == (0, False)
 
 
 def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
@@ -155,8 +157,8 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
     changed.done("delete", "orders")
     undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
-    told = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
-    assert told in " ".join(call(*undo, "3.4", columns=200).out.split())
+    message = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
+    assert message in " ".join(call(*undo, "3.4", columns=200).out.split())
     assert "may run before" not in call(*undo, "3.9").out
 
 
@@ -166,9 +168,9 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> Non
     changed.done("stop", "orders")
     changed.done("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
     changed.done("resume", "orders")
-    said = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
-    assert (said.code, said.out) == (0, "orders: put back to config@0\n")
-    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in said.err
+    result = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
+    assert (result.code, result.out) == (0, "orders: put back to config@0\n")
+    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in result.err
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:
@@ -178,14 +180,14 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
     cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
     assert "… 15 more; -o json has them" in cluster.done("history", "orders")
     events = cluster.json("history", "orders")["events"]
-    assert sum(one["what"].startswith("source offset") for one in events) == 25
+    assert sum(event["what"].startswith("source offset") for event in events) == 25
 
 
 def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
     """From the beginning of the log, and then from the last change that was told."""
     said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
-    assert {one["connector"] for one in changes} == {"orders"}
+    assert {change["connector"] for change in changes} == {"orders"}
     said = changed.done("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
     *_, created, second, _ = (json.loads(line) for line in said.splitlines())
     assert (created["item"], created["after"]) == ("", "STARTED")
@@ -197,9 +199,9 @@ def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
     """`--after` takes a position like every other option, and answers name no HTTP header."""
     later = json.loads(changed.done("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
     assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
-    said = changed.ask("watch", "--after", "confg@0")
-    assert said.code == 3
-    assert "the log has no record at confg@0: unknown topic 'confg'" in said.err
+    result = changed.ask("watch", "--after", "confg@0")
+    assert result.code == 3
+    assert "the log has no record at confg@0: unknown topic 'confg'" in result.err
 
 
 def test_watch_for_people(changed: ClusterCalls) -> None:

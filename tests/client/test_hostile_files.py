@@ -42,8 +42,8 @@ def test_hostile_yaml_is_refused_in_a_sentence(
     """Aliases that refer to themselves or multiply, and names that are no text."""
     cluster.create()
     text, why = HOSTILE[case]
-    told = refusal(cluster.ask(*words, cluster.file("connectors.yaml", text)))
-    assert words[0] == "bundle" or why in told
+    message = refusal(cluster.ask(*words, cluster.file("connectors.yaml", text)))
+    assert words[0] == "bundle" or why in message
 
 
 def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:

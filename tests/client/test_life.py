@@ -50,9 +50,9 @@ def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: l
 def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: ClusterCalls) -> None:
     """One refusal does not stop the others; the exit code reports it."""
     cluster.create()
-    said = cluster.ask("pause", "nix", "orders")
-    assert (said.code, said.out) == (3, "orders: paused\n")
-    assert said.err == "Error: nix: Unknown connector nix\n"
+    result = cluster.ask("pause", "nix", "orders")
+    assert (result.code, result.out) == (3, "orders: paused\n")
+    assert result.err == "Error: nix: Unknown connector nix\n"
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def test_refusals(cluster: ClusterCalls, words: tuple[str, ...], says: str) -> N
 def test_slips(cluster: ClusterCalls, words: tuple[str, ...]) -> None:
     """Usage errors send nothing, exit code 2."""
     cluster.create()
-    said = cluster.ask(*words)
-    assert (said.code, said.out) == (2, "")
+    result = cluster.ask(*words)
+    assert (result.code, result.out) == (2, "")
 
 
 def test_deleting_what_is_not_named_is_asked_about(cluster: ClusterCalls) -> None:
     """`--all` with a no leaves all there; with a yes, or --yes, none."""
     cluster.create()
-    said = cluster.ask("delete", "--all", typed="n\n")
-    assert (said.code, said.out) == (1, "")
-    assert "delete orders? [y/N]" in said.err
+    result = cluster.ask("delete", "--all", typed="n\n")
+    assert (result.code, result.out) == (1, "")
+    assert "delete orders? [y/N]" in result.err
     assert list(cluster.json("get")) == ["orders"]
     assert cluster.ask("delete", "--all", typed="y\n").out == "orders: deleted\n"
 
@@ -155,11 +155,11 @@ def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
 def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
     """The command is done; exit code 5 says that no worker has reported the state."""
     cluster.create()
-    said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
-    assert said.code == 5
+    result = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
+    assert result.code == 5
     assert (
         "the change of orders was accepted, but has no effect after 0 s (connector -, tasks: none)"
-        in said.err
+        in result.err
     )
 
 
@@ -205,10 +205,10 @@ def test_a_log_has_a_name(cluster: ClusterCalls) -> None:
 
 def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
     """A misspelt state must not look like a cluster in which nothing has failed."""
-    said = cluster.ask("restart", "--state", "FAILD")
-    assert said.code == 2
-    assert "'FAILD' is not one of" in said.err
-    assert "'failed'" in said.err
+    result = cluster.ask("restart", "--state", "FAILD")
+    assert result.code == 2
+    assert "'FAILD' is not one of" in result.err
+    assert "'failed'" in result.err
 
 
 def test_no_connector_in_a_state_is_an_empty_table(cluster: ClusterCalls) -> None:

@@ -61,8 +61,8 @@ def test_a_dry_run_makes_no_log(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.properties").write_text(CONFIG, "ascii")
     (tmp_path / "a.json").write_text(BUNDLE, "ascii")
-    said = call(*words.split(), "-c", "sqlite:///new.db", "--dry-run")
-    assert refusal(said) == "new.db does not exist: check the path"
+    result = call(*words.split(), "-c", "sqlite:///new.db", "--dry-run")
+    assert refusal(result) == "new.db does not exist: check the path"
     assert not (tmp_path / "new.db").exists()
 
 
@@ -81,6 +81,6 @@ def test_apply_makes_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.properties").write_text(CONFIG, "ascii")
     for where in ("one.db", "sqlite:///other.db"):
-        said = call("apply", "-f", "a.properties", "-c", where)
-        assert (said.code, said.out) == (0, "a: created\n")
+        result = call("apply", "-f", "a.properties", "-c", where)
+        assert (result.code, result.out) == (0, "a: created\n")
     assert (tmp_path / "other.db").is_file()

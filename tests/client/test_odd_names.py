@@ -60,7 +60,7 @@ async def test_what_a_release_cannot_be_asked_about(tmp_path: Path, words: tuple
     async with running(local.where, "--quiet") as service:
         beneath = ClusterCalls(f"{service.url}/compat/4.3", tmp_path)
         assert list(await asyncio.to_thread(beneath.json, "get")) == ["a/b", "orders"]
-        said = await asyncio.to_thread(beneath.refused, *words)
-    assert "/connectors/a%2Fb" in said
-    assert "before Connect sees it (" in said
-    assert said.endswith(": leave /compat/ out of the URL for our own endpoints")
+        result = await asyncio.to_thread(beneath.refused, *words)
+    assert "/connectors/a%2Fb" in result
+    assert "before Connect sees it (" in result
+    assert result.endswith(": leave /compat/ out of the URL for our own endpoints")

@@ -25,11 +25,11 @@ def position(cluster: ClusterCalls) -> int | None:
 def test_edited(stopped: ClusterCalls) -> None:
     """Each change is shown, and done after a yes."""
     editor = stopped.editor('"position": 5', '"position": 2')
-    said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
-    assert said.code == 0, said
+    result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="y\n")
+    assert result.code == 0, result
     row = '{"filename": "/in.txt"}  {"position": 5}  {"position": 2}'
-    assert row in said.out
-    assert "alter 1 offset of orders? [y/N]" in said.err
+    assert row in result.out
+    assert "alter 1 offset of orders? [y/N]" in result.err
     assert position(stopped) == 2
 
 
@@ -57,18 +57,18 @@ def test_nothing_edited(stopped: ClusterCalls) -> None:
 def test_what_cannot_be_understood_is_asked_again(stopped: ClusterCalls) -> None:
     """A slip in the editor costs no edits: it opens once more with what was written."""
     editor = stopped.editor("{", "")
-    said = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
-    assert said.code == 1
-    assert "these are no offsets: it cannot be parsed" in said.err
-    assert "edit them again? [y/N]" in said.err
+    result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
+    assert result.code == 1
+    assert "these are no offsets: it cannot be parsed" in result.err
+    assert "edit them again? [y/N]" in result.err
 
 
 def test_an_editor_is_not_opened_in_vain(stopped: ClusterCalls) -> None:
     """A connector that is not stopped is refused before the editor opens."""
     stopped.done("resume", "orders")
-    said = stopped.ask("offsets", "edit", "orders", editor="false")
-    assert said.code == 3
-    assert said.err == f"Error: orders is not stopped, {SAY_STOP}"
+    result = stopped.ask("offsets", "edit", "orders", editor="false")
+    assert result.code == 3
+    assert result.err == f"Error: orders is not stopped, {SAY_STOP}"
 
 
 SAY_STOP = (
@@ -104,9 +104,9 @@ def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
 @pytest.mark.parametrize("words", [("delete", "offsets"), ("offsets", "reset")])
 def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
     """Under both names, after a yes."""
-    said = stopped.ask(*words, "orders", typed="y\n")
-    assert said.code == 0
-    assert "remove 1 offset of orders? [y/N]" in said.err
+    result = stopped.ask(*words, "orders", typed="y\n")
+    assert result.code == 0
+    assert "remove 1 offset of orders? [y/N]" in result.err
     assert position(stopped) is None
 
 
@@ -115,7 +115,7 @@ def test_stopped_for_it(stopped: ClusterCalls) -> None:
     stopped.done("resume", "orders")
     stopped.done("offsets", "reset", "orders", "--stop", "--yes")
     events = stopped.json("history", "orders")["events"]
-    assert [one["after"] for one in events if one["what"] == "target state"] == [
+    assert [event["after"] for event in events if event["what"] == "target state"] == [
         *("STOPPED", "STARTED"),
         *("STOPPED", "STARTED"),
     ]
@@ -128,9 +128,9 @@ def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str
     stopped.done(verb, "orders")
     stopped.done("offsets", "reset", "orders", "--stop", "--yes")
     targets = [
-        one["after"]
-        for one in stopped.json("history", "orders")["events"]
-        if one["what"] == "target state"
+        event["after"]
+        for event in stopped.json("history", "orders")["events"]
+        if event["what"] == "target state"
     ]
     assert targets[-1] == state
     assert position(stopped) is None

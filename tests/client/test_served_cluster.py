@@ -32,8 +32,8 @@ async def asked(
 ) -> tuple[int, str]:
     """The exit code of a command as the operator, and what it prints."""
     cluster = ClusterCalls(f"{service.url}{compat}", folder)
-    said = await asyncio.to_thread(lambda: cluster.ask(*words, "--token", f"@{folder}/token"))
-    return said.code, said.out or said.err
+    result = await asyncio.to_thread(lambda: cluster.ask(*words, "--token", f"@{folder}/token"))
+    return result.code, result.out or result.err
 
 
 async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
     assert "orders" in await asyncio.to_thread(lambda: stranger.done("get"))
     assert await asyncio.to_thread(lambda: stranger.refused("stop", "orders"))
     trail = await asyncio.to_thread(lambda: stranger.json("commands", "--connector", "orders"))
-    assert [one["principal"] for one in trail["commands"]][1:] == ["ci"]
+    assert [command["principal"] for command in trail["commands"]][1:] == ["ci"]
 
 
 async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path
 async def _until(
     changes: AsyncIterator[dict[str, object]], last: str
 ) -> AsyncIterator[dict[str, object]]:
-    async for one in changes:
-        yield one
-        if one["after"] == last:
+    async for change in changes:
+        yield change
+        if change["after"] == last:
             return

@@ -58,7 +58,7 @@ async def plane_on(
 
 async def written(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:
     """Keys and values of what lies in these topics."""
-    return [(_text(one.key) or "", _text(one.value)) for one in await entries(log, topics)]
+    return [(_text(entry.key) or "", _text(entry.value)) for entry in await entries(log, topics)]
 
 
 async def entries(log: ReadableLog, topics: Iterable[str]) -> list[Entry]:

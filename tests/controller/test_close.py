@@ -48,7 +48,7 @@ class ReadCountingLog(SqliteLog):
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
         async for batch in super().read(topics, start, stop):
-            self.read_so_far |= {(batch.topic, batch.partition, one) for one in batch.offsets}
+            self.read_so_far |= {(batch.topic, batch.partition, offset) for offset in batch.offsets}
             yield batch
 
     def before_snapshots(self, first: Begin) -> None:

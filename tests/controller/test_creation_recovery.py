@@ -46,7 +46,7 @@ async def died(step: str) -> MemoryLog:
 
 def rows(plane: ControlPlane) -> list[object]:
     """The offsets that are there."""
-    return [one.offset for one in views.source_offsets(plane.state, "orders")]
+    return [offset.offset for offset in views.source_offsets(plane.state, "orders")]
 
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
@@ -123,7 +123,7 @@ async def test_somebody_writes_an_offset_meanwhile() -> None:
     async with plane_on(log, plugins=KNOWN) as plane:
         assert views.connectors(plane.state) == ["orders"]
         assert rows(plane) == [{"row": 1}]
-        assert len([one for one in plane.state.offsets[OFFSETS].values.values() if one]) == 1
+        assert len([value for value in plane.state.offsets[OFFSETS].values.values() if value]) == 1
 
 
 async def test_given_up() -> None:

@@ -47,4 +47,4 @@ async def test_a_reset_holds_and_is_named(tmp_path: Path) -> None:
 
 
 def _offsets(plane: ControlPlane) -> list[object]:
-    return [one.offset for one in views.source_offsets(plane.state, "orders")]
+    return [offset.offset for offset in views.source_offsets(plane.state, "orders")]

@@ -30,8 +30,8 @@ async def test_created_with_offsets_where_others_lie() -> None:
     wanted = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
-        found = views.source_offsets(plane.state, "orders")
-        assert [(one.partition, one.offset) for one in found] == [({"page": 2}, {"row": 1})]
+        offsets = views.source_offsets(plane.state, "orders")
+        assert [(one.partition, one.offset) for one in offsets] == [({"page": 2}, {"row": 1})]
 
 
 async def test_created_with_offsets_where_no_topic_is() -> None:
@@ -39,7 +39,9 @@ async def test_created_with_offsets_where_no_topic_is() -> None:
     wanted = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
-        assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 1}]
+        assert [offset.offset for offset in views.source_offsets(plane.state, "orders")] == [
+            {"row": 1}
+        ]
 
 
 async def test_reset_right_after_the_config() -> None:

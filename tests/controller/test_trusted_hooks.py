@@ -60,8 +60,8 @@ async def test_a_hook_is_believed(command: AnyCommand) -> None:
         await plane.execute(CreateConnector("orders", CONFIG, Target.STOPPED))
         plan = await plane.plan(command, believe_hooks=True)
         assert isinstance(plan, Plan)
-        told = f"alterOffsets of {__name__}.Outside takes these offsets; it was not asked"
-        assert plan.assumed == (told,)
+        message = f"alterOffsets of {__name__}.Outside takes these offsets; it was not asked"
+        assert plan.assumed == (message,)
         assert Outside.asked == 0
         assert isinstance(await plane.plan(command), Rejected)
         assert Outside.asked == 1

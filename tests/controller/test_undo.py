@@ -82,7 +82,7 @@ async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
         assert (await plane.execute(command)).created
         assert shape(plane) == MOMENTS[moment]
         written = (await entries(log, [CONFIG]))[before:]
-        planned = [(one.key, one.value) for step in plan.steps for one in step.records]
+        planned = [(record.key, record.value) for step in plan.steps for record in step.records]
         assert [(one.key, one.value) for one in written] == planned
 
 
@@ -129,7 +129,7 @@ def at_position(position: int) -> AlterOffsets:
 def offsets_shape(state: ClusterState) -> tuple[ConnectorShape, list[Mapping[str, Any] | None]]:
     """Config, target state and offsets of the connector."""
     found = state.config.connectors.get("orders")
-    offsets = [one.offset for one in views.source_offsets(state, "orders")]
+    offsets = [offset.offset for offset in views.source_offsets(state, "orders")]
     return (found, views.target(state, "orders")), offsets
 
 

@@ -41,7 +41,7 @@ def refused(command_id: str) -> CommandRecord:
 
 def remembered(*records: CommandRecord | tuple[bytes | None, bytes | None]) -> list[str]:
     """The ids that a fold of these records remembers, in its order; the longer way is the same."""
-    pairs = [one if isinstance(one, tuple) else encode_command(one) for one in records]
+    pairs = [record if isinstance(record, tuple) else encode_command(record) for record in records]
     log = [Entry("connect-commands", 0, n, n, *pair) for n, pair in enumerate(pairs)]
     fold = Fold(Profile.of("kip"))
     fold.apply_all(log)

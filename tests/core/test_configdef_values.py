@@ -84,8 +84,8 @@ def test_no_number(kind: Type, text: str) -> None:
     """A text that is no number of its type is refused, and quoted as it was."""
     with pytest.raises(InvalidValue) as refused:
         parse(ConfigKey(name="k", type=kind), text, no_class)
-    told = f"Invalid value {text} for configuration k: Not a number of type {kind}"
-    assert str(refused.value) == told
+    message = f"Invalid value {text} for configuration k: Not a number of type {kind}"
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("text", ["yes", "", "1"])

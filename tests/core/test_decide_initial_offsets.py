@@ -72,8 +72,8 @@ def test_a_config_that_is_wrong_is_told_first() -> None:
 
 def test_some_offset_must_be_given() -> None:
     """The check of altering, and its words."""
-    told = "Partitions / offsets need to be provided for an alter offsets request"
-    assert refused([], create()) == Rejected(Reason.INVALID, told)
+    message = "Partitions / offsets need to be provided for an alter offsets request"
+    assert refused([], create()) == Rejected(Reason.INVALID, message)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_was_set_can_be_taken_back() -> None:
     for name, topic in (("write", "own"), ("write-copy", "connect-offsets")):
         undo = undone[name]
         assert isinstance(undo, Step)
-        assert [(one.topic, one.key, one.value) for one in undo.records] == [
+        assert [(record.topic, record.key, record.value) for record in undo.records] == [
             (topic, key(0).encode(), None)
         ]
     assert msgspec.convert(msgspec.to_builtins(plan), Plan) == plan

@@ -45,7 +45,7 @@ def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> 
     plan = planned(log, StopConnector("a"), release, exactly_once=exactly_once)
     assert [step.name for step in plan.steps] == ["tasks", "state"]
     assert [step.read_back for step in plan.steps] == [("connect-configs",)] * 2
-    written = [(one.key, one.value) for step in plan.steps for one in step.records]
+    written = [(record.key, record.value) for step in plan.steps for record in step.records]
     targets = [Target.STARTED, Target.STARTED, Target.STOPPED]
     for done, target in enumerate(targets):
         state = read(config(*log, *written[:done]), release)
@@ -61,9 +61,9 @@ def test_stopping_again_writes_the_same() -> None:
     once = steps([A], StopConnector("a"))
     assert steps(log, StopConnector("a")) == once
     written = [
-        (one.key, one.value)
+        (record.key, record.value)
         for step in planned(log, StopConnector("a")).steps
-        for one in step.records
+        for record in step.records
     ]
     before, after = (read(config(*part), "kip").config for part in (log, [*log, *written]))
     assert (before.targets, before.task_counts) == (after.targets, after.task_counts)

@@ -43,8 +43,8 @@ def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None
 @pytest.mark.parametrize("release", ALTERING)
 def test_nothing_given_is_told_before_anything_else(release: str) -> None:
     """Even of a connector that is not there."""
-    told = "Partitions / offsets need to be provided for an alter offsets request"
-    assert refused([], alter(), release) == Rejected(Reason.INVALID, told)
+    message = "Partitions / offsets need to be provided for an alter offsets request"
+    assert refused([], alter(), release) == Rejected(Reason.INVALID, message)
 
 
 @by_name
@@ -69,12 +69,12 @@ NOT_STOPPED: Mapping[str, SmallLog] = {
 @pytest.mark.parametrize("release", ["3.6", "3.9", "kip"])
 def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str) -> None:
     """O6: target state and task count both; the hook is not asked (O5)."""
-    told = (
+    message = (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
         "done for the specified connector by issuing a 'PUT' request to the "
         "'/connectors/a/stop' endpoint"
     )
-    assert refused(log, command, release) == Rejected(Reason.NOT_STOPPED, told)
+    assert refused(log, command, release) == Rejected(Reason.NOT_STOPPED, message)
 
 
 @by_name
@@ -141,8 +141,8 @@ def test_the_form_is_looked_at_last() -> None:
 def test_who_says_sink_of_a_source_is_told() -> None:
     """Under KIP-875 the request may name the kind of its offsets."""
     command = AlterOffsets("a", (OffsetChange({"kafka_topic": "t"}, None, "sink"),))
-    told = "These are offsets of a sink connector, but a is a source connector"
-    assert refused(STOPPED_A, command) == Rejected(Reason.INVALID, told)
+    message = "These are offsets of a sink connector, but a is a source connector"
+    assert refused(STOPPED_A, command) == Rejected(Reason.INVALID, message)
     same = AlterOffsets("a", (OffsetChange(page(0), None, "source"),))
     assert isinstance(decided(STOPPED_A, same), AskHook)
 

@@ -101,15 +101,15 @@ def test_a_sink_must_be_stopped_too() -> None:
 def test_who_says_source_of_a_sink_is_told() -> None:
     """Never guess from the content."""
     command = AlterOffsets("a", (OffsetChange(at("t", 0), to(1), "source"),))
-    told = "These are offsets of a source connector, but a is a sink connector"
-    assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, told)
+    message = "These are offsets of a source connector, but a is a sink connector"
+    assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, message)
 
 
 def test_negative_numbers_are_no_offsets() -> None:
     """Releases find that out when the hook has been called; we before, and say what is wrong."""
-    told = "Failed to modify offsets for sink connector a"
+    message = "Failed to modify offsets for sink connector a"
     assert refused(STOPPED_SINK, alter((at("t", 0), to(-1))), "3.9") == Rejected(
-        Reason.FAILED, told
+        Reason.FAILED, message
     )
     assert isinstance(decided(STOPPED_SINK, alter((at("t", -1), to(1))), "3.9"), AskHook)
     for partition, offset in ((0, -1), (-1, 0), (-1, None)):

@@ -49,8 +49,8 @@ def test_an_empty_set_was_none() -> None:
 @pytest.mark.parametrize("release", ["3.5.0", "3.9", "4.3", "kip"])
 def test_a_stopped_connector_gets_no_tasks(release: str) -> None:
     """P3: tasks of an owner that has not read the stop are refused."""
-    told = "Cannot submit non-empty set of task configs for stopped connector a"
-    assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, told)
+    message = "Cannot submit non-empty set of task configs for stopped connector a"
+    assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, message)
 
 
 def test_an_old_leader_has_never_heard_of_stopped() -> None:

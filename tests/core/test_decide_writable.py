@@ -67,8 +67,8 @@ def test_a_config_is_text(more: dict[Any, Any], told: str, release: str) -> None
 def test_a_config_is_a_dict(config: Any) -> None:
     """Also what is nearly one cannot be written."""
     for command in commands_with(config):
-        told = f"A config must be a dict of texts, and not of type {type(config).__name__}"
-        assert refused([A], command).text == told
+        message = f"A config must be a dict of texts, and not of type {type(config).__name__}"
+        assert refused([A], command).text == message
 
 
 @pytest.mark.parametrize(

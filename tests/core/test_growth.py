@@ -17,7 +17,9 @@ RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'
 
 def telling(entries: list[Entry]) -> Callable[[], object]:
     """The history of connector `c`, with everything that people are shown of it."""
-    return lambda: [(one.what, one.words, one.values) for one in history(entries, "c", KIP).events]
+    return lambda: [
+        (event.what, event.words, event.values) for event in history(entries, "c", KIP).events
+    ]
 
 
 def test_history_of_a_connector_with_many_config_keys() -> None:
@@ -40,7 +42,9 @@ def test_history_of_a_connector_with_many_task_statuses() -> None:
 
     def prepared(number: int) -> Callable[[], object]:
         names = [f"status-task-c-{task}" for task in range(number)]
-        return telling(status(*((one, RUNNING) for one in names), *((one, None) for one in names)))
+        return telling(
+            status(*((name, RUNNING) for name in names), *((name, None) for name in names))
+        )
 
     assert_linear(prepared, 100)
 

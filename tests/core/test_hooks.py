@@ -195,5 +195,5 @@ def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
 def test_the_first_offset_that_is_wrong_is_told() -> None:
     """Offsets are checked in the order of the question."""
     wrong = [(FILE, {}), (None, {"position": 1})]
-    told = "Offset objects should either be null or contain the key 'position'"
-    assert asked("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a") == told
+    message = "Offset objects should either be null or contain the key 'position'"
+    assert asked("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a") == message

@@ -91,7 +91,7 @@ def test_what_is_written(row: WrittenRow, release: str) -> None:
 
 def sent(plan: Plan) -> list[str]:
     """The records of all steps, as text."""
-    return [text((one.key, one.value)) for step in plan.steps for one in step.records]
+    return [text((record.key, record.value)) for step in plan.steps for record in step.records]
 
 
 REPORT = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1'

@@ -285,7 +285,7 @@ def written(log: Iterable[Entry], plan: Plan) -> list[Entry]:
     for entry in log:
         ends[entry.topic, entry.partition] = entry.offset + 1
     found = []
-    for number, draft in enumerate(one for step in plan.steps for one in step.records):
+    for number, draft in enumerate(record for step in plan.steps for record in step.records):
         place = draft.topic, partition_of(draft.key, PARTITIONS.get(draft.topic, 25))
         end = ends.get(place, 0)
         ends[place] = end + 1

@@ -11,8 +11,8 @@ from controlplane.core.topics.topic_names import is_legal
 @pytest.mark.parametrize(("one", "other"), list(combinations(Topics.__struct_fields__, 2)))
 def test_one_topic_is_not_two(one: str, other: str) -> None:
     """Records of one would be read as those of the other."""
-    told = f"x cannot be the {one} topic and the {other} topic: give each a name of its own"
-    with pytest.raises(SharedTopic, match=told):
+    message = f"x cannot be the {one} topic and the {other} topic: give each a name of its own"
+    with pytest.raises(SharedTopic, match=message):
         check_topics(Topics(**{one: "x", other: "x"}))
 
 

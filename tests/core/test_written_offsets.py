@@ -269,8 +269,8 @@ def test_what_no_worker_lists_is_reset_all_the_same() -> None:
 def test_releases_fail_at_nested_partitions_when_they_reset() -> None:
     """Releases list them first, and check their form then."""
     log = after(STOPPED_A, *offsets(('["a",{"f":{"g":1}}]', "{}")))
-    told = "Offsets may only contain primitive types as values, but field f contains MAP"
-    assert refused(log, RESET, "3.9") == Rejected(Reason.FAILED, told)
+    message = "Offsets may only contain primitive types as values, but field f contains MAP"
+    assert refused(log, RESET, "3.9") == Rejected(Reason.FAILED, message)
 
 
 def test_a_key_is_removed_where_it_lies() -> None:

@@ -54,7 +54,7 @@ def accepted(words: list[str]) -> bool:
 def _unknown(words: list[str]) -> list[str]:
     command = main.get_command(None, words[0])  # type: ignore[arg-type]
     assert command is not None
-    known = {spelling for one in command.params for spelling in one.opts}
+    known = {spelling for param in command.params for spelling in param.opts}
     return [word for word in words if word.startswith("--") and word not in known]
 
 
@@ -98,8 +98,10 @@ def test_the_image_installs_by_hash() -> None:
         if " install " in command and "pip" in command
     ]
     assert len(installs) == 3
-    assert all("--no-deps" in one for one in installs)
-    assert all("--require-hashes" in one or one.endswith(" dist/*.whl") for one in installs)
+    assert all("--no-deps" in install for install in installs)
+    assert all(
+        "--require-hashes" in install or install.endswith(" dist/*.whl") for install in installs
+    )
 
 
 def test_the_image_serves_its_volume() -> None:

@@ -21,7 +21,7 @@ def text_of(document: Path) -> str:
 def anchors(document: Path) -> set[str]:
     """Anchors of a document: its headings as GitHub names them."""
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

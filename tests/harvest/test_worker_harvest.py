@@ -142,9 +142,11 @@ async def test_kafkas_own_classes_are_listed_by_name(tmp_path: object) -> None:
     """Their settings are known for every release; the file adds their documentation."""
     _, file, _ = await harvest("3.9.1")
     written = json.loads(file)
-    own = [one for one in written["plugins"] if one["class"].startswith("org.apache.kafka")]
+    own = [
+        plugin for plugin in written["plugins"] if plugin["class"].startswith("org.apache.kafka")
+    ]
     assert {tuple(one) for one in own} == {("class",)}
-    assert {one["class"] for one in written["plugins"]} >= {JDBC, MASK, *CONNECTORS}
+    assert {plugin["class"] for plugin in written["plugins"]} >= {JDBC, MASK, *CONNECTORS}
     for scope, texts in SENTENCES.items():
         assert texts.items() <= written["documentation"][scope].items()
     assert written["harvested"] == {"release": "3.9.1"}
@@ -166,7 +168,7 @@ async def test_other_releases_keep_their_definitions() -> None:
 
 def names(answer: bytes) -> list[str]:
     """Names of settings in an answer."""
-    return [one["name"] for one in json.loads(answer)]
+    return [document["name"] for document in json.loads(answer)]
 
 
 async def test_progress_is_told() -> None:

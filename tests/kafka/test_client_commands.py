@@ -128,8 +128,8 @@ async def test_what_only_ours_has(tmp_path: Path) -> None:
         ):
             assert lacks in await ask.refused(*words)
         log = AsyncCommands(ClusterCalls(f"kafka://{broker.bootstrap}", tmp_path), broker)
-        told = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
-        assert [step["name"] for step in told[0]["plan"]["steps"]] == ["tasks", "state"]
+        document = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
+        assert [step["name"] for step in document[0]["plan"]["steps"]] == ["tasks", "state"]
         assert "created" in await log.done("history", "orders")
         assert await log.done("get") == await ask.done("get")
 
@@ -151,8 +151,8 @@ async def test_odd_names(
         documents = [{"name": name, "config": config} for name in names]
         await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
         for name in names:
-            told = json.loads(await ask.done("describe", name, "-o", "json"))
-            assert (told["name"], told["status"]["name"]) == (name, name)
+            document = json.loads(await ask.done("describe", name, "-o", "json"))
+            assert (document["name"], document["status"]["name"]) == (name, name)
             assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
         for name in unreachable:
             refused = await ask.refused("describe", name)
@@ -169,5 +169,5 @@ async def test_an_older_release(tmp_path: Path) -> None:
         assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
         patched = await ask.done("patch", "orders", "-s", "batch.size=7", "--wait")
         assert patched == "orders: updated (batch.size: ∅ → 7)\n"
-        said = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
-        assert (said.code, json.loads(said.out)["connectors"][0]["offsets"]) == (1, None)
+        result = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
+        assert (result.code, json.loads(result.out)["connectors"][0]["offsets"]) == (1, None)

@@ -30,9 +30,9 @@ async def copied(broker: Broker, new_topic: NewTopic, entries: list[Entry]) -> l
     """Entries in topics of their own on a cluster; answers the options that name the topics."""
     names = {topic: await new_topic(count) for topic, count in PARTITIONS.items()}
     async with writer(broker) as out:
-        for one in entries:
-            at = names[one.topic], one.partition
-            await out.put(*at, one.key, one.value, timestamp=one.timestamp)
+        for entry in entries:
+            at = names[entry.topic], entry.partition
+            await out.put(*at, entry.key, entry.value, timestamp=entry.timestamp)
     return [word for topic, name in names.items() for word in (OPTIONS[topic], name)]
 
 
@@ -64,7 +64,7 @@ async def test_a_cluster_is_inspected_and_imported(
     ]
     assert [said.code for said in told] == [0, 0, 0]
     answers = [said.json for said in told]
-    roots = [one.pop("/")["answer"] for one in answers]
+    roots = [answer.pop("/")["answer"] for answer in answers]
     ids = [root["kafka_cluster_id"] for root in roots]
     assert (ids[0], len(ids[1]), ids[2]) == (CLUSTER_ID, len(CLUSTER_ID), None)
     assert answers[0] == answers[1] == answers[2]
@@ -77,9 +77,9 @@ async def test_a_cluster_is_verified(
     entries = read_dump(histories / "mirror-3.9.log.jsonl").entries
     topics = await copied(broker, new_topic, entries)
     story = histories / "mirror-3.9.story.jsonl"
-    said = await run("verify", f"kafka://{broker.bootstrap}", story, *topics)
-    assert said.code == 1
-    assert "answers are given exactly" in said.out
+    result = await run("verify", f"kafka://{broker.bootstrap}", story, *topics)
+    assert result.code == 1
+    assert "answers are given exactly" in result.out
 
 
 async def test_a_workers_file_is_enough(
@@ -96,9 +96,9 @@ async def test_a_workers_file_is_enough(
         *login("alice"),
     ]
     file.write_text("\n".join(lines), "utf-8")
-    said = await run("inspect", "kafka://", "--worker-properties", file, "-o", "json")
-    assert said.code == 0, said.err
-    assert {row["name"] for row in said.json["connectors"]} == {"beat", "check", "copy"}
+    result = await run("inspect", "kafka://", "--worker-properties", file, "-o", "json")
+    assert result.code == 0, result.err
+    assert {row["name"] for row in result.json["connectors"]} == {"beat", "check", "copy"}
 
 
 def login(name: str) -> list[str]:
@@ -133,8 +133,8 @@ async def test_a_topic_that_is_not_compacted(
     """A worker refuses it, because Kafka would delete what it must keep; so is it here."""
     topics = await copied(broker, new_topic, entries)
     status = await new_topic(3, cleanup__policy="delete")
-    said = await run("inspect", f"kafka://{broker.bootstrap}", *topics, "--status-topic", status)
-    assert f"topic {status} has cleanup.policy=delete" in refusal(said)
+    result = await run("inspect", f"kafka://{broker.bootstrap}", *topics, "--status-topic", status)
+    assert f"topic {status} has cleanup.policy=delete" in refusal(result)
 
 
 async def test_a_config_topic_with_two_partitions(
@@ -143,8 +143,8 @@ async def test_a_config_topic_with_two_partitions(
     """Workers before 2.5.1 live with it, so it is read, and told."""
     topics = await copied(broker, new_topic, entries)
     where, split = f"kafka://{broker.bootstrap}", await new_topic(2)
-    said = await run("inspect", where, *topics, "--config-topic", split, "-o", "json")
-    (problem,) = said.json["problems"]
+    result = await run("inspect", where, *topics, "--config-topic", split, "-o", "json")
+    (problem,) = result.json["problems"]
     assert problem.startswith(f"the config topic {split} has 2 partitions and must have one")
 
 
@@ -156,8 +156,8 @@ async def test_no_access(
     file = tmp_path / "worker.properties"
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
     file.write_text("\n".join(login("bob")), "utf-8")
-    said = await run("inspect", where, "--worker-properties", file, *topics)
-    assert "may not be read" in refusal(said)
+    result = await run("inspect", where, "--worker-properties", file, *topics)
+    assert "may not be read" in refusal(result)
     file.write_text("\n".join(login("bob")).replace(USERS["bob"], "other-secret"), "utf-8")
     sentence = refusal(await run("inspect", where, "--worker-properties", file, *topics))
     assert "refuses the name or the password" in sentence

@@ -30,7 +30,7 @@ NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quo
 def done(broker: Broker, command: str) -> None:
     """Run a line of a plan. Nothing may be said: what went wrong is."""
     environment = os.environ | {"BROKERS": broker.bootstrap}
-    told = subprocess.run(
+    result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         env=environment,
         capture_output=True,
@@ -38,7 +38,7 @@ def done(broker: Broker, command: str) -> None:
         timeout=PATIENCE_S,
         check=False,
     )
-    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 async def read(reader: KafkaReader, topic: str) -> list[Entry]:

@@ -50,7 +50,7 @@ async def test_answers_are_equal(
         plugins = catalogued(await catalogue_of(worker))
         async with at_work(release, plugins, {str(file): LINES}) as ours:
             exchanges = await side_by_side(worker, ours, script(str(file), release), excepted)
-    differing = [one for one in exchanges if one.differences]
+    differing = [exchange for exchange in exchanges if exchange.differences]
     with capsys.disabled():
         sys.stdout.write(f"\n{release}: {len(exchanges)} asked, {_summary(differing, excepted)}\n")
     unexplained = [one for one in differing if one.name not in excepted]

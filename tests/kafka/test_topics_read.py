@@ -119,5 +119,5 @@ async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
             assert code in (0, 1), out
             assert 0 < relay.fetched < RECORDS * RECORD // 10, words
             if words[0] == "audit":
-                kinds = {one["kind"] for one in json.loads(out)["findings"]}
+                kinds = {finding["kind"] for finding in json.loads(out)["findings"]}
                 assert "offsets-regressed" in kinds, "the connector's own topic is read"

@@ -85,7 +85,9 @@ async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> se
         ends = await consumer.end_offsets(wanted)
         while any([await consumer.position(one) < end for one, end in ends.items()]):
             for records in (await consumer.getmany(timeout_ms=100)).values():
-                found |= {Position(one.topic, one.partition, one.offset) for one in records}
+                found |= {
+                    Position(record.topic, record.partition, record.offset) for record in records
+                }
     return found
 
 

@@ -179,7 +179,7 @@ async def serving(
 async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:
     """A log with Connect's topics, each of one partition, and these records."""
     log = log or MemoryLog()
-    topics = {one.topic for one in records}
+    topics = {record.topic for record in records}
     for topic in (CONFIG, OFFSETS, STATUS, COMMANDS, *topics):
         await log.create_topic(topic, 1)
     await log.append(records)

@@ -93,8 +93,8 @@ class TestPauseConnector:
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be paused."""
-        told = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/pause") == told
+        expected = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/pause") == expected
 
 
 class TestResumeConnector:
@@ -128,8 +128,8 @@ class TestResumeConnector:
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be resumed."""
-        told = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/resume") == told
+        expected = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/resume") == expected
 
 
 class SlowRestarts(Beyond):
@@ -178,14 +178,14 @@ class TestRestartConnector:
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be restarted."""
-        told = (404, "Unknown connector: nobody")
-        assert await connect.told("POST", "/connectors/nobody/restart") == told
+        expected = (404, "Unknown connector: nobody")
+        assert await connect.told("POST", "/connectors/nobody/restart") == expected
 
     async def test_409(self, ours: AskedService) -> None:
         """While one restart goes on there is no second."""
         await ours.given(reported("orders", "RESTARTING"))
-        told = (409, "Connector orders is already being restarted")
-        assert await ours.told("POST", RESTART) == told
+        expected = (409, "Connector orders is already being restarted")
+        assert await ours.told("POST", RESTART) == expected
         assert restarts(ours) == []
 
     @pytest.mark.parametrize("forward", ["true", "false"])
@@ -228,8 +228,8 @@ class TestRestartTask:
     async def test_409(self, ours: AskedService) -> None:
         """While the task is being restarted; its brother can be."""
         await ours.given(reported("orders", "RESTARTING", 1))
-        told = (409, "Task orders-1 is already being restarted")
-        assert await ours.told("POST", RESTART_1) == told
+        expected = (409, "Task orders-1 is already being restarted")
+        assert await ours.told("POST", RESTART_1) == expected
         assert (await ours.told("POST", "/connectors/orders/tasks/0/restart"))[0] == 204
 
     @pytest.mark.parametrize("forward", ["true", "false"])
@@ -319,8 +319,8 @@ class TestRestartTasks:
     async def test_it_fails_when_it_is_asked_for(self) -> None:
         """A failed restart is the answer to its own request."""
         async with serving(await running(), beyond=Failing()) as service:
-            told = (500, "Failed to start connector: orders")
-            assert await service.told("POST", RESTART) == told
+            expected = (500, "Failed to start connector: orders")
+            assert await service.told("POST", RESTART) == expected
 
     async def test_it_is_not_made_up_for(self) -> None:
         """A worker that ended over it leaves no restart to the next one."""

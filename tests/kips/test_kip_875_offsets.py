@@ -97,8 +97,8 @@ class TestEndpoints:
         before = await connect.shows("/connectors/orders/config")
         assert (await connect.told("PUT", STOP))[0] == 204
         assert await connect.shows("/connectors/orders/config") == before
-        told = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/stop") == told
+        expected = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/stop") == expected
 
     @pytest.mark.parametrize(
         ("method", "target", "first", "without"),
@@ -190,8 +190,8 @@ class TestDelete:
         """Offsets and statuses of a name make no connector of it."""
         await connect.given(came_to("users", {"table": "a"}, {"pos": 1}))
         await connect.given(reported("users", "STOPPED"))
-        told = (404, "Connector users not found")
-        assert await connect.told("DELETE", "/connectors/users/offsets") == told
+        expected = (404, "Connector users not found")
+        assert await connect.told("DELETE", "/connectors/users/offsets") == expected
 
     @pytest.mark.parametrize(
         "records",

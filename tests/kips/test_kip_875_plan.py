@@ -62,8 +62,8 @@ class TestOffsets:
         self, connect: AskedService
     ) -> None:
         """An unknown connector is 404."""
-        told = (404, "Connector nobody not found")
-        assert await connect.told("DELETE", f"{NOBODY}/offsets") == told
+        expected = (404, "Connector nobody not found")
+        assert await connect.told("DELETE", f"{NOBODY}/offsets") == expected
 
     @EITHER
     async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
@@ -163,8 +163,8 @@ class TestStopped:
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.given(*(reported("orders", None, task) for task in (0, 1)))
         assert (await connect.shows(f"{ORDERS}/status"))["tasks"] == []
-        told = (404, "No status found for task orders-0")
-        assert await connect.told("GET", f"{ORDERS}/tasks/0/status") == told
+        expected = (404, "No status found for task orders-0")
+        assert await connect.told("GET", f"{ORDERS}/tasks/0/status") == expected
 
     async def test_a_stopped_connector_can_be_resumed(self, connect: AskedService) -> None:
         """From STOPPED to STARTED; tasks come when its owner publishes them."""

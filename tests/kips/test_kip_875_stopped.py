@@ -138,8 +138,8 @@ class TestNewState:
         before = await stopped.everything()
         late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)
         assert late.status == 400
-        told = "Cannot submit non-empty set of task configs for stopped connector orders"
-        assert late.body["message"] == told
+        message = "Cannot submit non-empty set of task configs for stopped connector orders"
+        assert late.body["message"] == message
         assert await stopped.everything() == before
 
 

@@ -79,7 +79,7 @@ class TestPost:
         }
         (record,) = (one for one in await connect.everything() if one not in before)
         assert record[0] == "connector-new"
-        left = [one["offset"] for one in await offsets_of(connect)]
+        left = [offset["offset"] for offset in await offsets_of(connect)]
         assert left == [{"pos": 2}, {"pos": 1}], "the order of a worker"
 
     @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ class TestSteps:
         assert status == 400
         before = await connect.everything()
         step = "Failed to validate the initial offsets of connector new: "
-        told = (400, step + message)
-        assert await connect.told("POST", "/connectors", asked(offsets, config)) == told
+        expected = (400, step + message)
+        assert await connect.told("POST", "/connectors", asked(offsets, config)) == expected
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED", None])

@@ -126,7 +126,7 @@ def _commands(command_id: str) -> list[CommandRecord]:
 
 
 _COMMANDS: list[KeyValue] = [
-    encode_command(one) for name in ("k", "l", "") for one in _commands(name)
+    encode_command(command) for name in ("k", "l", "") for command in _commands(name)
 ]
 _COMMANDS += [(key, None) for key, _ in _COMMANDS[::3]]
 _HUGE = b'{"type":"finished","command_id":"k","at_ms":1,"outcome":{"n":%d}}' % 10**30

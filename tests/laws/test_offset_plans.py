@@ -60,7 +60,7 @@ class PlannedLog:
         """One record, a second after the last."""
         count = 1 if topic == CONFIG else PARTITIONS
         place = partition_of(key, count) if partition is None else partition
-        known = sum(one.topic == topic and one.partition == place for one in self.entries)
+        known = sum(entry.topic == topic and entry.partition == place for entry in self.entries)
         at_ms = START_MS + 1000 * len(self.entries)
         self.entries.append(Entry(topic, place, known, at_ms, key, value))
 
@@ -83,7 +83,7 @@ class PlannedLog:
                 grown.append(draft.topic, draft.key, draft.value, draft.partition)
             at_ms = START_MS + 1000 * first
             grown.entries[first:] = [
-                msgspec.structs.replace(one, timestamp=at_ms) for one in grown.entries[first:]
+                msgspec.structs.replace(entry, timestamp=at_ms) for entry in grown.entries[first:]
             ]
         return grown
 
@@ -239,7 +239,9 @@ def test_o7_the_config_topic_stays_as_it_is(
 ) -> None:
     """The end without the count of fenced tasks, with exactly-once support."""
     plan = cluster.plan(command)
-    config = [one.key for step in plan.steps for one in step.records if one.topic == CONFIG]
+    config = [
+        record.key for step in plan.steps for record in step.records if record.topic == CONFIG
+    ]
     assert config == ([b"tasks-fencing-a"] if cluster.exactly_once else [])
 
 
@@ -297,7 +299,7 @@ def test_n1_whoever_sees_the_connector_sees_its_offsets(
     """All that were asked for and no others (N5: so tasks can start from nothing else)."""
     cluster, command = creation
     plan = cluster.plan(command)
-    seen = [one for one in prefixes(cluster, plan) if "a" in one.state.config.connectors]
+    seen = [prefix for prefix in prefixes(cluster, plan) if "a" in prefix.state.config.connectors]
     assert len(seen) == 1
     assert seen[0].effective == first_offsets(command)
 

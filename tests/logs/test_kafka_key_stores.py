@@ -266,5 +266,7 @@ def test_a_damaged_jks_store(data: st.DataObject) -> None:
 def test_cryptography_is_not_imported_without_need() -> None:
     """The import waits for a Java key store."""
     asked = "import sys, controlplane.logs.kafka.reader; print('cryptography' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
-    assert said.stdout == "False\n"
+    result = subprocess.run(
+        [sys.executable, "-c", asked], check=True, capture_output=True, text=True
+    )
+    assert result.stdout == "False\n"

@@ -31,7 +31,7 @@ def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at:
     lines.insert(at, line if line.endswith(b"\n") or at == len(lines) else line + b"\n")
     (tmp_path / "dump").write_bytes(b"".join(lines))
     dump = read_dump(tmp_path / "dump", topic="t")
-    assert [one.offset for one in dump.entries] == [5, 6]
+    assert [entry.offset for entry in dump.entries] == [5, 6]
     assert (dump.problems, [remark.line for remark in dump.remarks]) == ([], [at + 1])
 
 

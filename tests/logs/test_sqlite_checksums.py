@@ -78,10 +78,10 @@ def test_a_flipped_bit_is_noticed_by_every_reader(
         read(log)
     inspect = ("inspect", log, "--config-topic", "config")
     for words in (inspect, ("backup", log, tmp_path / "copy.db")):
-        told = refusal(call(*words))
-        assert "config@7 does not fit its checksum" in told
-        assert str(log) in told
-        assert "backup" in told
+        message = refusal(call(*words))
+        assert "config@7 does not fit its checksum" in message
+        assert str(log) in message
+        assert "backup" in message
     assert not (tmp_path / "copy.db").exists()
 
 

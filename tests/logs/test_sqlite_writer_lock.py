@@ -30,8 +30,8 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        told = f"process {other.pid} is the control plane of"
-        with pytest.raises(LogNotUsable, match=told), writer_lock(path):
+        message = f"process {other.pid} is the control plane of"
+        with pytest.raises(LogNotUsable, match=message), writer_lock(path):
             pass
         other.kill()
     with writer_lock(path):
@@ -46,11 +46,11 @@ async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path
     config.write_text('{"name": "orders", "connector.class": "FileStreamSource", "topic": "t"}')
     words = ("apply", "-f", config, "-c", where)
     async with ControlPlane.open(where) as plane:
-        said = refusal(await asyncio.to_thread(call, *words))
-        assert "is the control plane of" in said
-        assert said.endswith(": ask it (--cluster URL), or end it first")
-        said = refusal(await asyncio.to_thread(shell, "serve", where, "--port", "0"))
-        assert said.endswith(": serve the log with --read-only, or end it first")
+        message = refusal(await asyncio.to_thread(call, *words))
+        assert "is the control plane of" in message
+        assert message.endswith(": ask it (--cluster URL), or end it first")
+        message = refusal(await asyncio.to_thread(shell, "serve", where, "--port", "0"))
+        assert message.endswith(": serve the log with --read-only, or end it first")
         assert (await asyncio.to_thread(call, "get", "-c", where)).code == 0
         with pytest.raises(LogNotUsable, match="is the control plane of"):
             async with ControlPlane.open(where):

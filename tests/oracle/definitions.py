@@ -258,7 +258,7 @@ def _own(told: Mapping[str, Any], kind: str) -> list[DefinedKey]:
 def _without_words(row: DefinitionRow) -> DefinitionRow:
     """Overrides of clients are parsed, but no validator is asked."""
     changes = [{k: v for k, v in one.items() if k != "valid"} for one in row.get("before", ())]
-    kept = [one for one in changes if len(one) > 1]
+    kept = [change for change in changes if len(change) > 1]
     rest = {field: value for field, value in row.items() if field not in {"valid", "before"}}
     return rest | ({"before": kept} if kept else {})
 

@@ -55,7 +55,7 @@ def _kind(fate: Mapping[str, Any]) -> FateKind:
 
 def _announced(arguments: list[Any]) -> list[Any]:
     """Task ids, sorted: their order is that of a HashMap."""
-    return [sorted(one) if isinstance(one, list) else one for one in arguments]
+    return [sorted(argument) if isinstance(argument, list) else argument for argument in arguments]
 
 
 def _task_ids(ids: Any) -> Any:

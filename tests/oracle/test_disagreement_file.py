@@ -91,9 +91,9 @@ def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
     profile = Profile.of(wrong)
     with KafkaOracle(release) as oracle:
         found = next(
-            one
-            for one in disagreements(oracle, f"1/{release}", SEARCHED, profile)
-            if next(iter(one.differences)).startswith(about)
+            disagreement
+            for disagreement in disagreements(oracle, f"1/{release}", SEARCHED, profile)
+            if next(iter(disagreement.differences)).startswith(about)
         )
     return keep(shrunk(found, profile), folder, profile)
 

@@ -119,7 +119,7 @@ SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
     "the rest of a batch is lost": lambda _, told: not told["died"] and UNREAD in told.values(),
     "batches of several sizes": lambda case, _: len(set(case.batch)) > 1,
     "an exact repetition": lambda case, _: (
-        len({(one.topic, one.key, one.value) for one in case.entries}) < len(case.entries)
+        len({(entry.topic, entry.key, entry.value) for entry in case.entries}) < len(case.entries)
     ),
     "a tombstone of an earlier key": lambda case, _: any(
         later.value is None and earlier.value is not None and later.key == earlier.key

@@ -122,7 +122,7 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
     plain = MemoryLog()
     await make_topics(plain)
     await plain.put(
-        [one async for batch in log.read(await log.topics()) for one in batch.entries()]
+        [entry async for batch in log.read(await log.topics()) for entry in batch.entries()]
     )
     now = await ends_now(log, Topics())
     assert await told(log, moment, now) == await told(plain, moment, now)

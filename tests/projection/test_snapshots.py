@@ -179,7 +179,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
     """Entries read per topic to load the state, which must equal that of the whole log."""
     counted = EntryCountingLog(log)
-    entries = [one async for batch in log.read(await log.topics()) for one in batch.entries()]
+    entries = [entry async for batch in log.read(await log.topics()) for entry in batch.entries()]
     plain = MemoryLog()
     await make_topics(plain)
     await plain.put(entries)

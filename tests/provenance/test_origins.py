@@ -14,7 +14,7 @@ from tests.provenance.texts import Text, readable_files, texts
 def long_texts() -> list[Text]:
     """All texts of more than twelve words."""
     return [
-        one for path, content in readable_files() for one in texts(path, content) if is_long(one)
+        text for path, content in readable_files() for text in texts(path, content) if is_long(text)
     ]
 
 
@@ -26,7 +26,7 @@ def test_every_long_text_has_an_origin(long_texts: list[Text]) -> None:
 
 def test_every_origin_is_needed(long_texts: list[Text]) -> None:
     """Each row of the table stands for texts that are there."""
-    found = Counter(row.name for one in long_texts if (row := origin(one)))
+    found = Counter(row.name for text in long_texts if (row := origin(text)))
     assert found.keys() == {row.name for row in ORIGINS}
 
 
@@ -56,7 +56,7 @@ ADDED = {
 @pytest.mark.parametrize("path", ADDED)
 def test_a_foreign_sentence_is_noticed(path: str) -> None:
     """Each of these files would fail the test above."""
-    found = [one for one in texts(path, ADDED[path]) if is_long(one)]
+    found = [text for text in texts(path, ADDED[path]) if is_long(text)]
     assert {one.text for one in found} == {FOREIGN}
     assert [origin(one) for one in found] == [None] * len(found)
 

@@ -75,8 +75,10 @@ def served(
         ends = await ends_now(log, topics)
         cut = ends if moment is None else (await cut_at(log, moment, topics, ends)).ends
         return [
-            (await load(log, one, topics=topics, exactly_once=exactly_once, stop=cut)).snapshot()
-            for one in profiles
+            (
+                await load(log, profile, topics=topics, exactly_once=exactly_once, stop=cut)
+            ).snapshot()
+            for profile in profiles
         ]
 
     return asyncio.run(folded())

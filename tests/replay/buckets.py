@@ -108,8 +108,10 @@ def archived(store: Bucket, where: str, folder: Path) -> str:
     """Capture `LOGS` there, and copy all of it into a folder; the archive's URL."""
     url = f"s3a://{store.name}/{where}"
     for again in (False, True):  # the second time nothing is new
-        said = call("capture", *LOGS, url, "-o", "json", *store.conf())
-        assert (said.code, [bool(one["added"]) for one in said.json]) == (0, [not again] * 2), said
+        result = call("capture", *LOGS, url, "-o", "json", *store.conf())
+        assert (result.code, [bool(one["added"]) for one in result.json]) == (0, [not again] * 2), (
+            result
+        )
     fs.copy_files(
         f"{store.name}/{where}",
         str(folder),

@@ -53,13 +53,13 @@ def manifest(folder: Path, number: int) -> Path:
 def vouched(folder: Path, path: Path, stored: bytes) -> None:
     """Have the last manifest vouch for other bytes of a file that it names."""
     last = max((folder / f"cluster={NAME}" / "_manifest").iterdir())
-    told = msgspec.json.decode(last.read_bytes())
+    document = msgspec.json.decode(last.read_bytes())
     name = path.relative_to(folder).as_posix()
-    for one in told["segments"]:
+    for one in document["segments"]:
         if one["stored"]["file"] == name:
             one["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
     path.write_bytes(stored)
-    last.write_bytes(msgspec.json.encode(told))
+    last.write_bytes(msgspec.json.encode(document))
 
 
 def last_segment(folder: Path) -> Path:
@@ -138,25 +138,25 @@ def manifest_torn(folder: Path) -> None:
 def from_the_future(folder: Path) -> None:
     """The last manifest is of a format that is not known yet."""
     path = manifest(folder, 2)
-    told = msgspec.json.decode(path.read_bytes())
-    path.write_bytes(msgspec.json.encode(told | {"format": 99}))
+    document = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode(document | {"format": 99}))
 
 
 def archived_twice(folder: Path) -> None:
     """The last manifest has read what the first had read already."""
     path = manifest(folder, 2)
-    told = msgspec.json.decode(path.read_bytes())
-    for reach in told["reaches"]:
+    document = msgspec.json.decode(path.read_bytes())
+    for reach in document["reaches"]:
         reach["start"] = 0
-    path.write_bytes(msgspec.json.encode(told))
+    path.write_bytes(msgspec.json.encode(document))
 
 
 def names_a_file_elsewhere(folder: Path) -> None:
     """The last manifest names a file outside of the archive."""
     path = manifest(folder, 2)
-    told = msgspec.json.decode(path.read_bytes())
-    told["segments"][0]["stored"]["file"] = f"cluster={NAME}/../../passwords"
-    path.write_bytes(msgspec.json.encode(told))
+    document = msgspec.json.decode(path.read_bytes())
+    document["segments"][0]["stored"]["file"] = f"cluster={NAME}/../../passwords"
+    path.write_bytes(msgspec.json.encode(document))
 
 
 SEEN_BY_BOTH: list[tuple[Damage, str]] = [

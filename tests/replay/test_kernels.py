@@ -80,7 +80,7 @@ def test_statuses_that_count(
 def test_equal_keys_have_one_number() -> None:
     """Equal keys of different dictionaries get one number."""
     chunks: list[list[bytes | None]] = [[b"b", b"a"], [b"a", None, b"c"], [b"b"]]
-    column = pa.chunked_array([pa.array(one).dictionary_encode() for one in chunks])
+    column = pa.chunked_array([pa.array(chunk).dictionary_encode() for chunk in chunks])
     keys = NumberedKeys.of(column)
     flat = [key for some in chunks for key in some]
     assert keys.at(keys.last()[keys.last() >= 0]).to_pylist() == [b"b", b"a", b"c", None]

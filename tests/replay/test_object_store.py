@@ -84,9 +84,9 @@ def test_a_cluster_without_its_manifests_is_named(
     where = archived(store, f"{tmp_path.name}/archive", tmp_path / "same")
     store.system.delete_dir(f"{store.name}/{tmp_path.name}/archive/cluster=roll/_manifest")
     name, *options = words
-    said = call(name, where, *options, *store.conf())
-    assert said.code == 2
-    assert "cluster=roll/_manifest has no manifest: restore" in said.err
+    result = call(name, where, *options, *store.conf())
+    assert result.code == 2
+    assert "cluster=roll/_manifest has no manifest: restore" in result.err
 
 
 # --- where settings come from ---------------------------------------------------------------------
@@ -206,9 +206,9 @@ WRONG = [
 @pytest.mark.parametrize(("told", "sentence"), WRONG, ids=[str(told) for told, _ in WRONG])
 def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: str) -> None:
     """One sentence, without the secrets that were told."""
-    said = refusal(call("state", "s3a://fleet/x", *store.conf(**told)))
-    assert re.search(sentence, said), said
-    assert not any(secret in said for secret in (store.secret, "nonsense", "SSE-KMS"))
+    message = refusal(call("state", "s3a://fleet/x", *store.conf(**told)))
+    assert re.search(sentence, message), message
+    assert not any(secret in message for secret in (store.secret, "nonsense", "SSE-KMS"))
 
 
 @pytest.mark.parametrize(
@@ -227,17 +227,17 @@ def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: 
 )
 def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
     """One sentence, which repeats no key that a URL has in it."""
-    said = refusal(call("state", where, *store.conf()))
-    assert sentence in said
-    assert "nonsense" not in said
+    message = refusal(call("state", where, *store.conf()))
+    assert sentence in message
+    assert "nonsense" not in message
 
 
 def test_captures_that_cannot_write(store: Bucket) -> None:
     """No bucket is made; keys are looked at."""
-    said = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
-    assert "there is no bucket nobody" in said
-    said = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
-    assert "SIGNATURE_DOES_NOT_MATCH" in said
+    message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
+    assert "there is no bucket nobody" in message
+    message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
+    assert "SIGNATURE_DOES_NOT_MATCH" in message
     assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
 
 

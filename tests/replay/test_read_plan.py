@@ -93,7 +93,7 @@ def test_every_hour_with_snapshots_and_without(
     exactly_once: bool,
 ) -> None:
     """Every seventh of them, as every release sees it that can."""
-    every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+    every = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     for hour in range(0, 96, 7):
         moment = str(FIRST_MS + hour * HOUR_MS)
         expected = served(log_of(log), moment, every[-3:], exactly_once=exactly_once)
@@ -128,7 +128,7 @@ def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
     """Each hour has another digest."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(one) != digest(other) for one, other in pairwise(states))
-    assert len({digest(one) for one in states}) == len(states)
+    assert len({digest(state) for state in states}) == len(states)
 
 
 def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedCluster) -> None:

@@ -57,9 +57,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_first_of_them_are_told(folder: Path) -> None:
     """All are counted; JSON lists more than tables, and neither shows secrets."""
-    said = call("state", folder, "-o", "json")
-    assert said.code == 0
-    (state,) = said.json[0]["states"]
+    result = call("state", folder, "-o", "json")
+    assert result.code == 0
+    (state,) = result.json[0]["states"]
     told = state["unreadable"]
     assert (told["count"], len(told["records"])) == (sum(COUNTS.values()), 100)
     assert told["records"][0]["position"] == {
@@ -73,7 +73,7 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
     shown = call("state", folder)
     assert f"{NAME}: {sum(COUNTS.values())} records that a worker of kip cannot use:" in shown.out
     assert f"  … and {sum(COUNTS.values()) - 5} more" in shown.out
-    assert "hunter2" not in said.out + shown.out
+    assert "hunter2" not in result.out + shown.out
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
 def test_nobody_stumbles(folder: Path, words: tuple[str, ...]) -> None:
     """Every command answers."""
     command, *rest = words
-    said = call(command, folder, *rest, "-o", "json")
-    assert said.code in (0, 1)
-    assert said.json
+    result = call(command, folder, *rest, "-o", "json")
+    assert result.code in (0, 1)
+    assert result.json

@@ -126,7 +126,7 @@ async def test_a_dry_run_writes_nothing() -> None:
         before = plane.state
         plan = await client.put("/connectors/orders/stop?dry_run=true")
         assert plan.status_code == 200
-        keys = [one["key"] for step in plan.json()["steps"] for one in step["records"]]
+        keys = [record["key"] for step in plan.json()["steps"] for record in step["records"]]
         assert keys == ["commit-orders", "target-state-orders"]
         assert plan.json()["commit_point"] == "state"
         refused = await client.delete("/connectors/nix?dry_run=true")

@@ -101,7 +101,7 @@ async def test_nothing_is_changed() -> None:
 def _done(plan: Any) -> list[str]:
     steps = plan["steps"]
     actions = [step["action"]["action"] for step in steps if "action" in step]
-    return [one["key"] for step in steps for one in step["records"]] + actions
+    return [record["key"] for step in steps for record in step["records"]] + actions
 
 
 def test_no_endpoint_is_left_out() -> None:

@@ -70,9 +70,9 @@ def test_signed_by_somebody_else(signed: str) -> None:
 )
 def test_no_signature_of_ours(told: Mapping[str, str], text: str) -> None:
     """An unreadable signature, or another algorithm, is the client's error."""
-    found = refusal(told)
-    assert isinstance(found, BadRequest)
-    assert str(found).startswith(text)
+    message = refusal(told)
+    assert isinstance(message, BadRequest)
+    assert str(message).startswith(text)
 
 
 def test_before_there_is_a_key() -> None:

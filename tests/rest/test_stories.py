@@ -61,11 +61,13 @@ async def lived(history: str, *, until: int | None = None) -> list[ComparedAnswe
 async def test_every_answer_is_given_again(history: str) -> None:
     """Every answer is the recorded one, and every record that is written has recorded bytes."""
     answers = await lived(history)
-    differing = [one for one in answers if not one.agrees]
+    differing = [answer for answer in answers if not answer.agrees]
     assert not differing, "\n".join(map(_shown, differing))
-    unrecorded = {(history, one.step.n): one.unrecorded for one in answers if one.unrecorded}
+    unrecorded = {
+        (history, answer.step.n): answer.unrecorded for answer in answers if answer.unrecorded
+    }
     assert unrecorded.keys() == {one for one in COMPACTED_AWAY if one[0] == history}, unrecorded
-    counts = Counter(one.step.kind for one in answers)
+    counts = Counter(answer.step.kind for answer in answers)
     assert (counts["request"], counts["observe"]) == ANSWERS[history]
 
 

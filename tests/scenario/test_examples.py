@@ -30,4 +30,4 @@ def test_an_example_in_a_document_plays_as_written(document: str) -> None:
     fenced = re.findall(r"^```\n(cluster .*?)^```$", text, re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^(    # .*?\n(?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
     examples = [*fenced, *(re.sub("^ {4}", "", one, flags=re.MULTILINE) for one in indented)]
-    assert [reported(one) for one in examples] == [""]
+    assert [reported(example) for example in examples] == [""]

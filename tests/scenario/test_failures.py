@@ -109,8 +109,8 @@ class CountingFold:
     def __call__(self, asks: Sequence[FoldTask]) -> list[ClusterState]:
         self.asked.append(asks)
         return [
-            self._refold(one.entries, one.profile, topics=one.topics, exactly_once=one.exactly_once)
-            for one in asks
+            self._refold(ask.entries, ask.profile, topics=ask.topics, exactly_once=ask.exactly_once)
+            for ask in asks
         ]
 
 

@@ -150,7 +150,7 @@ def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     assert kafkas.keys.keys() - known == set()
     assert len(kafkas.keys) > 90
     stores = ("config.storage.", "offset.storage.", "status.storage.")
-    assert [key for key in kafkas.of_topics for one in stores if not unused(one + key)] == []
+    assert [key for key in kafkas.of_topics for store in stores if not unused(store + key)] == []
     assert "min.insync.replicas" in kafkas.of_topics
 
 

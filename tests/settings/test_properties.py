@@ -35,7 +35,7 @@ FORMAT = [
 
 def parse_properties(text: str) -> dict[str, str]:
     """Values by key, as Java's own class has them: the last of a key wins."""
-    return {one.key: one.value for one in properties_in(text)}
+    return {prop.key: prop.value for prop in properties_in(text)}
 
 
 @pytest.mark.parametrize(("text", "properties"), FORMAT)

@@ -57,8 +57,8 @@ def test_views_are_readable_in_narrow_terminals(
 ) -> None:
     """Names, states, what is wrong: each word in one piece."""
     log = histories / "odd-records-3.9.log.jsonl"
-    said = call("inspect", log, *view, columns=columns)
-    assert {*words} <= {*said.out.split()}
+    result = call("inspect", log, *view, columns=columns)
+    assert {*words} <= {*result.out.split()}
 
 
 def test_what_can_be_spared_goes_first(histories: Path) -> None:
@@ -91,8 +91,8 @@ again
 def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
     """Its name, then a line for each column; nothing is left out."""
     log = histories / "compacted-3.9.log.jsonl"
-    said = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
-    assert said.out[: len(BLOCKS)] == BLOCKS
+    result = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
+    assert result.out[: len(BLOCKS)] == BLOCKS
 
 
 LONG = "x" * 500

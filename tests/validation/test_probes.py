@@ -88,8 +88,8 @@ def _listed(answers: Mapping[Any, Any], histories: Path) -> list[Any]:
     listed = json.loads(answers["/connector-plugins?connectorsOnly=false"])
     known = json.loads((histories / "catalogue.json").read_bytes())[0]
     keys = {key["name"]: key for key in known["config"]}
-    told = json.loads(answers[f"/connector-plugins/{known['class']}/config"])
-    config = [key | keys[key["name"]] for key in told if key["name"] in keys]
+    document = json.loads(answers[f"/connector-plugins/{known['class']}/config"])
+    config = [key | keys[key["name"]] for key in document if key["name"] in keys]
     return [known | {"config": config} if one["class"] == known["class"] else one for one in listed]
 
 

@@ -47,8 +47,10 @@ def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
     release: str, listed: tuple[dict[str, str], ...]
 ) -> None:
     """Trusted or not, keys of Connect's own are looked at."""
-    told = "Failed to find any class that implements Connector and which name matches org.example"
-    assert told in text(UNKNOWN, context(*listed, release=release))
+    message = (
+        "Failed to find any class that implements Connector and which name matches org.example"
+    )
+    assert message in text(UNKNOWN, context(*listed, release=release))
     trusting = context(*listed, release=release, trusting=True)
     assert refusal(UNKNOWN, trusting) is None
     assert "Value must be at least 1" in text(UNKNOWN | {"tasks.max": "0"}, trusting)

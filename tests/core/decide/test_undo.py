@@ -226,7 +226,9 @@ def test_offsets_come_back_between_config_and_start() -> None:
     """Different offsets are set; offsets that were absent are removed."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="3.9"), command)
-    assert [(step.name, [(one.key, one.value) for one in step.records]) for step in plan.steps] == [
+    assert [
+        (step.name, [(record.key, record.value) for record in step.records]) for step in plan.steps
+    ] == [
         ("put-config", [(b"connector-a", OLD[1].encode())]),
         ("offsets-write", [(b'["a",{"page":1}]', b'{"row":2}'), (b'["a",{"page":2}]', None)]),
         ("resume-state", [(b"target-state-a", TARGETS["STARTED"].encode())]),
@@ -310,7 +312,7 @@ def test_offsets_where_the_old_config_has_them() -> None:
     own = made(**{"offsets.storage.topic": "own"})
     command = restoration(at(life(own, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW), command)
-    topics = [(step.name, {one.topic for one in step.records}) for step in plan.steps]
+    topics = [(step.name, {record.topic for record in step.records}) for step in plan.steps]
     assert topics == [
         ("put-config", {"connect-configs"}),
         ("offsets-wipe-copy", {"connect-offsets"}),

@@ -23,7 +23,7 @@ def test_a_count_that_nobody_can_list(release: str) -> None:
     assert answer(Reading(state), "/connectors/a/tasks").status == 500
     assert answer(Reading(state), "/connectors/a").status == 200  # inconsistent: none is listed
     assert diff(state, state) == []
-    assert Danger.READ_FAILS not in [one.danger for one in hazards(huge, Profile.of(release))]
+    assert Danger.READ_FAILS not in [hazard.danger for hazard in hazards(huge, Profile.of(release))]
 
 
 @pytest.mark.parametrize("name", [b"\xff", "größe".encode(), b"\xed\xa0\x80"])
@@ -44,7 +44,7 @@ def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
     """Java takes it, UTF-8 does not."""
     log = offsets((r'["a",{"p":"\ud800"}]', '{"o":1}'), (r'["a",{"p":"\ud800"}]', '{"o":2}'))
     changes = diff(read(log[:1], "kip", trace=True), read(log, "kip", trace=True))
-    assert [(one.before, one.after, one.item) for one in changes] == [
+    assert [(change.before, change.after, change.item) for change in changes] == [
         ({"o": 1}, {"o": 2}, r'{"p":"\uD800"}')
     ]
 
@@ -55,7 +55,7 @@ def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
 def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
     """Up to 2.5.0 the order is undefined; later releases refuse to start."""
     log = [*config(connector("a")), *records("connect-configs", connector("b"), partition=1)]
-    assert [one.danger for one in hazards(log, Profile.of(release))] == [danger]
+    assert [hazard.danger for hazard in hazards(log, Profile.of(release))] == [danger]
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
 def test_config_offsets_that_never_agree(value: bytes, release: str, *, told: bool) -> None:
     """The last record is read by some releases and not by others."""
     log = config(connector("a"), ("junk", value))
-    dangers = {one.danger for one in hazards(log, Profile.of(release))}
+    dangers = {hazard.danger for hazard in hazards(log, Profile.of(release))}
     assert (Danger.OFFSETS_DISAGREE in dangers) is told

@@ -40,7 +40,7 @@ def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
 async def _crashed(
     life: Life, new: Callable[[], LogOpener], act: CommandRun, at_ms: int, groups: Groups
 ) -> CrashedRun:
-    entries = [one for one in life.entries if one.timestamp <= at_ms]
+    entries = [entry for entry in life.entries if entry.timestamp <= at_ms]
     survivor = _another(life, groups)
     async with _copied(entries, new()) as log, survivor.plane(log) as plane:
         back = _seen(plane, survivor)
@@ -48,7 +48,7 @@ async def _crashed(
         same = await _ended(plane, act.command, act.command_id)
         settled = _seen(plane, survivor)
     stranger = _another(life, groups)
-    untold = [one for one in entries if one.topic != COMMANDS]
+    untold = [entry for entry in entries if entry.topic != COMMANDS]
     async with _copied(untold, new()) as log, stranger.plane(log) as plane:
         anew = await _ended(plane, act.command)
         reissued = _seen(plane, stranger)

@@ -39,13 +39,13 @@ OffsetsByPartition = Mapping[Any, Any]
 def wanted_offsets(changes: Iterable[OffsetChange], config: Properties) -> dict[Any, Any]:
     """Requested offset per partition, or None; the last request for a partition counts."""
     if config["connector.class"] != SINK:
-        return {frozen(one.partition): one.offset for one in changes}
+        return {frozen(change.partition): change.offset for change in changes}
     return {
-        (one.partition["kafka_topic"], one.partition["kafka_partition"]): (
-            one.offset and one.offset["kafka_offset"]
+        (change.partition["kafka_topic"], change.partition["kafka_partition"]): (
+            change.offset and change.offset["kafka_offset"]
         )
-        for one in changes
-        if one.partition is not None
+        for change in changes
+        if change.partition is not None
     }
 
 
@@ -191,7 +191,9 @@ class CommandRun(NamedTuple):
         """True if it wrote an offset, or changed those of a consumer group."""
         topics = {moment.entry.topic for moment in self.moments} - {CONFIG, STATUS}
         actions = (one.action for one in self.acted)
-        return bool(topics) or any(isinstance(one, AlterGroup | DeleteGroup) for one in actions)
+        return bool(topics) or any(
+            isinstance(action, AlterGroup | DeleteGroup) for action in actions
+        )
 
     def keys(self) -> list[str]:
         """Records that it wrote into Connect's topics."""

@@ -250,8 +250,12 @@ def _read(moment: ObservedRecord, profile: Profile, present: Target | None) -> T
     """Meaning of a target-state record; a record without meaning is skipped."""
     if moment.entry.value is None:
         return None
-    said = json.loads(moment.entry.value)
-    wanted = said.get("state.v2", said["state"]) if profile.target_state_v2 else said["state"]
+    document = json.loads(moment.entry.value)
+    wanted = (
+        document.get("state.v2", document["state"])
+        if profile.target_state_v2
+        else document["state"]
+    )
     known = ("STARTED", "PAUSED", "STOPPED") if profile.target_state_v2 else ("STARTED", "PAUSED")
     return Target(wanted) if wanted in known else present
 

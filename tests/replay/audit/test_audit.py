@@ -95,10 +95,10 @@ def test_no_secret_is_told() -> None:
     log.put("connect-offsets", key, {"position": 4, "password": SECRET})
     log.accepted("17", command="put-config", connector="a", config={"db.password": SECRET})
     log.by(f"password={SECRET}", "18").target("a", PAUSED)
-    found = audit([log.cluster("lab")])
-    told = msgspec.json.encode(found).decode()
+    findings = audit([log.cluster("lab")])
+    told = msgspec.json.encode(findings).decode()
     assert SECRET not in told
-    (clear,) = (one for one in found if one.kind == "secret-in-clear")
+    (clear,) = (one for one in findings if one.kind == "secret-in-clear")
     for where in (
         "the setting db.password",
         "the setting url",
@@ -108,7 +108,7 @@ def test_no_secret_is_told() -> None:
         "a source offset",
     ):
         assert where in clear.sentence
-    kinds = {one.kind for one in found}
+    kinds = {one.kind for one in findings}
     assert kinds >= {"config-changed", "status-flapping", "offsets-regressed", "command-unfinished"}
 
 
@@ -117,11 +117,11 @@ def test_the_worst_comes_first() -> None:
     log = PlantedLog().config("a", password="x")
     for number in range(2 * EVIDENCE_KEPT):
         log.offset("a", {"n": number}).offset("a", {"n": number + 1}, partition=1)
-    found = audit([log.cluster("lab")])
-    ranks = [list(Severity).index(one.severity) for one in found]
+    findings = audit([log.cluster("lab")])
+    ranks = [list(Severity).index(one.severity) for one in findings]
     assert ranks == sorted(ranks, reverse=True)
     assert ranks[0] == list(Severity).index(Severity.DANGER)
-    assert max(len(one.evidence) for one in found) <= EVIDENCE_KEPT
+    assert max(len(one.evidence) for one in findings) <= EVIDENCE_KEPT
 
 
 # --- thresholds --------------------------------------------------------------------------------
@@ -141,8 +141,8 @@ def test_a_threshold_that_is_told_counts() -> None:
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     cluster = log.cluster("lab")
     assert not [one for one in audit([cluster]) if one.kind == "restart-storm"]
-    found = audit([cluster], thresholds({"storm-restarts": "3"}))
-    assert [one.connector for one in found if one.kind == "restart-storm"] == ["a"]
+    findings = audit([cluster], thresholds({"storm-restarts": "3"}))
+    assert [one.connector for one in findings if one.kind == "restart-storm"] == ["a"]
 
 
 @pytest.mark.parametrize(

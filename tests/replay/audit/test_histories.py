@@ -35,11 +35,11 @@ def test_reviewed(history: str) -> None:
 def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
     """A fleet has the findings of each, and one more: of the log that is there twice."""
     clusters = [recorded_cluster(name) for name in names()]
-    found = audit(clusters)
+    findings = audit(clusters)
     known = PINNED.read_text(encoding="utf-8").splitlines()
-    alone = [one for one in found if one.kind != "two-clusters-one-topic"]
+    alone = [one for one in findings if one.kind != "two-clusters-one-topic"]
     assert sorted(line for line in lines(alone)) == sorted(line for line in known if line)
-    (shared,) = (one for one in found if one.connector is None and one not in alone)
+    (shared,) = (one for one in findings if one.connector is None and one not in alone)
     assert shared.severity is Severity.DANGER
     assert "compacted-3.9 and compacted-3.9.before" in shared.sentence
 
@@ -55,8 +55,8 @@ def test_who_it_was(history: str) -> None:
     requests = [step for step in steps if step.kind == "request"]
     trail = read_trail(_line(step) for step in requests)
     assert not trail.problems
-    found = audit([recorded_cluster(history)._replace(trail=RequestTrail(trail.requests))])
-    for one in (one for one in found if one.kind in CHANGES):
+    findings = audit([recorded_cluster(history)._replace(trail=RequestTrail(trail.requests))])
+    for one in (one for one in findings if one.kind in CHANGES):
         causes = [step for step in requests if _wrote(step, one.evidence[0])]
         named = re.findall(r"step \d+", one.sentence)
         assert named[:1] == [f"step {step.n}" for step in causes], one
@@ -85,8 +85,8 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
     """One of two regressions was aborted: exactly-once workers see the other one only."""
     cluster = recorded_cluster("aborted-3.9")
     for exactly_once, offsets in ((False, [5, 7]), (True, [5])):
-        found = audit([cluster._replace(exactly_once=exactly_once)])
-        (back,) = (one for one in found if one.kind == "offsets-regressed")
+        findings = audit([cluster._replace(exactly_once=exactly_once)])
+        (back,) = (one for one in findings if one.kind == "offsets-regressed")
         assert [place.offset for place in back.evidence] == offsets
 
 
@@ -99,8 +99,8 @@ def test_tasks_that_nobody_ran() -> None:
     steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")
     (resumed,) = (step for step in steps if step.path == "/connectors/pages/resume")
     seen = list(before(cluster.entries, resumed.positions))
-    found = audit([cluster._replace(entries=seen)], Thresholds(rebalance_ms=0))
-    (idle,) = (one for one in found if one.kind == "tasks-not-running")
+    findings = audit([cluster._replace(entries=seen)], Thresholds(rebalance_ms=0))
+    (idle,) = (one for one in findings if one.kind == "tasks-not-running")
     assert (idle.connector, idle.severity) == ("pages", Severity.WARNING)
     assert "no worker runs any of its 2 tasks" in idle.sentence
 

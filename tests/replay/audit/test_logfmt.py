@@ -76,7 +76,7 @@ def test_requests_and_commands_of_our_log_lines_are_read(log_format: LogFormat) 
     ]
     read = read_trail(lines)
     assert not read.problems
-    assert [one._replace(time_ms=0) for one in read.requests] == [
+    assert [request._replace(time_ms=0) for request in read.requests] == [
         TrailRequest(0, "ada", "a b", TrailVerb.STOP),
         TrailRequest(0, "ada", "a b", TrailVerb.STOP),
         TrailRequest(0, "ada", "a", None),

@@ -18,7 +18,9 @@ from tests.tidy.source import ROOT
 def call(*arguments: object) -> CommandResult:
     """Run a command. A traceback fails the test."""
     result = CliRunner().invoke(
-        main, [str(one) for one in arguments], env={"COLUMNS": "160", "CONTROLPLANE_DEBUG": "1"}
+        main,
+        [str(argument) for argument in arguments],
+        env={"COLUMNS": "160", "CONTROLPLANE_DEBUG": "1"},
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -63,7 +63,7 @@ def at_a_terminal(*arguments: object) -> TerminalResult:
     terminal, out, code = Terminal(), io.StringIO(), 0
     with os.fdopen(terminal.theirs, "w") as err, redirect_stderr(err), redirect_stdout(out):
         try:
-            main([str(one) for one in arguments], prog_name="replay")
+            main([str(argument) for argument in arguments], prog_name="replay")
         except SystemExit as end:
             code = int(end.code or 0)
     terminal.close()

@@ -32,9 +32,14 @@ def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> 
     (told,) = call("timeline", archive, *words, "-o", "json").json
     assert (told["cluster"], told["profiles"]) == ("roll", ["3.4.1", "3.9.2"])
     states = [
-        (one["value"], one["profiles"], one["since"]["offset"], (one["until"] or {}).get("offset"))
-        for one in told["intervals"]
-        if one["aspect"] == "target state"
+        (
+            interval["value"],
+            interval["profiles"],
+            interval["since"]["offset"],
+            (interval["until"] or {}).get("offset"),
+        )
+        for interval in told["intervals"]
+        if interval["aspect"] == "target state"
     ]
     assert sorted(states, key=lambda one: (one[2], one[1])) == [
         ("STARTED", ["3.4.1", "3.9.2"], 1, 11),
@@ -47,11 +52,11 @@ def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> 
 
 def test_a_timeline_as_a_table_for_people(archive: Path) -> None:
     """A changed config is shown as its changed settings."""
-    said = call("timeline", archive, "--cluster", "roll", "--connector", "pages")
-    assert said.code == 0
-    assert "rows: 4 → 6" in said.out
-    assert "roll: " in said.out.splitlines()[-1]
-    assert "source offset" not in said.out
+    result = call("timeline", archive, "--cluster", "roll", "--connector", "pages")
+    assert result.code == 0
+    assert "rows: 4 → 6" in result.out
+    assert "roll: " in result.out.splitlines()[-1]
+    assert "source offset" not in result.out
     with_offsets = call("timeline", archive, "--cluster", "roll", "--offsets")
     assert 'source offset {"page":0}' in with_offsets.out
 
@@ -61,9 +66,9 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
     file = tmp_path / "timeline.parquet"
     assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
     rows = pq.read_table(file).to_pylist()
-    told = call("timeline", archive, "-o", "json").json
-    assert len(rows) == sum(len(one["intervals"]) for one in told)
-    first = told[0]["intervals"][0]
+    document = call("timeline", archive, "-o", "json").json
+    assert len(rows) == sum(len(one["intervals"]) for one in document)
+    first = document[0]["intervals"][0]
     assert {key: rows[0][key] for key in first if key != "value"} == {
         key: value for key, value in first.items() if key != "value"
     }
@@ -80,15 +85,15 @@ def test_digests_behind_every_config_record(archive: Path) -> None:
     (told,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
-    offsets = [one["after"]["offset"] for one in told["digests"]]
+    offsets = [digest["after"]["offset"] for digest in told["digests"]]
     assert sorted(set(offsets)) == list(range(19))
-    assert all(len(one["digest"]) == 64 for one in told["digests"])
+    assert all(len(digest["digest"]) == 64 for digest in told["digests"])
     for offset in set(offsets):
-        behind = [one for one in told["digests"] if one["after"]["offset"] == offset]
+        behind = [digest for digest in told["digests"] if digest["after"]["offset"] == offset]
         assert sorted(chain(*(one["profiles"] for one in behind))) == sorted(told["profiles"])
     assert call("timeline", archive, "--digests", "--offsets").code == 2
-    said = call("timeline", archive, "--cluster", "roll", "--digests")
-    assert said.out.count("config@") == 19
+    result = call("timeline", archive, "--cluster", "roll", "--digests")
+    assert result.out.count("config@") == 19
 
 
 def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
@@ -102,9 +107,9 @@ def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
 
 def test_diff_between_moments(archive: Path) -> None:
     """With the record behind each difference; exit code 1 says that there are some."""
-    said = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
-    assert said.code == 1
-    assert "STARTED → STOPPED" in said.out
+    result = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
+    assert result.code == 1
+    assert "STARTED → STOPPED" in result.out
     words = ("--cluster", "roll", "--from", "config@9", "--to", "config@9")
     same = call("diff", archive, *words)
     assert (same.code, same.out) == (0, "roll: no differences\n")
@@ -113,11 +118,11 @@ def test_diff_between_moments(archive: Path) -> None:
 def test_diff_between_releases(archive: Path) -> None:
     """At the moment of --from, or at the end."""
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
-    said = call("diff", archive, "--from", "config@11", *words)
-    (told,) = said.json
-    assert (said.code, told["from"]["profile"], told["to"]["profile"]) == (1, "3.4.1", "3.9.2")
+    result = call("diff", archive, "--from", "config@11", *words)
+    (told,) = result.json
+    assert (result.code, told["from"]["profile"], told["to"]["profile"]) == (1, "3.4.1", "3.9.2")
     assert told["from"]["as_of"] == told["to"]["as_of"]
-    (target,) = [one for one in told["changes"] if one["aspect"] == "target state"]
+    (target,) = [change for change in told["changes"] if change["aspect"] == "target state"]
     assert (target["before"], target["after"], target["cause"]["offset"]) == (
         "PAUSED",
         "STOPPED",
@@ -128,11 +133,11 @@ def test_diff_between_releases(archive: Path) -> None:
 def test_diff_between_clusters(archive: Path) -> None:
     """One connector of both."""
     words = ("--cluster", "roll", "--to-cluster", "life", "--connector", "paused", "-o", "json")
-    said = call("diff", archive, *words)
-    (told,) = said.json
-    assert said.code == 1
+    result = call("diff", archive, *words)
+    (told,) = result.json
+    assert result.code == 1
     assert (told["from"]["cluster"], told["to"]["cluster"]) == ("roll", "life")
-    assert {one["connector"] for one in told["changes"]} == {"paused"}
+    assert {change["connector"] for change in told["changes"]} == {"paused"}
 
 
 def test_diff_as_of_a_moment(archive: Path) -> None:
@@ -160,9 +165,9 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
     assert meanings["connect-configs", 0, 2]["meaning"] == "pending"
     assert meanings["connect-configs", 0, 4]["meaning"] == "applied"
     assert meanings["connect-status", 0, 1]["meaning"] == "no change"
-    said = call("history", archive, "--cluster", "roll", "--connector", "pages")
-    assert said.code == 0
-    assert "waits for the commit" in said.out
+    result = call("history", archive, "--cluster", "roll", "--connector", "pages")
+    assert result.code == 0
+    assert "waits for the commit" in result.out
 
 
 @pytest.mark.parametrize(
@@ -195,11 +200,11 @@ def test_what_would_be_read_is_told(
 ) -> None:
     """By whom and in how many pieces, and nothing is read for it."""
     command, *rest = words
-    told = call(command, archive, *rest, "--explain", "-o", "json").json
-    assert [(one["rows"], one["tasks"], one["shuffles"]) for one in told] == [
+    document = call(command, archive, *rest, "--explain", "-o", "json").json
+    assert [(one["rows"], one["tasks"], one["shuffles"]) for one in document] == [
         (count, tasks, 0) for count in rows
     ]
-    assert {one["backend"] for one in told} == {"spark" if "spark" in words else "local"}
+    assert {one["backend"] for one in document} == {"spark" if "spark" in words else "local"}
     said = call(command, archive, *rest, "--explain").out
     assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
 
@@ -219,7 +224,7 @@ def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
     assert call(*words, "-o", "parquet", "--file", file).code == 1
     (told,) = call(*words, "-o", "json").json
     assert compared(file) == [
-        {"from": told["from"], "to": told["to"]} | one for one in told["changes"]
+        {"from": told["from"], "to": told["to"]} | change for change in told["changes"]
     ]
     words = ("history", archive, "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     assert call(*words, "-o", "parquet", "--to", file).code == 0
@@ -270,9 +275,9 @@ def test_what_cannot_be_told(archive: Path, words: tuple[str, ...], sentence: st
 )
 def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
     """A diff without a second side is a usage error."""
-    said = call("diff", archive, *words)
-    assert said.code == 2
-    assert "Usage: " in said.err
+    result = call("diff", archive, *words)
+    assert result.code == 2
+    assert "Usage: " in result.err
 
 
 @pytest.mark.parametrize(
@@ -288,9 +293,9 @@ def test_a_diff_is_of_two_releases_and_ends_once(
     archive: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     """Ambiguous options are refused."""
-    said = call("diff", archive, *words)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.splitlines()[-1].startswith(f"Error: {sentence}")
+    result = call("diff", archive, *words)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines()[-1].startswith(f"Error: {sentence}")
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
@@ -312,9 +317,9 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
         ("history", "--connector", "a", "-o", "json"),
     ):
         command, *rest = words
-        said = call(command, tmp_path / "archive", *rest)
-        assert "[hidden]" in said.out, words
-        assert "hunter" not in said.out + said.err, words
+        result = call(command, tmp_path / "archive", *rest)
+        assert "[hidden]" in result.out, words
+        assert "hunter" not in result.out + result.err, words
     file = tmp_path / "t.parquet"
     assert call("timeline", tmp_path / "archive", "-o", "parquet", "--to", file).code == 0
     assert b"hunter" not in repr(pq.read_table(file).to_pylist()).encode()

@@ -109,6 +109,6 @@ def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
 
 def archived(archive: Path) -> int:
     """Number of records of an archive, after every byte was verified."""
-    said = call("verify", archive, "-o", "json")
-    assert said.code == 0
-    return int(said.json[0]["records"])
+    result = call("verify", archive, "-o", "json")
+    assert result.code == 0
+    return int(result.json[0]["records"])

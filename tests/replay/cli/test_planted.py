@@ -27,8 +27,8 @@ def test_audits(case: AuditCase, tmp_path: Path) -> None:
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
     found = [one for one in audit(case.clusters()) if one.kind == case.kind]
-    said = call("audit", tmp_path, "--release", "3.9.1", "--kind", case.kind, "-o", "json")
-    told = said.json["findings"]
+    result = call("audit", tmp_path, "--release", "3.9.1", "--kind", case.kind, "-o", "json")
+    told = result.json["findings"]
     assert [one["sentence"] for one in told] == [one.sentence for one in found]
     assert [(one["connector"], one["severity"]) for one in told] == [
         (one.connector, one.severity.value) for one in found
@@ -40,17 +40,19 @@ def test_audits(case: AuditCase, tmp_path: Path) -> None:
         ]
         for one in found
     ]
-    assert said.code == any(one.severity.value != "info" for one in found)
+    assert result.code == any(one.severity.value != "info" for one in found)
     assert bool(told) is (case.severity is not None)
 
 
 def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str, Any]]:
     """Sightings of a situation in an archive."""
     mode = ("--mode", pair.mode.value) if pair.mode else ()
-    said = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")
-    connectors = (one for roll in said.json["rolls"] for one in roll["connectors"])
+    result = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")
+    connectors = (connector for roll in result.json["rolls"] for connector in roll["connectors"])
     found = (
-        one | {"connector": each["connector"]} for each in connectors for one in each["situations"]
+        situation | {"connector": each["connector"]}
+        for each in connectors
+        for situation in each["situations"]
     )
     return [one for one in found if one["situation"] == number]
 

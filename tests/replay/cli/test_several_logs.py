@@ -28,9 +28,9 @@ NOBODY = "nobody=kafka://127.0.0.1:1"
 @pytest.mark.parametrize("sources", [(LIFE, NONE, ROLL), (NONE, LIFE, ROLL), (ROLL, LIFE, NONE)])
 def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
     """The command reports the added records of the others and the missing log, in any order."""
-    said = call("capture", *sources, tmp_path, "-o", "json")
-    assert {one["cluster"]: one["added"] for one in said.json} == {"life": 354, "roll": 108}
-    assert refusal(said) == "none: /nope does not exist: check the path"
+    result = call("capture", *sources, tmp_path, "-o", "json")
+    assert {one["cluster"]: one["added"] for one in result.json} == {"life": 354, "roll": 108}
+    assert refusal(result) == "none: /nope does not exist: check the path"
     assert [one["records"] for one in call("verify", tmp_path, "-o", "json").json] == [354, 108]
 
 
@@ -39,17 +39,17 @@ def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> Non
     assert call("capture", LIFE, tmp_path).code == 0
     before = content(tmp_path)
     other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
-    said = call("capture", other, ROLL, tmp_path, "-o", "json")
-    assert refusal(said).startswith("life: connect-configs@")
-    assert [one["cluster"] for one in said.json] == ["roll"]
+    result = call("capture", other, ROLL, tmp_path, "-o", "json")
+    assert refusal(result).startswith("life: connect-configs@")
+    assert [one["cluster"] for one in result.json] == ["roll"]
     assert {name: content(tmp_path)[name] for name in before} == before
 
 
 def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None:
     """With `--once` the unreachable cluster is reported, and the others are archived."""
-    said = call("capture", NOBODY, LIFE, tmp_path, "--once", "-o", "json")
-    assert refusal(said).startswith("nobody: ")
-    assert [one["cluster"] for one in said.json] == ["life"]
+    result = call("capture", NOBODY, LIFE, tmp_path, "--once", "-o", "json")
+    assert refusal(result).startswith("nobody: ")
+    assert [one["cluster"] for one in result.json] == ["life"]
 
 
 def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
 
 def test_a_login_is_not_repeated(tmp_path: Path) -> None:
     """The errors name a log's URL without its login."""
-    said = call("capture", "kafka://me:hunter2@127.0.0.1:1", LIFE, tmp_path, "--once")
-    assert "kafka://127.0.0.1:1: " in refusal(said)
-    assert "hunter2" not in said.err
+    result = call("capture", "kafka://me:hunter2@127.0.0.1:1", LIFE, tmp_path, "--once")
+    assert "kafka://127.0.0.1:1: " in refusal(result)
+    assert "hunter2" not in result.err
 
 
 async def write(path: Path, key: bytes) -> None:
@@ -220,14 +220,14 @@ def manifests(archive: Path, cluster: str) -> list[Path]:
 def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
     """From people and machines."""
     torn(manifests(archive, "b")[0])
-    said = call("verify", archive, "-o", "json")
-    assert refusal(said).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
-    assert [(one["cluster"], one["sound"]) for one in said.json] == [
+    result = call("verify", archive, "-o", "json")
+    assert refusal(result).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
+    assert [(one["cluster"], one["sound"]) for one in result.json] == [
         ("a", True),
         ("c", True),
         ("b", False),
     ]
-    assert "is no manifest" in said.json[-1]["failed"]
+    assert "is no manifest" in result.json[-1]["failed"]
     shown = [line.split()[0] for line in call("verify", archive).out.splitlines()]
     assert shown[2:] == ["a", "c"]
 
@@ -243,8 +243,8 @@ def test_every_bad_cluster_is_named(archive: Path) -> None:
 def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
     """By verify and by state."""
     for command in ("verify", "state"):
-        said = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
-        assert [one["cluster"] for one in said.json] == ["a"]
+        result = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
+        assert [one["cluster"] for one in result.json] == ["a"]
 
 
 @pytest.fixture

@@ -221,5 +221,5 @@ def assessed(pair: SituationPair, log: Planted) -> ClusterAssessment:
 
 def seen(pair: SituationPair, log: Planted, number: int) -> list[ObservedSituation]:
     """Sightings of a situation in a planted log."""
-    found = (one for each in assessed(pair, log).assessed for one in each.situations)
+    found = (situation for each in assessed(pair, log).assessed for situation in each.situations)
     return [one for one in found if one.situation.number == number]

@@ -77,18 +77,20 @@ class PlanTarget:
         """A request to a worker of a release, which must know it."""
         self._write()
         if words[0] == "get":
-            said = call(*words[: words.index(">")], environment=self._environment)
-            assert said.code == 0, (words, said)
+            result = call(*words[: words.index(">")], environment=self._environment)
+            assert result.code == 0, (words, result)
             return
-        said = call(*words, "--dry-run", "-o", "json", environment=self._environment)
-        assert said.code == 0, (words, said)
-        (told,) = said.json
+        result = call(*words, "--dry-run", "-o", "json", environment=self._environment)
+        assert result.code == 0, (words, result)
+        (told,) = result.json
         if words[0] == "stop":
             assert release.stops
         for step in told["plan"]["steps"]:
             self._append(
-                AppendedRecord(one["topic"], one["key"], one["value"], one["partition"] or 0)
-                for one in step["records"]
+                AppendedRecord(
+                    record["topic"], record["key"], record["value"], record["partition"] or 0
+                )
+                for record in step["records"]
             )
             instances = step.get("action", {}).get("instances", ())
             self._report(told["connector"].rpartition("/")[0] or told["connector"], instances)

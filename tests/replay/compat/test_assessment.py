@@ -157,7 +157,7 @@ def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
     found = [one for each in assessment.assessed for one in each.divergences]
     assert {one.change.aspect for one in found} == {Aspect.CONFIG}
     assert {one.explained for one in found} == {None}
-    odd = next(one for one in log.entries if one.value == ODD.encode())
+    odd = next(entry for entry in log.entries if entry.value == ODD.encode())
     assert {one.change.cause for one in found} == {odd.position}
 
 
@@ -225,7 +225,7 @@ def test_what_is_written_next_is_told_while_both_live() -> None:
     log = stopped().config("b").tasks("b", 1)
     assessment = told(log, "3.9", "3.4", RolloutMode.ROLLING)
     a, b = assessment.assessed
-    assert [one.request for one in a.writes] == ["pause", "resume"]
+    assert [write.request for write in a.writes] == ["pause", "resume"]
     assert not b.writes
     assert not any(one.writes for one in told(log, "3.9", "3.4").assessed)
 
@@ -266,5 +266,5 @@ def test_the_empty_name_is_a_name() -> None:
     assert divergence.change.aspect is Aspect.TASK_STATUS
     shown = [plain(assessment, Topics())]
     connectors = document(shown)["rolls"][0]["connectors"]
-    assert [one["connector"] for one in connectors] == ["", "b"]
+    assert [connector["connector"] for connector in connectors] == ["", "b"]
     assert 'name="&quot;&quot;"' in junit(shown)

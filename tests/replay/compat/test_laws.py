@@ -40,7 +40,7 @@ def test_no_bytes_end_an_assessment(
 def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profile) -> None:
     """The divergences are those of the two folds, each of them once, and no verdict hides one."""
     assessment = assess(log, roll(start, goal))
-    found = [one for each in assessment.assessed for one in each.divergences]
+    found = [divergence for each in assessment.assessed for divergence in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))
     assert {(one.change.connector, one.change.aspect, one.change.item) for one in found} == {
         (one.connector, one.aspect, one.item) for one in diff(before, after)

@@ -305,11 +305,11 @@ def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
 def wrapped(log: Planted) -> Planted:
     """The same log as a worker writes it whose converters put schemas around everything."""
     copy = Planted()
-    for one in log.entries:
-        key, value = (one.key or b"").decode(), one.value
-        key = envelope(key) if one.topic == OFFSETS else key
+    for entry in log.entries:
+        key, value = (entry.key or b"").decode(), entry.value
+        key = envelope(key) if entry.topic == OFFSETS else key
         text = None if value is None else envelope(value.decode())
-        copy.put(one.topic, key, text, raw=True)
+        copy.put(entry.topic, key, text, raw=True)
     return copy
 
 

@@ -8,7 +8,7 @@ from tests.replay.compat.pairs import INFO, PAIRS, assessed, seen
 
 def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
     """The nineteen of the version matrix, none left out."""
-    assert {one.number for one in SITUATIONS} == set(PAIRS) == set(range(1, 20))
+    assert {situation.number for situation in SITUATIONS} == set(PAIRS) == set(range(1, 20))
 
 
 @pytest.mark.parametrize("number", PAIRS)

@@ -218,10 +218,10 @@ def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> N
 @given(log=logs(), profile=st.sampled_from(PROFILES))
 def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
     """A rehearsal of any bytes ends; without findings, no view changes."""
-    found = lint(log, profile)
+    findings = lint(log, profile)
     before = fold(log, profile)
     after = fold(cleaned(log, Topics(), tombstones=True), profile)
-    if not found:
+    if not findings:
         assert after.config.connectors == before.config.connectors
         assert after.config.targets == before.config.targets
         assert all(
@@ -229,4 +229,4 @@ def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
             for name in before.config.connectors
         )
         assert after.status.connectors == before.status.connectors
-    assert all(one.sentence for one in found)
+    assert all(one.sentence for one in findings)

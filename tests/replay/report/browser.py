@@ -75,7 +75,7 @@ class Browser:
     def asked_for(self) -> list[str]:
         """URLs requested over the network or from disk since the last call."""
         events = (json.loads(one["message"])["message"] for one in self._log("performance"))
-        sent = (one for one in events if one["method"] == "Network.requestWillBeSent")
+        sent = (event for event in events if event["method"] == "Network.requestWillBeSent")
         return [one["params"]["request"]["url"] for one in sent]
 
     def complaints(self) -> list[str]:

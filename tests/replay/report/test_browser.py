@@ -108,7 +108,7 @@ def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
         "<svg class=axis><text x=0 y=9>22:50</text><text x=9 y=9>22:51</text></svg>"
     )
     browser.open(file)
-    assert any("broken" in one for one in browser.complaints())
+    assert any("broken" in complaint for complaint in browser.complaints())
     assert "http://127.0.0.1:9/picture.png" in browser.asked_for()
     assert "the page is 2000 wide, of 1280" in browser.ask("stickingOut()")
     assert any(one.startswith('P "outside" ends at') for one in browser.ask("stickingOut()"))

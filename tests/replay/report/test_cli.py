@@ -21,8 +21,8 @@ def fleet(tmp_path: Path) -> Path:
 
 def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
     """All clusters, or one of them; it says what the end of the archive is."""
-    said = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
-    assert (said.code, said.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
+    result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
+    assert (result.code, result.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert {"c0", "c1"} <= {one.attributes.get("id") for one in read([text]).every()}
     assert all(one["head"] in text for one in call("verify", fleet, "-o", "json").json)
@@ -58,8 +58,8 @@ def test_what_was_kept_makes_the_same_page(fleet: Path, tmp_path: Path) -> None:
 def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -> None:
     """The page is of the others; where none is left, there is no page."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
-    said = call("report", fleet, "--to", tmp_path / "page.html")
-    assert said.code == 2
+    result = call("report", fleet, "--to", tmp_path / "page.html")
+    assert result.code == 2
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "life could not be read: " in read([text]).text
     (fleet / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
@@ -69,8 +69,8 @@ def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     """One sentence; nothing is left behind."""
-    said = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
-    assert "nowhere is no directory): make it" in refusal(said)
+    result = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
+    assert "nowhere is no directory): make it" in refusal(result)
     assert list(tmp_path.iterdir()) == []
 
 

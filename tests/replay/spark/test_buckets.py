@@ -31,6 +31,6 @@ def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path
         there = call(name, where, *options, "--engine", "spark", *conf)
         assert there == call(name, tmp_path, *options)
         assert there.code in (0, 1)
-    said = call("state", where, "--engine", "spark", "--explain", *conf)
-    assert (said.code, store.secret in said.out + said.err) == (0, False)
-    assert "one job at local[*]" in said.out
+    result = call("state", where, "--engine", "spark", "--explain", *conf)
+    assert (result.code, store.secret in result.out + result.err) == (0, False)
+    assert "one job at local[*]" in result.out

@@ -68,7 +68,7 @@ async def test_tasks_of_workers_say_the_same(
                 there = await asyncio.to_thread(_asked, master, *words, *archive)
                 assert (there.code, there.out) == (here.code, here.out), there.err
     logs = (tmp_path / f"worker-{number}.log" for number in range(2))
-    assert all("Asked to launch executor" in one.read_text() for one in logs)
+    assert all("Asked to launch executor" in log.read_text() for log in logs)
 
 
 def _asked(master: str, *words: str) -> CommandResult:

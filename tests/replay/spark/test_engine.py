@@ -105,10 +105,10 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
         if part.topic == "connect-configs":
             assert len(cut) == 1
         segments = cluster.parts[part.topic, part.partition].segments
-        latest = {one.start: one.latest_ms for one in segments}
+        latest = {segment.start: segment.latest_ms for segment in segments}
         before = [None, *latest.values()]
         firsts = [one.part.pieces[0].stored.file for one in cut]
-        files = [one.stored.file for one in segments]
+        files = [segment.stored.file for segment in segments]
         assert [one.before_ms for one in cut] == [before[files.index(file)] for file in firsts]
 
 
@@ -124,7 +124,7 @@ def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> Non
         )
         asked.append(StateQuery(local, local.plan(None, KIP), KIP))
     found = SparkEngine(spark).states(asked)
-    assert found == [served(log_of(one), None, KIP, exactly_once=True) for one in logs]
+    assert found == [served(log_of(log), None, KIP, exactly_once=True) for log in logs]
     assert SparkEngine(spark).states([]) == []
 
 
@@ -211,8 +211,8 @@ def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
 def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> None:
     """Given alone they mean it, beside another engine they mean nothing, which is said."""
     assert "spark" in call("state", folder, "--explain", *options).out
-    said = call("state", folder, "--engine", "local", *options)
-    assert (said.code, "--master and --conf are for Spark" in said.err) == (2, True)
+    result = call("state", folder, "--engine", "local", *options)
+    assert (result.code, "--master and --conf are for Spark" in result.err) == (2, True)
 
 
 def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

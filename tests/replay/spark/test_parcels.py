@@ -30,7 +30,7 @@ def test_pieces_come_together(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parcels, "PIECE_BYTES", most)
         batches = [piece for one in whole for piece in pieces(one)]
-    assert all(len(one["content"][0].as_py()) <= most for one in batches)
+    assert all(len(batch["content"][0].as_py()) <= most for batch in batches)
     chance.shuffle(batches)  # type: ignore[attr-defined]
     assert list(parcels.parcels(pa.Table.from_batches(batches, PIECES))) == sorted(whole)
 

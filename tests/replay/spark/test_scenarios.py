@@ -55,9 +55,9 @@ def told(tmp_path: Path) -> Path:
 def test_the_command_asks_spark(spark: SparkSession, told: Path) -> None:
     """With `--spark`, or by the name of its fold."""
     for how in (["--spark"], ["--via", "spark"]):
-        said = call("scenario", "run", *how, told)
-        assert (said.code, said.err) == (0, ""), said
-        assert "1 scenario, 5 steps: all as written" in said.out
+        result = call("scenario", "run", *how, told)
+        assert (result.code, result.err) == (0, ""), result
+        assert "1 scenario, 5 steps: all as written" in result.out
 
 
 def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert call("scenario", "run", told).code == 0
-    said = call("scenario", "run", "--spark", told)
-    assert (said.code, said.err) == (
+    result = call("scenario", "run", "--spark", told)
+    assert (result.code, result.err) == (
         2,
         (
             "Error: Spark needs Java 17 or newer, but none is installed: "

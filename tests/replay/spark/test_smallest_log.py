@@ -11,7 +11,7 @@ from tests.replay.spark.smallest_log import disagreement, shown, smallest
 
 def ask(*offsets: int) -> FoldTask:
     """A question about a log with these offsets."""
-    entries = tuple(Entry("connect-configs", 0, one, one, b"k", None) for one in offsets)
+    entries = tuple(Entry("connect-configs", 0, offset, offset, b"k", None) for offset in offsets)
     return FoldTask(entries, Profile.of("3.4"), Topics(), exactly_once=False)
 
 

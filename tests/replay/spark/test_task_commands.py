@@ -102,10 +102,10 @@ def test_damage_is_told_as_without_spark(
 def test_logs_are_read_by_this_process() -> None:
     """`--engine spark` reads no logs, and takes no `--jobs`."""
     log = HISTORIES / "life-3.9.log.jsonl"
-    said = call("audit", log, "--engine", "spark")
-    assert (said.code, "create one with `replay capture`" in said.err) == (2, True)
-    said = call("audit", log, "--engine", "spark", "--jobs", "2")
-    assert (said.code, "with Spark use --master" in said.err) == (2, True)
+    result = call("audit", log, "--engine", "spark")
+    assert (result.code, "create one with `replay capture`" in result.err) == (2, True)
+    result = call("audit", log, "--engine", "spark", "--jobs", "2")
+    assert (result.code, "with Spark use --master" in result.err) == (2, True)
 
 
 # --- the executor by itself ---------------------------------------------------------------------

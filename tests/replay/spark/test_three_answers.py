@@ -92,8 +92,8 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
     answers = list(three.answers(histories, questions))
     wrong = {
         text: ask
-        for one in answers
-        for ask, text in zip(up_to(one, histories), one.disagreements(), strict=True)
+        for answer in answers
+        for ask, text in zip(up_to(answer, histories), answer.disagreements(), strict=True)
         if text
     }
     assert list(wrong) == [], disagreement(list(wrong.values())[:1], three.differ)
@@ -104,7 +104,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
     """Questions about a history; with exactly-once support if the log has aborted records."""
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     seen = observed(steps)
-    points = {vector(one): one.positions for one in steps if one.positions}
+    points = {vector(step): step.positions for step in steps if step.positions}
     moments = [
         *((Cut(ends, cluster=name), seen.get(point, [])) for point, ends in points.items()),
         (whole(log, name), PROFILES),
@@ -113,7 +113,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
     for exactly_once in (False, True) if supported else (False,):
         for cut, others in moments:
             readers = dict.fromkeys([*TOLD_BY_SQL, *others])
-            able = [one for one in readers if one.exactly_once_support or not exactly_once]
+            able = [reader for reader in readers if reader.exactly_once_support or not exactly_once]
             yield FoldQuestion(cut._replace(exactly_once=exactly_once), able)
 
 
@@ -121,4 +121,4 @@ def up_to(answers: FoldAnswers, logs: Mapping[str, Sequence[Entry]]) -> list[Fol
     """The same questions about a log that ends where they were asked."""
     cut, readers = answers.question
     log = tuple(before(logs[cut.cluster], cut.ends or {}))
-    return [FoldTask(log, one, Topics(), cut.exactly_once) for one in readers]
+    return [FoldTask(log, reader, Topics(), cut.exactly_once) for reader in readers]

@@ -65,7 +65,7 @@ def test_recorded_clusters_at_every_observed_point(
     cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
-    points = {msgspec.json.encode(one.positions).decode() for one in steps if one.positions}
+    points = {msgspec.json.encode(step.positions).decode() for step in steps if step.positions}
     moments = sorted(points)
     cuts = [Cut(msgspec.json.decode(moment)) for moment in moments]
     answer = oracle.answer(cuts)

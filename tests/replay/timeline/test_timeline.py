@@ -57,11 +57,11 @@ def facts_of(state: ClusterState) -> IntervalFacts:
 def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> IntervalFacts:
     """The facts that hold behind a record, given by its number in the one order."""
     return {
-        (one.connector, one.aspect, one.item): one.value
-        for one in intervals
-        if place[one.since.position] <= at
-        and (one.until is None or place[one.until.position] > at)
-        and not (one.aspect is Aspect.TASKS and not one.value)
+        (interval.connector, interval.aspect, interval.item): interval.value
+        for interval in intervals
+        if place[interval.since.position] <= at
+        and (interval.until is None or place[interval.until.position] > at)
+        and not (interval.aspect is Aspect.TASKS and not interval.value)
     }
 
 

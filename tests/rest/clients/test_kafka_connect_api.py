@@ -96,7 +96,7 @@ async def test_offsets_plugins_and_loggers() -> None:
         assert reset == {"message": "The offsets for this connector have been reset successfully"}
         assert await using.ask(lambda: api.get("/connectors/orders/offsets")) == {"offsets": []}
         plugins = await using.ask(lambda: api.get("/connector-plugins"))
-        assert SOURCE in [one["class"] for one in plugins]
+        assert SOURCE in [plugin["class"] for plugin in plugins]
         path = "/connector-plugins/FileStreamSource/config/validate"
         assert (await using.ask(lambda: api.put(path, json=CONFIG)))["error_count"] > 0
         before = await using.ask(lambda: cluster.root_logger)

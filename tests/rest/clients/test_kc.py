@@ -142,7 +142,7 @@ async def test_what_the_command_cannot_do() -> None:
 
         wrong = {"connector.class": SOURCE, "tasks.max": "none"}
         found = await ask(client.validate_connector_config, "FileStreamSource", wrong)
-        errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"]}
+        errors = {config["value"]["name"]: config["value"]["errors"] for config in found["configs"]}
         assert found["error_count"] == sum(map(len, errors.values())) > 1
         assert errors["topic"] == [
             'Missing required configuration "topic" which has no default value.'

@@ -10,7 +10,7 @@ async def test_a_target_state_is_a_difference() -> None:
     async with asked() as (_, client):
         await client.put("/connectors/orders/pause")
         told = (await client.get("/diff?from=config@0&connector=orders")).json()
-        found = [one for one in told["changes"] if one["aspect"] == "target state"]
+        found = [change for change in told["changes"] if change["aspect"] == "target state"]
         assert [(one["before"], one["after"], one["words"]) for one in found] == [
             ("STARTED", "PAUSED", "STARTED → PAUSED")
         ]

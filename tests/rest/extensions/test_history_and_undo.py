@@ -88,7 +88,7 @@ async def test_undo_puts_back() -> None:
         await client.patch("/connectors/orders/config", json={"topic": "wrong"})
         await client.put("/connectors/orders/pause")
         plan = await client.post("/connectors/orders/undo?to=config@0&dry_run=true")
-        keys = [one["key"] for step in plan.json()["steps"] for one in step["records"]]
+        keys = [record["key"] for step in plan.json()["steps"] for record in step["records"]]
         assert "connector-orders" in keys
         assert (await client.get("/connectors/orders/config")).json() != config
         done = await client.post("/connectors/orders/undo?to=config@0")

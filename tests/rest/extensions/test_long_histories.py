@@ -39,7 +39,7 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
             events = told.json()["events"]
             assert "value" not in events[0]["record"]
             whole = (await client.get(HISTORY, params={"records": "true"})).json()
-            places = [(one["topic"], one["offset"]) for one in whole["records"]]
+            places = [(record["topic"], record["offset"]) for record in whole["records"]]
             assert len(places) == len(set(places)) >= 2
             assert "key99" in whole["records"][-1]["value"]
     assert sizes[1] < 2 * sizes[0]
@@ -91,7 +91,7 @@ async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
             await log.append([Record("connect-configs", 0, 1, key.encode(), encoded)])
     async with ControlPlane.open(log) as plane, client_of(plane.app) as client:
         events = (await client.get(HISTORY)).json()["events"]
-    (changed,) = [one for one in events if one["what"] == "task config 0" and one["before"]]
+    (changed,) = [event for event in events if event["what"] == "task config 0" and event["before"]]
     assert (changed["before"], changed["after"]) == ({"x": "one"}, {"x": "two"})
 
 

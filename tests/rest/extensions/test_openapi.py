@@ -49,7 +49,9 @@ def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Resp
     return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(answered.json())]
 
 
-@pytest.mark.parametrize("release", ["kip", *sorted({one.release for one in PROFILES})[::8]])
+@pytest.mark.parametrize(
+    "release", ["kip", *sorted({profile.release for profile in PROFILES})[::8]]
+)
 async def test_a_public_validator_accepts_the_document_of_every_release(release: str) -> None:
     """Each operation has an id of its own and says what it answers."""
     async with at_rest() as scene:

@@ -52,7 +52,7 @@ async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)
     more = (LOG4J,) if release.startswith("4") else ()
     async with KafkaWorker(release, broker, parts=parts, more=more, **settings) as worker:
-        return [await ask(worker.rest, one, release) for one in cases()]
+        return [await ask(worker.rest, case, release) for case in cases()]
 
 
 async def main() -> int:

@@ -123,7 +123,7 @@ class Runtime:
         if long:
             self._restarted.clear()
         state = self._plane.state
-        statuses = [encode_status(one, self._profile) for one in self._reports(state)]
+        statuses = [encode_status(report, self._profile) for report in self._reports(state)]
         await self._append([("connect-status", *one) for one in statuses])
         if long:
             await self._append([("connect-offsets", *one) for one in self._offsets(state)])

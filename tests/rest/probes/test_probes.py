@@ -28,12 +28,12 @@ async def test_what_workers_answered(
 ) -> None:
     """Exactly the excepted answers differ."""
     exchanges, missed = await replay(about, rest)
-    found = {one.row.n for one in exchanges if one.differences}
+    found = {exchange.row.n for exchange in exchanges if exchange.differences}
     excepted = {row.n for row in rest if row.n in REASONS}
     # A plain dictionary: a process that runs tests beside others sends it to the one that reports.
     record_property("probe", dict(summary(exchanges)))
     assert [wait.n for wait in missed] == []
-    wrong = [told(one) for one in exchanges if one.row.n in found - excepted]
+    wrong = [told(exchange) for exchange in exchanges if exchange.row.n in found - excepted]
     assert not wrong, "\n".join(wrong)
     assert not excepted - found, f"these are answered as they were: {sorted(excepted - found)}"
 
@@ -47,7 +47,7 @@ async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
         telling = [row for row in compared if _DIGESTED in (row.answer or "")]
         exchanges, _ = await replay(about, telling, harvested=True) if telling else ([], [])
         asked += len(exchanges)
-        assert [told(one) for one in exchanges if one.differences] == []
+        assert [told(exchange) for exchange in exchanges if exchange.differences] == []
     assert asked > 0
 
 
@@ -64,7 +64,8 @@ def test_every_request_is_replayed() -> None:
 def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
     """Number of differing answers by reason; the empty reason counts the equal ones."""
     return Counter(
-        REASONS.get(one.row.n, "for no reason") if one.differences else "" for one in exchanges
+        REASONS.get(exchange.row.n, "for no reason") if exchange.differences else ""
+        for exchange in exchanges
     )
 
 

@@ -121,9 +121,9 @@ def test_json(dump: Any) -> None:
     """The same for machines; positions as `--as-of` takes them."""
     path = dump(DISAGREEING)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "json")
-    told = json.loads(result.stdout)
-    (step,) = told["rolls"]
-    assert (told["verdict"], step["from"], step["to"]) == ("unsafe", "3.4.1", "3.9.2")
+    document = json.loads(result.stdout)
+    (step,) = document["rolls"]
+    assert (document["verdict"], step["from"], step["to"]) == ("unsafe", "3.4.1", "3.9.2")
     assert step["mode"] == "upgrade"
     (connector,) = step["connectors"]
     assert [view["target"] for view in connector["views"]] == ["STARTED", "STOPPED"]
@@ -176,10 +176,10 @@ def test_the_whole_way(dump: Any) -> None:
     """Every line in between is passed, and the worst of them decides."""
     path = dump(QUIET)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
-    told = json.loads(result.stdout)
-    verdicts = {f"{one['from']} to {one['to']}": one["verdict"] for one in told["rolls"]}
+    document = json.loads(result.stdout)
+    verdicts = {f"{one['from']} to {one['to']}": one["verdict"] for one in document["rolls"]}
     assert verdicts["3.5.2 to 3.6.2"] == "compatible"
-    assert verdicts["3.6.2 to 3.7.2"] == told["verdict"] == "needs preparation"
+    assert verdicts["3.6.2 to 3.7.2"] == document["verdict"] == "needs preparation"
     assert result.exit_code == 1
     shown = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive").stdout
     assert shown.endswith("all steps: needs preparation\n")
@@ -278,9 +278,9 @@ def test_lint_tells_what_happens(dump: Any) -> None:
 
 def test_lint_as_json(dump: Any) -> None:
     """Findings with their records."""
-    told = json.loads(run("lint", dump(QUIET), "--release", "3.9", "-o", "json").stdout)
-    (finding,) = told["findings"]
-    assert told["release"] == "3.9.2"
+    document = json.loads(run("lint", dump(QUIET), "--release", "3.9", "-o", "json").stdout)
+    (finding,) = document["findings"]
+    assert document["release"] == "3.9.2"
     assert (finding["kind"], finding["severity"], finding["connector"]) == (
         "tasks-lost",
         "danger",

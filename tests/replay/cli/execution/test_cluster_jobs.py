@@ -74,8 +74,8 @@ def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.Mon
     assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
     assert set(modes(tmp_path / "archive").values()) == {0o640, 0o750}
     monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "everybody")
-    said = refusal(call("capture", f"life={LIFE}", tmp_path / "other", "--once"))
-    assert "CONTROLPLANE_FILE_MODE is 'everybody'" in said
+    message = refusal(call("capture", f"life={LIFE}", tmp_path / "other", "--once"))
+    assert "CONTROLPLANE_FILE_MODE is 'everybody'" in message
 
 
 # --- which clusters -----------------------------------------------------------------------------
@@ -83,33 +83,33 @@ def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_all_clusters_and_a_summary(fleet: Path) -> None:
     """A row for each cluster, a line about all; the exit code is that of the worst."""
-    said = call(*COMPAT, fleet)
-    assert said.code == 1
-    rows = [line.split() for line in said.out.splitlines()]
+    result = call(*COMPAT, fleet)
+    assert result.code == 1
+    rows = [line.split() for line in result.out.splitlines()]
     assert ["north", "needs", "preparation", "0", "1", "0", "1"] in rows
     assert ["west", "compatible", "1", "0", "0", "0"] in rows
-    assert said.out.endswith("3 clusters: 1 needs preparation, 2 compatible\n")
+    assert result.out.endswith("3 clusters: 1 needs preparation, 2 compatible\n")
 
 
 @pytest.mark.parametrize(("words", "code"), [(LINT, 1), (AUDIT, 0)])
 def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, fleet: Path) -> None:
     """Also of those in which nothing was found."""
-    said = call(*words, fleet)
-    assert said.code == code
+    result = call(*words, fleet)
+    assert result.code == code
     heads = ["CLUSTER", "DANGER", "WARNING", "INFO"]
-    lines = [line.split() for line in said.out.splitlines()]
+    lines = [line.split() for line in result.out.splitlines()]
     rows = {one[0]: one[1:] for one in lines[lines.index(heads) + 2 :][:3]}
     assert set(rows) == set(CLUSTERS)
     findings = call(*words, fleet, "-o", "json").json["findings"]
     for name, row in rows.items():
-        mine = [one["severity"] for one in findings if one["cluster"] == name]
+        mine = [finding["severity"] for finding in findings if finding["cluster"] == name]
         assert row == [str(mine.count(word)) for word in ("danger", "warning", "info")]
 
 
 def test_one_cluster_of_an_archive(fleet: Path) -> None:
     """The output for one cluster of an archive is that of a log."""
-    said = call(*COMPAT, fleet, "--cluster", "west")
-    assert (said.code, "north" in said.out, "CLUSTER" in said.out) == (0, False, False)
+    result = call(*COMPAT, fleet, "--cluster", "west")
+    assert (result.code, "north" in result.out, "CLUSTER" in result.out) == (0, False, False)
     assert "no cluster south is archived there (found: east, north, west)" in refusal(
         call(*COMPAT, fleet, "--cluster", "south")
     )
@@ -117,16 +117,16 @@ def test_one_cluster_of_an_archive(fleet: Path) -> None:
 
 def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
     """Each keeps its name; what a name means must be plain."""
-    said = call(*AUDIT, fleet, ROLL, "-o", "json")
-    assert said.json["clusters"] == [*CLUSTERS, str(ROLL)]
+    result = call(*AUDIT, fleet, ROLL, "-o", "json")
+    assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
         ((fleet, ROLL, "--cluster", "east"), "either logs or clusters of archives"),
         ((fleet, fleet), "two logs have the same name"),
         ((fleet, "--config-topic", "ours"), "an archive knows the names of its topics"),
     ):
-        said = call(*AUDIT, *words)
-        assert said.code == 2
-        assert sentence in said.err
+        result = call(*AUDIT, *words)
+        assert result.code == 2
+        assert sentence in result.err
     assert call(*AUDIT, f"file://{fleet}", "-o", "json") == call(*AUDIT, fleet, "-o", "json")
     (tmp_path / "empty").mkdir()
     assert "is no archive: create one with `replay capture`" in refusal(
@@ -142,7 +142,11 @@ def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
     call("capture", f"theirs={ROLL}", tmp_path / "fleet", "--once")
     findings = call(*AUDIT, tmp_path / "fleet", "-o", "json").json["findings"]
     ours, theirs = (
-        [(one["kind"], one["evidence"]) for one in findings if one["cluster"] == name]
+        [
+            (finding["kind"], finding["evidence"])
+            for finding in findings
+            if finding["cluster"] == name
+        ]
         for name in ("ours", "theirs")
     )
     assert [one for one in ours if one in theirs]
@@ -176,9 +180,9 @@ def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -
         where = tmp_path / "fleet"
         call("capture", f"roll={ROLL}", where, "--once")
     for words in (AUDIT, LINT, COMPAT):
-        said = call(*words, where, "--as-of", "2199-01-01T00:00:00Z")
-        assert said.code == 2, words
-        assert "is in the future" in said.err
+        result = call(*words, where, "--as-of", "2199-01-01T00:00:00Z")
+        assert result.code == 2, words
+        assert "is in the future" in result.err
 
 
 # --- what cannot be read ------------------------------------------------------------------------
@@ -188,10 +192,10 @@ def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
     """A damaged cluster is reported beside the others, exit code 2; alone it is refused."""
     manifest = fleet / "cluster=east" / "_manifest" / "0000000001.json"
     manifest.write_text("{}")
-    said = call(*LINT, fleet, "-o", "json")
-    assert (said.code, said.json["clusters"]) == (2, ["north", "west"])
-    assert list(said.json["failed"]) == ["east"]
-    assert "0000000001.json is no manifest" in said.err
+    result = call(*LINT, fleet, "-o", "json")
+    assert (result.code, result.json["clusters"]) == (2, ["north", "west"])
+    assert list(result.json["failed"]) == ["east"]
+    assert "0000000001.json is no manifest" in result.err
     assert "0000000001.json is no manifest" in refusal(call(*LINT, fleet, "--cluster", "east"))
 
 
@@ -207,12 +211,12 @@ def test_what_the_system_does_not_let_us_read(
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(folder)  # a loop: not even root can look into it
     more = ("--to", tmp_path / "page.html") if words == ("report",) else ()
-    said = call(*words, fleet, *more)
-    assert said.code == 2
-    assert f"{folder}" in said.err
-    assert "(Too many levels of symbolic links)" in said.err
+    result = call(*words, fleet, *more)
+    assert result.code == 2
+    assert f"{folder}" in result.err
+    assert "(Too many levels of symbolic links)" in result.err
     if words not in {("state",), ("timeline",), ("report",)}:
-        assert "north" in said.out
+        assert "north" in result.out
 
 
 @pytest.mark.parametrize(
@@ -222,10 +226,10 @@ def test_what_is_wrong_with_one_hides_no_other(fleet: Path, words: tuple[str, ..
     """Questions are answered for those for which they can be; if for none, the first says why."""
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
-    said = call(*words, fleet, "-o", "json")
-    assert (said.code, said.out) == (2, sound.out)
-    assert said.err.count("Error: ") == 1
-    assert "cluster=east" in said.err
+    result = call(*words, fleet, "-o", "json")
+    assert (result.code, result.out) == (2, sound.out)
+    assert result.err.count("Error: ") == 1
+    assert "cluster=east" in result.err
     assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
 
 
@@ -246,13 +250,13 @@ def test_a_cluster_without_its_manifests_is_named(
     monkeypatch.chdir(tmp_path)
     for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
         manifest.unlink()
-    said = call(words[0], fleet, *words[1:])
-    assert said.code == 2
-    assert "cluster=east/_manifest has no manifest: restore" in said.err
+    result = call(words[0], fleet, *words[1:])
+    assert result.code == 2
+    assert "cluster=east/_manifest has no manifest: restore" in result.err
     if words[0] not in {"diff", "report"}:
-        assert "north" in said.out
+        assert "north" in result.out
     (fleet / "cluster=east" / "_manifest").rmdir()
-    assert call(words[0], fleet, *words[1:]) == said
+    assert call(words[0], fleet, *words[1:]) == result
     assert "has no manifest" in refusal(call(words[0], fleet, "--cluster", "east", *words[1:]))
 
 
@@ -271,9 +275,9 @@ def test_no_altered_file_is_believed(fleet: Path) -> None:
 def forged(folder: Path, cluster: str, sentence: str) -> None:
     """Let a result that was kept say something else, so that one sees where it is used."""
     (path,) = folder.glob(f"{cluster}-*.json")
-    told = json.loads(path.read_bytes())
-    told["findings"][0]["sentence"] = sentence
-    path.write_text(json.dumps(told))
+    document = json.loads(path.read_bytes())
+    document["findings"][0]["sentence"] = sentence
+    path.write_text(json.dumps(document))
 
 
 def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:

@@ -33,18 +33,18 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Archive of two clusters."""
     folder = tmp_path_factory.mktemp("archive")
     roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
-    said = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
-    assert said.code == 0
-    assert [(one["cluster"], one["added"]) for one in said.json] == [("life", 354), ("roll", 108)]
+    result = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
+    assert result.code == 0
+    assert [(one["cluster"], one["added"]) for one in result.json] == [("life", 354), ("roll", 108)]
     return folder
 
 
 def test_capture_tells_what_it_did(archive: Path) -> None:
     """A second time nothing is added, and nothing changes."""
     before = content(archive)
-    said = call("capture", f"life={LIFE}", archive)
-    assert said.code == 0
-    assert [*said.out.splitlines()[-1].split()][:4] == ["life", "354", "0", "354"]
+    result = call("capture", f"life={LIFE}", archive)
+    assert result.code == 0
+    assert [*result.out.splitlines()[-1].split()][:4] == ["life", "354", "0", "354"]
     assert content(archive) == before
 
 
@@ -73,8 +73,8 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
     asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
     asyncio.run(fill())
     words = ("capture", tmp_path / "cluster.db", tmp_path / "archive", "--once")
-    said = call(*words)
-    assert (said.code, "orders" in said.out + said.err) == (0, False)
+    result = call(*words)
+    assert (result.code, "orders" in result.out + result.err) == (0, False)
     assert call(*words, "-o", "json").json[0]["left_out"] == []
 
 
@@ -83,13 +83,13 @@ def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     found = []
     for key in (b"connector-a", b"connector-b"):
         asyncio.run(write(tmp_path / "cluster.db", key))
-        said = call(
+        result = call(
             "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
         )
-        found.append((said.json[0]["read"], said.json[0]["added"]))
+        found.append((result.json[0]["read"], result.json[0]["added"]))
     assert found == [(1, 1), (2, 1)]  # the last one is read again, and compared
     states = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
-    assert [one["connector"] for one in states[0]["connectors"]] == ["a", "b"]
+    assert [connector["connector"] for connector in states[0]["connectors"]] == ["a", "b"]
 
 
 def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None
 
 def test_verify_looks_at_every_byte(archive: Path) -> None:
     """Sound; the head is in the chain, another hash is not."""
-    said = call("verify", archive, "-o", "json")
-    assert said.code == 0
-    assert [(one["cluster"], one["records"], one["sound"]) for one in said.json] == [
+    result = call("verify", archive, "-o", "json")
+    assert result.code == 0
+    assert [(one["cluster"], one["records"], one["sound"]) for one in result.json] == [
         ("life", 354, True),
         ("roll", 108, True),
     ]
-    head = said.json[0]["head"]
+    head = result.json[0]["head"]
     assert call("verify", archive, "--head", head).code == 0
     assert "cut off" in refusal(call("verify", archive, "--head", "0" * 64))
 
@@ -137,17 +137,19 @@ def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
     (tmp_path / "later" / "c.jsonl").write_text("".join(configs[20:]))
     for source in (tmp_path / "c.jsonl", tmp_path / "later" / "c.jsonl"):
         assert call("capture", source, tmp_path / "archive", "--format", "histories").code == 0
-    said = call("verify", tmp_path / "archive")
-    assert said.code == 1
-    assert "connect-configs partition 0: offsets 10 to 19 had been removed" in said.out
+    result = call("verify", tmp_path / "archive")
+    assert result.code == 1
+    assert "connect-configs partition 0: offsets 10 to 19 had been removed" in result.out
 
 
 def test_state_is_what_the_service_says(archive: Path) -> None:
     """`state` prints the service's digest for every release."""
-    said = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
+    result = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
     expected = served(log_of(recorded_entries("life-3.9")), None, PROFILES)
-    assert [one["digest"] for one in said.json[0]["states"]] == [*map(digest, expected)]
-    assert [one["profile"] for one in said.json[0]["states"]] == [one.release for one in PROFILES]
+    assert [state["digest"] for state in result.json[0]["states"]] == [*map(digest, expected)]
+    assert [state["profile"] for state in result.json[0]["states"]] == [
+        profile.release for profile in PROFILES
+    ]
 
 
 def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
@@ -160,22 +162,22 @@ def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
     rows = pq.read_table(file).to_pylist()
     assert rows
     for row in rows:
-        (line,) = [one for one in shown.out.splitlines() if f" {row['connector']} " in one]
+        (line,) = [line for line in shown.out.splitlines() if f" {row['connector']} " in line]
         assert row["target_state"] in line
         assert msgspec.json.decode(row["config"])["name"] == row["connector"]
 
 
 def test_one_connector_at_a_moment(archive: Path) -> None:
     """`--as-of` a record selects the clusters that had the connector then."""
-    said = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
-    connectors = [one["states"][0]["connectors"] for one in said.json]
+    result = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
+    connectors = [one["states"][0]["connectors"] for one in result.json]
     assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
 
 
 def test_explain_reads_nothing_but_tells(archive: Path) -> None:
     """Files, rows, and that nothing is shuffled."""
-    said = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
-    (plan,) = said.json
+    result = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
+    (plan,) = result.json
     assert plan["rows_archived"] == 354
     assert 0 < plan["rows"] <= 354
     assert (plan["backend"], plan["shuffles"], plan["files"]) == ("local", 0, 9)
@@ -191,9 +193,9 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
     )
     call("capture", tmp_path / "a.jsonl", tmp_path / "archive", "--format", "histories")
     for output in (("-o", "json"), ("-o", "parquet", "--to", tmp_path / "f"), ()):
-        said = call("state", tmp_path / "archive", *output)
-        assert said.code == 0
-        assert "hunter2" not in said.out
+        result = call("state", tmp_path / "archive", *output)
+        assert result.code == 0
+        assert "hunter2" not in result.out
     assert "[hidden]" in pq.read_table(tmp_path / "f").column("config")[0].as_py()
 
 
@@ -285,7 +287,7 @@ def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
     assert not subprocess.run(command, capture_output=True, check=False).returncode
-    named = {re.split("[<>=]", one)[0] for one in words[1:]}
+    named = {re.split("[<>=]", word)[0] for word in words[1:]}
     brought = {"replay": {"numpy", "pyarrow"}, "spark": {"numpy", "pyarrow", "pandas", "pyspark"}}
     assert named == brought[extra]
 

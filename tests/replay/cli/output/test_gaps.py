@@ -132,18 +132,18 @@ def test_many_gaps_are_counted(tmp_path: Path) -> None:
     number = SHOWN + 3
     for offset in range(0, 2 * number + 1, 2):
         capture(tmp_path, log_of([Entry(CONFIG, 0, offset, offset, b"k", b"v")]))
-    said = call("state", tmp_path, "-o", "json")
-    told = said.err.splitlines()
+    result = call("state", tmp_path, "-o", "json")
+    told = result.err.splitlines()
     assert told[0].endswith("partition 0: offset 1 had been removed before they were archived")
     assert told[-1] == f"{NAME}: … and 3 more gaps; `replay verify -o json` has all"
-    assert (len(told), len(said.json[0]["gaps"])) == (SHOWN + 1, number)
+    assert (len(told), len(result.json[0]["gaps"])) == (SHOWN + 1, number)
 
 
 def test_a_page_tells_of_gaps_where_it_tells_what_was_read(archive: Path, tmp_path: Path) -> None:
     """With the records between which something is missing."""
     file, asked = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
-    said = call(*asked, "--to", file)
-    assert said.err.splitlines() == [f"{NAME}: {SENTENCE}"]
+    result = call(*asked, "--to", file)
+    assert result.err.splitlines() == [f"{NAME}: {SENTENCE}"]
     shown = read([file.read_text(encoding="utf-8")])
     (missing_,) = shown.by_id("c0-read").all("li")
     assert missing_.text.startswith(SENTENCE)
