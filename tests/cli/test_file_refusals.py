@@ -84,7 +84,7 @@ def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
     ("line", "expected"),
     [
         ("apply -f {}", "connectors in JSON, YAML or .properties"),
-        ("bundle import {}", "what `bundle export` wrote"),
+        ("bundle import {}", "a file of `bundle export`"),
         ("offsets alter orders -f {} -c {log}", "offsets as `offsets get -o json` prints them"),
     ],
 )
