@@ -51,7 +51,8 @@ def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
         one["item"]: (one["before"], one["after"]) for one in gone if one["aspect"] == "config"
     }
     assert facts["topic"] == ("lines", None)
-    assert "no connector nix" in changed.refused("diff", "nix", "--from", "config@0")
+    refused = changed.refused("diff", "nix", "--from", "config@0")
+    assert "Connector nix exists at neither of the two moments" in refused
 
 
 @pytest.mark.parametrize(
