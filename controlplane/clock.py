@@ -1,8 +1,17 @@
-"""The clock of this machine."""
+"""The clock of this machine, and the pauses between retries."""
 
 import time
+from collections.abc import Iterator
 
 
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def backoff(first_ms: int, longest_ms: int) -> Iterator[float]:
+    """Yield pauses in seconds without end: each twice the one before, at most `longest_ms`."""
+    pause_ms = first_ms
+    while True:
+        yield pause_ms / 1_000
+        pause_ms = min(2 * pause_ms, longest_ms)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from controlplane.clock import backoff
 from controlplane.controller import command_log
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActions
@@ -320,12 +321,12 @@ async def retried(attempt: Callable[[], Awaitable[T]], limits: CommandLimits) ->
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limits.write_patience_ms / 1_000
-    pause_ms = limits.retry_first_ms
+    pauses = backoff(limits.retry_first_ms, limits.retry_last_ms)
     while True:
         try:
             return await attempt()
         except LogUnavailable:
-            if loop.time() + pause_ms / 1_000 > deadline:
+            pause = next(pauses)
+            if loop.time() + pause > deadline:
                 raise
-        await asyncio.sleep(pause_ms / 1_000)
-        pause_ms = min(2 * pause_ms, limits.retry_last_ms)
+        await asyncio.sleep(pause)

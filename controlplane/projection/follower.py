@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from controlplane.clock import backoff
 from controlplane.core.entry import Batch, Position
 from controlplane.core.fold import Fold
 from controlplane.core.order import Ends
@@ -204,7 +205,7 @@ class LogTail:
 
     async def run(self) -> None:
         """Follow the log, despite failures, until this is cancelled."""
-        pause_ms = self._limits.retry_first_ms
+        pauses = self._pauses()
         while True:
             moves = self._positions.moves
             try:
@@ -212,9 +213,11 @@ class LogTail:
             except LogError as failure:
                 self._fail(failure)
                 if self._positions.moves != moves:
-                    pause_ms = self._limits.retry_first_ms
-                await asyncio.sleep(pause_ms / 1_000)
-                pause_ms = min(2 * pause_ms, self._limits.retry_last_ms)
+                    pauses = self._pauses()
+                await asyncio.sleep(next(pauses))
+
+    def _pauses(self) -> Iterator[float]:
+        return backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
 
     async def _follow(self) -> None:
         """Follow the log until the set of topics changes, or the log fails."""

@@ -1,10 +1,11 @@
 """Reader of the topics of a live Kafka cluster."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import TypeVar
 
+from controlplane.clock import backoff
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.logs.kafka import wire
@@ -238,19 +239,19 @@ class Retry:
         self._patience_ms = patience_ms
         self._progress = 0
         self._since = 0.0
-        self._pause_ms = 0
+        self._pauses: Iterator[float] | None = None
 
     async def after(self, failure: LogError, progress: int) -> None:
         """Wait before the next attempt, or raise `failure`. `progress` is a growing counter."""
         now = asyncio.get_running_loop().time()
-        if self._pause_ms == 0 or progress > self._progress:
+        if self._pauses is None or progress > self._progress:
             self._progress, self._since = progress, now
-            self._pause_ms = self._limits.retry_backoff_ms
+            limits = self._limits
+            self._pauses = backoff(limits.retry_backoff_ms, limits.retry_backoff_max_ms)
         patience_ms = self._patience(failure)
         if patience_ms is not None and (now - self._since) * 1000 >= patience_ms:
             raise failure
-        await asyncio.sleep(self._pause_ms / 1000)
-        self._pause_ms = min(2 * self._pause_ms, self._limits.retry_backoff_max_ms)
+        await asyncio.sleep(next(self._pauses))
 
     def _patience(self, failure: LogError) -> int | None:
         if isinstance(failure, LogUnavailable):
