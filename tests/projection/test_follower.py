@@ -181,9 +181,6 @@ _WRITER = """
 import asyncio, sys
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.change_feed import ChangeFeed
-from tests.outages import Cable, FarAway, Told, until
-from tests.patience import PATIENCE_S
 
 async def write():
     log = await SqliteLog.open(sys.argv[1])
