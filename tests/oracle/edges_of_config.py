@@ -199,7 +199,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         11,
-        "A commit before its connector is applied, or from 3.7.1 on removes the task configs.",
+        "A commit that precedes its connector is applied; from 3.7.1 on it removes the task "
+        "configs.",
         (
             Probe(
                 "task 0, commit 1, connector",
@@ -232,7 +233,8 @@ CONFIG_EDGES = (
     ),
     Edge(
         13,
-        "A target state before its connector is kept; its tombstone means STARTED, without a call.",
+        "A target state that precedes its connector is kept; its tombstone sets STARTED without a "
+        "listener call.",
         (
             Probe("PAUSED, then the connector", config(target(PAUSED), CONNECTOR), TARGET),
             Probe(

@@ -133,7 +133,8 @@ OTHER_EDGES = (
             _asked('["a",{"schema":"s","db":"d","table":"t"}]'),
             _asked('["a",{"p":[1]}]'),
         ),
-        "`OffsetStorageReaderImpl` looks them up, as for `GET /connectors/a/offsets` (from 3.5).",
+        "`OffsetStorageReaderImpl` looks up an offset, as for `GET /connectors/a/offsets` "
+        "(from 3.5).",
     ),
     Edge(
         25,
@@ -162,15 +163,17 @@ OTHER_EDGES = (
     Edge(
         27,
         "A connector's own offsets topic never falls back to the worker's.",
-        known="The null of `KafkaOffsetBackingStore#get` replaces the value of the worker's topic. "
-        "Connectors can have their own offsets topics from 3.3.0 on.",
+        known="`KafkaOffsetBackingStore#get` returns null for an offset that the connector's own topic "
+        "lacks. This null replaces the value of the worker's topic. Connectors can have their own "
+        "offsets topics from 3.3.0 on.",
         asked=FALLBACK,
     ),
     Edge(
         28,
         "`read_committed` holds only where exactly-once support is enabled.",
         known="Exactly-once support exists from 3.3.0 on. Releases before 3.4 contact a broker "
-        "before they set up the consumer. The history `aborted-3.9` shows the effect.",
+        "before they set up the consumer, so this test omits them. The history "
+        "`aborted-3.9` shows the effect.",
         asked=ISOLATION,
     ),
     Edge(
@@ -219,7 +222,7 @@ OTHER_EDGES = (
     ),
     Edge(
         32,
-        "In keys, Java replaces bytes that are not UTF-8 in another way than Python.",
+        "Java and Python differ in how they replace bytes of keys that are not UTF-8.",
         tuple(
             Probe(
                 f"key `connector-` and {raw.hex(' ').upper()}",

@@ -43,15 +43,15 @@ Each section shows one *edge*: records that Kafka's releases read differently, o
 
 The columns:
 
-* **records** – the records of the log, in order;
+* **records** – the records of the log, in order; **case** where no log shows the edge;
 * **releases** – releases that read them alike;
 * **Kafka's classes** – how `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
   `KafkaOffsetBackingStore` of the published jars read them;
-* **this project** – *the same*: the fold was run with the profile of the release, and agrees; a
-  dash: this project has no such function.
+* **this project** – how the fold reads them with the profile of the release. *The same*: it agrees
+  with Kafka's classes. A dash: not tested, or this project has no such function.
 
-Edges 27, 28 and 30 need other classes: `ConnectorOffsetBackingStore`, the settings of the log that
-`KafkaConfigBackingStore` makes, and `KafkaStatusBackingStore.CacheEntry`.
+The three edges with cases test other classes: `ConnectorOffsetBackingStore` (27), the consumer
+settings of `KafkaConfigBackingStore` (28) and `KafkaStatusBackingStore.CacheEntry` (30).
 
 `python -m tests.oracle.releases` writes this page, and a test keeps it current. Fates of a record:
 
@@ -70,8 +70,8 @@ def document() -> str:
     rows = [row for found in answers.values() for row in found.values()]
     differing = sum(ours not in (kafka, None) for kafka, ours in rows)
     asked = sum(len(edge.probes) + len(edge.asked) for edge in EDGES)
-    lines = [HEAD, textwrap.fill(f"Releases asked: {', '.join(ASKED)}.", WIDTH), ""]
-    lines += [f"{asked} questions to each of {len(ASKED)} releases. Disagreements: {differing}."]
+    lines = [HEAD, textwrap.fill(f"Releases tested: {', '.join(ASKED)}.", WIDTH), ""]
+    lines += [f"{asked} logs and cases, each in {len(ASKED)} releases. Disagreements: {differing}."]
     for edge in sorted(EDGES, key=lambda edge: edge.number):
         lines += _section(edge, answers)
     return "\n".join(lines) + "\n"
@@ -107,7 +107,7 @@ def _section(edge: Edge, answers: Mapping[str, Mapping[EdgeQuestion, EdgeAnswer]
     yield f"\n## {edge.number}. {edge.says}\n"
     questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
     if questions:
-        given = "records" if edge.probes else "question"
+        given = "records" if edge.probes else "case"
         yield f"| {given} | releases | Kafka's classes | this project |"
         yield "|---|---|---|---|"
     for question in questions:
