@@ -163,9 +163,9 @@ OTHER_EDGES = (
     Edge(
         27,
         "A connector's own offsets topic never falls back to the worker's.",
-        known="`KafkaOffsetBackingStore#get` returns null for an offset that the connector's own topic "
-        "lacks. This null replaces the value of the worker's topic. Connectors can have their own "
-        "offsets topics from 3.3.0 on.",
+        known="`KafkaOffsetBackingStore#get` returns null for an offset that the connector's own "
+        "topic lacks. This null replaces the value of the worker's topic. Connectors can have "
+        "their own offsets topics from 3.3.0 on.",
         asked=FALLBACK,
     ),
     Edge(

@@ -43,7 +43,7 @@ Each section shows one *edge*: records that Kafka's releases read differently, o
 
 The columns:
 
-* **records** – the records of the log, in order; **case** where no log shows the edge;
+* **records** – the records of the log, in order; or a **case**, where no log shows the edge;
 * **releases** – releases that read them alike;
 * **Kafka's classes** – how `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and
   `KafkaOffsetBackingStore` of the published jars read them;
