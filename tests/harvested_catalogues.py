@@ -19,8 +19,8 @@ PARTS = ("runtime", "file", "json")
 OFTEN = ("2.8.2", "3.6.2", "3.9.0", "3.9.1", "4.1.1", "4.3.0")
 """Releases whose jars many tests ask about."""
 
-BEFORE_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.")
-"""How the releases begin that have no connect-mirror: it was published first with 2.4.0."""
+WITHOUT_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.", "3.1.0")
+"""Beginnings of the releases without a connect-mirror: it came with 2.4.0, and 3.1.0 lacks it."""
 
 
 @cache
@@ -44,7 +44,7 @@ def class_path(release: str) -> str:
 
 
 def _artifacts(release: str) -> Artifacts:
-    parts = PARTS if release.startswith(BEFORE_MIRROR) else (*PARTS, "mirror")
+    parts = PARTS if release.startswith(WITHOUT_MIRROR) else (*PARTS, "mirror")
     return tuple(f"org.apache.kafka:connect-{part}:{release}" for part in parts)
 
 
