@@ -39,13 +39,13 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9,
 quick: $(READY) ## Run the tests that need no Java, browser or other process: four minutes
 	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(JOBS) $(ARGS)
 
-test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat, Chromium and Prometheus if it may (NO_SYSTEM=1: never)
+test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven, kcat, Chromium and Prometheus first (NO_SYSTEM=1: never)
 	@tools/java
 	@tools/browser
 	@tools/prometheus
 	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) $(ARGS)
 
-prove: $(READY) ## Run every test with full counts and fresh random input: hours (SEED= repeats a run)
+prove: $(READY) ## Run every test with far more random input, new in each run: hours (SEED= repeats a run)
 	@tools/java
 	@tools/browser
 	@tools/prometheus
