@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-import msgspec
 
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.opened_log import InputLog, opened
@@ -23,12 +22,11 @@ from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.names import is_embedded
 from controlplane.read_only.forecast import Forecast, forecast
+from controlplane.read_only.read_only_service import decision_context
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import command_of
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
-from controlplane.settings import WorkerSettings
-from controlplane.settings.worker import decision_settings
 from controlplane.terminal.command_errors import FOUND, InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -137,11 +135,11 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     subject = _subject(method, path, body, undo, to)
     subject = subject._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
     support = exactly_once or reading.settings.exactly_once
-    worker = reading.configuration.make(WorkerSettings, decision_settings)
-    context = Context(
-        profile=read_profile(profile, exactly_once=support),
-        worker=msgspec.structs.replace(worker, exactly_once_source=support),
-        plugins=read_plugins(plugins, reading.settings, trusting=trust_unknown_classes),
+    context = decision_context(
+        reading.configuration,
+        read_profile(profile, exactly_once=support),
+        read_plugins(plugins, reading.settings, trusting=trust_unknown_classes),
+        exactly_once=support,
     )
     request = _PlanRequest(subject, context, _group(group), output)
     asyncio.run(_plan(log, reading, request, exactly_once=support, as_of=as_of))

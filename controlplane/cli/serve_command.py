@@ -16,7 +16,6 @@ import msgspec
 from controlplane.cli.curl_examples import LATER, find_contrast, lines
 from controlplane.clock import now_ms
 from controlplane.core import views
-from controlplane.core.context import Context
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
@@ -29,8 +28,11 @@ from controlplane.logs.names import SQLITE, NoSuchLog, is_cluster, is_embedded
 from controlplane.logs.topic_checks import split_config
 from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, Passing, logger
 from controlplane.plane import ControlPlane, Surroundings
-from controlplane.projection.limits import FollowerLimits
-from controlplane.read_only.read_only_service import reading_service
+from controlplane.read_only.read_only_service import (
+    listener_configuration,
+    read_only_settings,
+    reading_service,
+)
 from controlplane.rest import service as rest
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.http.connections import make_room
@@ -48,8 +50,7 @@ from controlplane.rest.security.settings import HttpLimits
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.plane import plane_settings
-from controlplane.settings.prefixes import FOLLOWER, LOG
-from controlplane.settings.worker import decision_settings
+from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -154,7 +155,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     _remark_as(form)
     known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(log, reading, profile, known, support, follow, quiet, form, read_only)
-    of_listeners = _listener_settings(log, reading.configuration)
+    of_listeners = listener_configuration(log, reading.configuration)
     protection = Protection.from_configuration(reading.configuration, of_listeners)
     try:
         address = _address(log, reading.configuration, host, port)
@@ -186,25 +187,17 @@ def _address(log: str, settings: Configuration, host: str | None, port: int | No
     """Address to listen on: the flags, else the worker's settings."""
     if host is not None and port is not None:
         return Address(host, port)
-    configured = _listener_settings(log, settings).make(WorkerSettings, listen_address)
+    configured = listener_configuration(log, settings).make(WorkerSettings, listen_address)
     return Address(
         configured.host if host is None else host,
         configured.port if port is None else port,
     )
 
 
-def _listener_settings(log: str, settings: Configuration) -> Configuration:
-    """Settings that may hold our listeners.
-
-    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it.
-    """
-    return settings.only(lambda source: source.is_ours) if is_cluster(log) else settings
-
-
 @contextmanager
 def _admin_socket(log: str, settings: Configuration) -> Iterator[socket.socket | None]:
     """Open the socket of the admin listener, if the settings have one."""
-    address = _listener_settings(log, settings).make(WorkerSettings, admin_listen_address)
+    address = listener_configuration(log, settings).make(WorkerSettings, admin_listen_address)
     if address is None:
         yield None
         return
@@ -321,26 +314,25 @@ async def _following(
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open a log that others write, for reading."""
     reading, exactly_once = service.reading, service.exactly_once
-    listeners = _listener_settings(service.where, reading.configuration).settings(WorkerSettings)
     try:
         opened = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     except NoSuchLog as missing:
         raise NoSuchLog(f"{missing}{_creation_advice(service)}") from None
     try:
         _warn(service, opened.problems)
-        worker = reading.configuration.make(WorkerSettings, decision_settings)
-        worker = msgspec.structs.replace(worker, exactly_once_source=exactly_once)
-        context = Context(profile=service.dialect, worker=worker, plugins=service.plugins)
-        part = EndpointSet.ALL if listeners.admin_listeners is None else EndpointSet.PUBLIC
+        settings = read_only_settings(
+            service.where,
+            reading.configuration,
+            service.dialect,
+            service.plugins,
+            exactly_once=exactly_once,
+        )
         async with reading_service(
             opened,
-            reading.topics,
-            context,
+            settings,
             live=service.follow,
-            limits=reading.configuration.settings(FollowerLimits, FOLLOWER),
             notices=tell,
             loggers=loggers,
-            endpoint_set=part,
         ) as known:
             yield known, opened.log
     finally:

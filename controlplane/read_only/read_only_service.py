@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,10 +10,12 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import partition_assumptions
 from controlplane.core.plan import Plan, Rejected
+from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log_factory import Opened
+from controlplane.logs.names import is_cluster
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
@@ -20,6 +23,63 @@ from controlplane.projection.notices import Notices
 from controlplane.read_only.forecast import forecast
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.service import Service, compose
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.prefixes import FOLLOWER
+from controlplane.settings.worker import decision_settings
+
+
+class ReadOnlySettings(NamedTuple):
+    """Settings of a read-only service."""
+
+    topics: Topics
+    context: Context
+    limits: FollowerLimits
+    endpoint_set: EndpointSet
+
+
+def read_only_settings(
+    where: str,
+    configuration: Configuration,
+    profile: Profile,
+    plugins: Plugins,
+    *,
+    exactly_once: bool,
+) -> ReadOnlySettings:
+    """Build the settings of the read-only service of a log; `exactly_once` beats the setting.
+
+    Raises:
+        SettingsError: a value is invalid.
+    """
+    listeners = listener_configuration(where, configuration).settings(WorkerSettings)
+    return ReadOnlySettings(
+        configuration.settings(WorkerSettings).topics,
+        decision_context(configuration, profile, plugins, exactly_once=exactly_once),
+        configuration.settings(FollowerLimits, FOLLOWER),
+        EndpointSet.ALL if listeners.admin_listeners is None else EndpointSet.PUBLIC,
+    )
+
+
+def decision_context(
+    configuration: Configuration, profile: Profile, plugins: Plugins, *, exactly_once: bool
+) -> Context:
+    """Build the context of decisions; `exactly_once` beats the setting.
+
+    Raises:
+        SettingsError: a value is invalid.
+    """
+    worker = configuration.make(WorkerSettings, decision_settings)
+    worker = msgspec.structs.replace(worker, exactly_once_source=exactly_once)
+    return Context(profile=profile, worker=worker, plugins=plugins)
+
+
+def listener_configuration(where: str, configuration: Configuration) -> Configuration:
+    """Return the settings that may hold our listeners.
+
+    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it.
+    """
+    if is_cluster(where):
+        return configuration.only(lambda source: source.is_ours)
+    return configuration
 
 
 class ReadOnlyPlanner:
@@ -45,27 +105,25 @@ class ReadOnlyPlanner:
 
 
 @asynccontextmanager
-async def reading_service(  # noqa: PLR0913 - settings, by name
+async def reading_service(
     opened: Opened,
-    topics: Topics,
-    context: Context,
+    settings: ReadOnlySettings,
     *,
     live: bool,
-    limits: FollowerLimits,
     notices: Notices | None = None,
     loggers: Loggers | None = None,
-    endpoint_set: EndpointSet = EndpointSet.ALL,
 ) -> AsyncIterator[Service]:
     """Follow an open log and answer from it; commands are planned, none is executed.
 
     A `live` follower reads on as the log grows; otherwise it stops at the current end.
     """
+    context = settings.context
     follower = Follower(
         opened.log,
-        topics=topics,
+        topics=settings.topics,
         exactly_once=context.worker.exactly_once_source,
         live=live,
-        limits=limits,
+        limits=settings.limits,
         notices=notices,
     )
     async with follower:
@@ -77,5 +135,5 @@ async def reading_service(  # noqa: PLR0913 - settings, by name
             planner=ReadOnlyPlanner(follower, context, opened.assumed),
             cluster_id=opened.cluster_id,
             loggers=loggers,
-            endpoint_set=endpoint_set,
+            endpoint_set=settings.endpoint_set,
         )

@@ -29,3 +29,15 @@ def test_describe_leaves_topics_out_while_topic_tracking_is_disabled(
     """The topics of a connector are unknown, not empty."""
     cluster.create()
     assert json.loads(cluster.done("describe", "orders", "-o", "json"))["topics"] is None
+
+
+@pytest.mark.parametrize("listeners", ["", "http://127.0.0.1:1"])
+def test_administration_is_left_out_if_it_has_a_listener_of_its_own(
+    cluster: ClusterCalls, monkeypatch: pytest.MonkeyPatch, listeners: str
+) -> None:
+    """The main listener has no `/admin/loggers` then (KIP-495), not even for a dry run."""
+    cluster.create()
+    level = ("patch", "logger", "root", "WARN", "--dry-run")
+    cluster.done(*level)
+    monkeypatch.setenv("CONTROLPLANE_ADMIN_LISTENERS", listeners)
+    assert "which has no PUT /admin/loggers/root" in cluster.refused(*level)

@@ -15,19 +15,18 @@ import httpx
 
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.transport import AppTransport
-from controlplane.core.context import Context
 from controlplane.core.releases.profiles import KIP, resolve
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import check_file, check_ours, is_cluster, path_of
 from controlplane.plane import ControlPlane
-from controlplane.projection.limits import FollowerLimits
-from controlplane.read_only.read_only_service import reading_service
+from controlplane.read_only.read_only_service import (
+    read_only_settings,
+    reading_service,
+)
 from controlplane.rest.app import App
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.environment import WORKER_FILE
 from controlplane.settings.plane import plane_settings
-from controlplane.settings.prefixes import FOLLOWER
-from controlplane.settings.worker import decision_settings
 from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note
 from controlplane.terminal.worker_options import configured
@@ -98,18 +97,11 @@ async def _read(where: str, settings: Configuration, need: ClusterAccess) -> Asy
         for problem in opened.problems:
             note(f"{where}: {problem}")
         profile, plugins = resolve(KIP).profile, read_plugins(None, reading.settings)
-        context = Context(
-            profile=profile,
-            worker=settings.make(WorkerSettings, decision_settings),
-            plugins=plugins,
+        service_settings = read_only_settings(
+            where, settings, profile, plugins, exactly_once=exactly_once
         )
-        async with reading_service(
-            opened,
-            reading.topics,
-            context,
-            live=need is ClusterAccess.FOLLOW,
-            limits=settings.settings(FollowerLimits, FOLLOWER),
-        ) as service:
+        live = need is ClusterAccess.FOLLOW
+        async with reading_service(opened, service_settings, live=live) as service:
             yield App(service)
     finally:
         await opened.log.close()
