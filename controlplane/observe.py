@@ -117,7 +117,7 @@ def logger(
     return structured if level is None else _LeveledLogger(structured, level)
 
 
-class Passing(logging.Handler):
+class StdlibLogBridge(logging.Handler):
     """Logging handler that forwards records of libraries, with the name of their logger."""
 
     def __init__(self, target: Logger) -> None:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from controlplane.observe import Passing, logger, silent
+from controlplane.observe import StdlibLogBridge, logger, silent
 
 
 def hierarchy(level: int) -> logging.Manager:
@@ -86,7 +86,7 @@ def test_what_libraries_log_is_told() -> None:
     """With the name of their logger, and with the traceback where there is one."""
     stream = io.StringIO()
     library = hierarchy(logging.INFO).getLogger("some.library")
-    library.addHandler(Passing(logger(stream)))
+    library.addHandler(StdlibLogBridge(logger(stream)))
     library.info("%d things", 3)
     try:
         int("oops")
@@ -101,7 +101,7 @@ def test_what_libraries_log_is_told() -> None:
 def test_what_a_library_logs_wrongly_stops_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     """Python says what is wrong, and the program goes on."""
     library = hierarchy(logging.INFO).getLogger("some.library")
-    library.addHandler(Passing(logger(io.StringIO())))
+    library.addHandler(StdlibLogBridge(logger(io.StringIO())))
     library.info("%d things", "three")
     assert "%d format" in capsys.readouterr().err
 

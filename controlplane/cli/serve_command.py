@@ -26,7 +26,14 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog, is_cluster, is_embedded
 from controlplane.logs.topic_checks import split_config
-from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, Passing, logger
+from controlplane.observe import (
+    LOG_FORMATS,
+    LogFormat,
+    Logger,
+    LogSettings,
+    StdlibLogBridge,
+    logger,
+)
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.read_only.read_only_service import (
     listener_configuration,
@@ -271,7 +278,7 @@ QUIET_LIBRARIES = ("aiokafka", "uvicorn")
 
 def _configured_loggers(service: ServeOptions) -> Loggers:
     """Python's loggers, whose records become log events of this service."""
-    logging.root.addHandler(Passing(logger(log_format=service.log_format)))
+    logging.root.addHandler(StdlibLogBridge(logger(log_format=service.log_format)))
     loggers = Loggers(now_ms, logging.root.manager)
     logging.root.setLevel(logging.INFO)
     for name in QUIET_LIBRARIES:

@@ -1,10 +1,10 @@
 """Settings of a control plane, from a worker's settings.
 
-    settings = told_to_plane(Path("connect-distributed.properties"), profile="3.9")
+    settings = plane_settings_of_file(Path("connect-distributed.properties"), profile="3.9")
     async with ControlPlane.open("sqlite:///state.db", settings) as plane: ...
 
-An embedding program has its own flags and environment, so `told_to_plane` reads the file alone.
-`plane_settings` takes any configuration.
+An embedding program has its own flags and environment, so `plane_settings_of_file` reads the file
+alone. `plane_settings` takes any configuration.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from controlplane.settings.sources import file_values
 from controlplane.settings.worker import BROKERS_DEFAULT, decision_settings
 
 
-def told_to_plane(
+def plane_settings_of_file(
     path: Path, variables: Mapping[str, str] = MappingProxyType({}), *, profile: str = KIP
 ) -> Settings:
     """Read the settings from a worker's `.properties` file; missing keys have their defaults.
@@ -35,6 +35,10 @@ def told_to_plane(
         SettingsError: the file cannot be read, or a value in it is invalid.
     """
     return plane_settings(Configuration(file_values(path), variables=variables), profile=profile)
+
+
+told_to_plane = plane_settings_of_file
+"""Former name of `plane_settings_of_file`."""
 
 
 def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Settings:

@@ -168,15 +168,15 @@ def configured(
         SettingsError: the file, an override or a variable is no such thing.
     """
     return Configuration(
-        _told_by_flags(flags, overrides),
+        _flag_settings(flags, overrides),
         *environment_values(os.environ),
         file_values(file) if file else {},
         variables=os.environ,
     )
 
 
-def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> SourceValues:
-    """A flag of its own beats a general one."""
+def _flag_settings(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> SourceValues:
+    """Return the settings in flags; the flag of a setting beats the general `--override`."""
     pairs = [override.partition("=") for override in overrides]
     for key, equals, _ in pairs:
         if not key or not equals:

@@ -15,7 +15,7 @@ from controlplane.projection.retention import FOREVER, RetentionSettings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, SettingsError
-from controlplane.settings.plane import plane_settings, told_to_plane
+from controlplane.settings.plane import plane_settings, plane_settings_of_file
 from controlplane.settings.sources import file_values, flag_values
 
 WORKER = """\
@@ -52,7 +52,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_what_is_told(tmp_path: Path) -> None:
     """All that decides, and every limit; references are looked up where the program says."""
-    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    told = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     assert told == Settings(
         profile="3.9",
         worker=DecisionSettings(
@@ -80,7 +80,7 @@ def test_what_is_told(tmp_path: Path) -> None:
 
 def test_nothing_told(tmp_path: Path) -> None:
     """An empty file tells what no file does."""
-    assert told_to_plane(written(tmp_path, "")) == Settings()
+    assert plane_settings_of_file(written(tmp_path, "")) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> No
     """Elsewhere or nowhere, as soon as the file says so (KIP-495)."""
     file = tmp_path / "worker.properties"
     file.write_text(line, "ascii")
-    assert told_to_plane(file).administered is administered
+    assert plane_settings_of_file(file).administered is administered
 
 
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_flag_beats_the_file(tmp_path: Path) -> None:
 
 async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     """Its topics are made as it says and written, and its policy is enforced."""
-    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    told = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     log = MemoryLog()
     async with ControlPlane.open(log, told) as plane:
         overriding = CreateConnector("orders", {**CONFIG, "producer.override.acks": "1"})
@@ -137,6 +137,6 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
 def test_what_cannot_be_used(tmp_path: Path, line: str, told: str) -> None:
     """The error names the place."""
     with pytest.raises(SettingsError, match=told):
-        told_to_plane(written(tmp_path, line))
+        plane_settings_of_file(written(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):
-        told_to_plane(tmp_path / "nowhere.properties")
+        plane_settings_of_file(tmp_path / "nowhere.properties")
