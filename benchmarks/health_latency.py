@@ -35,7 +35,7 @@ KEYS = 45_000
 
 
 class LargeRequest(NamedTuple):
-    """A kind of large request."""
+    """Request that keeps the server busy while `/health` is timed."""
 
     name: str
     method: str

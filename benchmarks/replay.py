@@ -44,7 +44,7 @@ MILLION = 1_000_000
 
 
 class EngineEntry(NamedTuple):
-    """A contestant."""
+    """Contestant of the archive benchmark."""
 
     name: str
     """Name in `benchmarks.archive_engines`."""
@@ -120,7 +120,7 @@ class QueryFigure(NamedTuple):
 
 
 class EngineProcess:
-    """Process of a contestant."""
+    """Process that runs one contestant; it takes queries on standard input."""
 
     def __init__(self, entrant: EngineEntry, archive: Path) -> None:
         self._process = subprocess.Popen(
@@ -271,7 +271,7 @@ def _median(rounds: int, work: Callable[[], None]) -> float:
 
 
 def figures_table(records: int, figures: Mapping[str, QueryFigure]) -> Table:
-    """Table of the contestants."""
+    """Table of seconds, memory and shuffled bytes, one contestant per row."""
     shown = Table("", title=f"{records:,} records: the last value of each key of the offsets topic")
     for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "rounds", "memory", "shuffled"):
         shown.add_column(column, justify="right")

@@ -12,7 +12,7 @@ class OffsetGap(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The gap as a sentence."""
+        """The gap for people: topic, partition, offsets, and that the source had removed them."""
         first, last = self.offsets[0], self.offsets[-1]
         which = f"offsets {first} to {last}" if first < last else f"offset {first}"
         where = f"{self.topic} partition {self.partition}"

@@ -18,7 +18,7 @@ from controlplane.terminal.tables import table
 
 
 class BackupReport(msgspec.Struct, frozen=True):
-    """Report of a backup."""
+    """Output of `backup -o json`."""
 
     log: str
     target: str

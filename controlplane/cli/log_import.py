@@ -66,7 +66,7 @@ class ImportTarget(NamedTuple):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """Result of an import."""
+    """Inputs of an import, and the number of records that were new."""
 
     log: str
     taken: tuple[ImportedInput, ...]

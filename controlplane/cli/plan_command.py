@@ -183,7 +183,7 @@ async def _plan(
 
 
 async def _command(source: InputLog, state: ClusterState, request: _PlanRequest) -> AnyCommand:
-    """Command to plan."""
+    """Command that the request or `--undo` stands for."""
     subject, profile = request.subject, request.context.profile
     if subject.undo is None:
         present, signed = state.config.connectors, subject.signed

@@ -66,12 +66,12 @@ class Batch(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the entries."""
+        """Topic of all entries: a batch has one."""
         ...
 
     @property
     def partition(self) -> int:
-        """Partition of the entries."""
+        """Partition of all entries: a batch has one."""
         ...
 
     @property

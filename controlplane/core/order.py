@@ -93,7 +93,7 @@ class Ordering:
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries in the one order."""
+    """Entries of any partitions, sorted into the one order (`rank_entries`)."""
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
         return entries

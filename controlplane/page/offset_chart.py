@@ -34,7 +34,7 @@ def plot(drawn: ConnectorTimeline, axis: TimeAxis, index: RecordLinks) -> HtmlCo
 
 
 def line_key(number: int) -> Html:
-    """A line for a legend."""
+    """Legend sample of the line with this number."""
     drawn = el("line", x1="0", x2="100%", y1="50%", y2="50%", class_=f"l-{number}")
     return el("svg", drawn, class_="key wide", aria_hidden="true")
 

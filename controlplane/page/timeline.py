@@ -13,7 +13,7 @@ MIXED = "MIXED"
 
 
 class TimeRange(msgspec.Struct, frozen=True):
-    """Time range of the records."""
+    """Time range of the records, in epoch milliseconds."""
 
     first_ms: int
     last_ms: int

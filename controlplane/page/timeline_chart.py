@@ -110,7 +110,7 @@ def legend_state(state: str, *, hurt: bool = False) -> Html:
 
 
 def legend_mark(kind: str) -> Html:
-    """A mark for a legend."""
+    """Legend sample of the mark for a kind of event."""
     return el(
         "svg",
         el("path", d=_SHAPES[kind], class_=f"m-{kind}"),

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 class FollowerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a follower."""
+    """Limits of following a log (`follower.`): memory and poll intervals."""
 
     profiles_kept: int = 8
     """Maximum releases followed at once: each costs a state and a share of every entry."""

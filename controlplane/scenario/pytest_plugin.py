@@ -36,7 +36,7 @@ class ScenarioItem(pytest.Item):
     """Test of one scenario: each step prints what the file expects, and all folds agree."""
 
     def runtest(self) -> None:
-        """Play it."""
+        """Play the scenario; raise `ScenarioDiffers` if its output is not as written."""
         from controlplane.scenario.run import play, read, report  # noqa: PLC0415
         from controlplane.scenario.scenario_file import BadScenario  # noqa: PLC0415 - see above
 

@@ -48,7 +48,7 @@ class SharedColumn(NamedTuple):
 
 
 class ViewDefinition(NamedTuple):
-    """Definition of a view."""
+    """Columns of a view, and the cells that each worker puts in them."""
 
     subject: str
     """Heads the first column."""

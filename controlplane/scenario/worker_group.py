@@ -73,7 +73,7 @@ class WorkerGroup:
         await self.running[worker.name].read()
 
     async def end(self, name: str) -> None:
-        """End a worker."""
+        """End a worker; nothing happens if it does not run."""
         running = self.running.pop(name, None)
         if running is not None:
             self._silent_since[name] = self._around.now_ms()

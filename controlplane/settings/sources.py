@@ -19,7 +19,7 @@ OURS = "CONTROLPLANE_"
 
 
 class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Origin of a value."""
+    """Flag, variable, file line or default that gives a setting its value."""
 
     kind: Literal["flag", "environment", "file", "default"]
     name: str = ""

@@ -25,19 +25,19 @@ class LogWithProgress:
 
     @property
     def snapshots(self) -> SnapshotStore | None:
-        """As the log."""
+        """Snapshots of the wrapped log; None if it has none."""
         return shelf_of(self._log)
 
     async def topics(self) -> Mapping[str, int]:
-        """As the log."""
+        """Topics of the wrapped log, with their number of partitions."""
         return await self._log.topics()
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """As the log."""
+        """First offsets of the wrapped log, by topic."""
         return await self._log.starts(topics)
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """As the log."""
+        """End offsets of the wrapped log, by topic."""
         return await self._log.ends(topics)
 
     async def read(
@@ -53,11 +53,11 @@ class LogWithProgress:
                 yield batch
 
     def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
-        """As the log."""
+        """Follow the wrapped log, without a bar."""
         return self._log.tail(topics, start)
 
     async def close(self) -> None:
-        """As the log."""
+        """Close the wrapped log."""
         await self._log.close()
 
     async def _expected(self, topics: list[str], stop: Ends | None) -> int:

@@ -17,7 +17,7 @@ PartitionId = tuple[str, int]
 
 
 class ArchivedPartition(NamedTuple):
-    """Archived records of one partition."""
+    """Offsets, segments and gaps of one archived partition."""
 
     start: int
     """First archived offset; nothing before it is known."""
@@ -34,7 +34,7 @@ class ArchivedPartition(NamedTuple):
 
 
 class ArchivedCluster(NamedTuple):
-    """Archive of one cluster."""
+    """One cluster of an archive, as its manifests describe it."""
 
     store: ArchiveStore
     name: str

@@ -67,7 +67,7 @@ def is_manifest(name: str) -> bool:
 
 
 def folder(cluster: str) -> str:
-    """Folder of a cluster."""
+    """Folder of a cluster, relative to the archive."""
     return f"cluster={cluster}"
 
 

@@ -36,7 +36,7 @@ HESITATION_S = 60
 
 
 class BucketStore:
-    """Folder in a bucket."""
+    """Archive store in a folder of an object store's bucket."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_ro
 
 
 class ArchiveFile(NamedTuple):
-    """Open file of an archive."""
+    """Parquet file of an archive, open for reading."""
 
     name: str
     parquet: pq.ParquetFile

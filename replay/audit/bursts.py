@@ -22,7 +22,7 @@ class Burst(msgspec.Struct):
     evidence: list[Position] = []
 
     def add(self, decoded: DecodedRecord) -> None:
-        """Add an event."""
+        """Count an event, and keep its position if there are few."""
         self.last = decoded
         self.count += 1
         if len(self.evidence) < EVIDENCE_KEPT:

@@ -39,7 +39,7 @@ class CaptureTarget(NamedTuple):
 
 
 class CaptureResult(NamedTuple):
-    """Result of a capture."""
+    """Records read and added by a capture, and the cluster after it."""
 
     read: int
     added: int

@@ -46,7 +46,7 @@ ANSWERS_DDL = "answer binary"
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
-    """Result of a partition."""
+    """Output of a Spark task for one partition: new segments, or the problem."""
 
     topic: str
     partition: int
@@ -76,7 +76,7 @@ class SeenOffsets:
 
 
 class CaptureTask(NamedTuple):
-    """Input of a task."""
+    """Input of a Spark task: writers and committed offsets, by partition."""
 
     fillings: Mapping[PartitionId, SegmentWriter]
     """Writer of each partition."""

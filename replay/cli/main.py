@@ -68,7 +68,7 @@ _INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError, Bad
 
 
 class ReplayGroup(click.Group):
-    """Group of the subcommands."""
+    """Group that imports a subcommand only when it is used."""
 
     def list_commands(self, _: click.Context) -> list[str]:
         """Names of the subcommands."""

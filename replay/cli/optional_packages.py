@@ -86,7 +86,7 @@ class _StandInFinder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True) if known else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Create a stand-in."""
+        """Create a stand-in for a module of a missing package."""
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -37,7 +37,7 @@ class ReleaseVerdict(IntEnum):
 
     @property
     def words(self) -> str:
-        """The verdict in words."""
+        """The verdict for people: `needs preparation`."""
         return self.name.lower().replace("_", " ")
 
 
@@ -77,7 +77,7 @@ class ObservedSituation(msgspec.Struct, frozen=True):
     sighting: Sighting
 
     def finding(self, cluster: str) -> Finding:
-        """The situation as a finding."""
+        """The situation as a finding; its advice joins the commands of all steps."""
         sighting = self.sighting
         advice = "; ".join(step.command for step in sighting.steps)
         return Finding(

@@ -221,7 +221,7 @@ class LogEvidence:
 
     @cached_property
     def session_key(self) -> EvidenceRecord | None:
-        """The last session key."""
+        """The record of the last session key; None without one."""
         return next((one for one in self.config[::-1] if isinstance(one.record, SessionKey)), None)
 
 

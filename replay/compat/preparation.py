@@ -23,7 +23,7 @@ _ENDS = frozenset("\t\n\0")
 
 
 class StepTime(Enum):
-    """Time of a preparation step."""
+    """Phase of a release change in which a preparation step is taken."""
 
     BEFORE = "before"
     """While all workers run the old release."""

@@ -124,7 +124,7 @@ def _first_ms(part: ArchivedPartition) -> int | None:
 
 
 def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
-    """Rank of a record."""
+    """Rank of the record that a moment names; raises `UnknownMoment` if there is none."""
     topic, partition, offset = read_position(moment, cluster.topics)
     part = cluster.parts.get((topic, partition))
     if part is None or topic not in topics:

@@ -9,7 +9,7 @@ from replay.engine.read_plan import ReadPlan
 
 
 class PlanSummary(NamedTuple):
-    """A plan in numbers."""
+    """Numbers of a read plan, as `--explain` prints them."""
 
     cluster: str
     backend: str

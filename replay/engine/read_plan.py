@@ -21,7 +21,7 @@ from replay.gaps import OffsetGap
 
 
 class FileRows(msgspec.Struct, frozen=True):
-    """Rows of one file."""
+    """Range of rows to read from one file."""
 
     stored: StoredFile
     begin: int
@@ -82,7 +82,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return replace(self, parts=tuple(part for one in topics for part in self.parts_of(one)))
 
     def parts_of(self, topic: str) -> list[PartitionPlan]:
-        """Parts of a topic."""
+        """Plans of a topic's partitions."""
         return [part for part in self.parts if part.topic == topic]
 
 

@@ -28,7 +28,7 @@ class RowRun(Protocol):
 
 
 class HeldRows(NamedTuple):
-    """Rows in memory."""
+    """Run of rows that are in memory already."""
 
     table: pa.Table
 

@@ -44,7 +44,7 @@ _HAPPENED = {
 
 
 class StateLane:
-    """Consecutive states."""
+    """Builder of a lane: consecutive states of a connector, each with its time span."""
 
     def __init__(self, time: TimeRange) -> None:
         self._time = time
@@ -100,7 +100,7 @@ class MarkLane:
         """Kinds of events in the last mark."""
 
     def add(self, at_ms: int, kind: str, place: str) -> None:
-        """Add an event."""
+        """Add an event; events too close to be drawn apart share a mark."""
         last = self._marks[-1] if self._marks else None
         if last is None or at_ms - last.at_ms >= self._step_ms:
             self._kinds = Counter([kind])
@@ -112,7 +112,7 @@ class MarkLane:
         self._marks[-1] = EventMark(last.at_ms, several, place, words, last.number + 1)
 
     def all(self) -> tuple[EventMark, ...]:
-        """All marks."""
+        """All marks, in the order of time."""
         return tuple(self._marks)
 
 
@@ -156,7 +156,7 @@ class ConnectorActivity:
                 self._move(decoded)
 
     def timeline(self) -> ConnectorTimeline:
-        """The complete timeline."""
+        """The timeline of all records so far."""
         lines, undrawn = self._moves.lines()
         lanes = (self._wanted.spans(), self._reported.spans(), self._tasks.spans())
         return ConnectorTimeline(*lanes, self._marks.all(), lines, undrawn)

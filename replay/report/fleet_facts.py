@@ -48,7 +48,7 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class RecordStream(NamedTuple):
-    """Records of one cluster."""
+    """Records of one cluster, of a log or an archive."""
 
     cluster: str
     topics: Topics

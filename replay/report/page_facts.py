@@ -71,7 +71,7 @@ class FindingsFacts(msgspec.Struct, frozen=True):
 
 
 class VerdictReason(msgspec.Struct, frozen=True):
-    """Reason for a verdict."""
+    """Reason for a verdict, with the records that show it."""
 
     severity: Severity
     text: str

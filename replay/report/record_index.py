@@ -33,7 +33,7 @@ class RecordIndex(NamedTuple):
         return f"c{self.number}k{row}" + (f"-{kind}" if kind else "")
 
     def finding(self, part: str, row: int) -> str:
-        """Anchor of a finding."""
+        """Anchor of a finding: the row of a part of the page."""
         return f"c{self.number}-{part}-{row}"
 
     def change(self, goal: str, row: int | None = None) -> str:

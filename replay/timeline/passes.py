@@ -22,7 +22,7 @@ ALONE = SerialExecutor()
 
 
 def timeline_topics(job: TimelineJob) -> list[str]:
-    """Topics that a timeline covers."""
+    """Topics that a timeline covers: config and status, and offsets if requested."""
     topics = job.plan.topics
     always = (topics.config, topics.status)
     return [

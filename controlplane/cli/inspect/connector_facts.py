@@ -107,7 +107,7 @@ def _tasks(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
 
 
 def task_states(state: ClusterState, name: str) -> dict[int, str]:
-    """State by task, as reported."""
+    """Last reported state of each task, by number."""
     reported = state.status.tasks.get(name, {})
     return {task: report.state.value for task, report in sorted(reported.items())}
 

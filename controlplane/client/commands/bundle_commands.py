@@ -50,7 +50,7 @@ FORMAT = 1
 
 
 class BundledConnector(msgspec.Struct, frozen=True):
-    """Connector of a bundle."""
+    """Everything that a bundle stores about one connector."""
 
     name: str
     config: dict[str, str | None]

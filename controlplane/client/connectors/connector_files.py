@@ -39,7 +39,7 @@ ConfigMap = dict[str, str | None]
 
 
 class DeclaredConnector(NamedTuple):
-    """Connector that a file declares."""
+    """Connector as `apply` and `diff` read it from a file or standard input."""
 
     name: str
     config: ConfigMap

@@ -7,7 +7,7 @@ from controlplane.core.configdef.value_parser import ConfigValue
 
 
 class KeyCheck(NamedTuple):
-    """Result for one key."""
+    """Result of validating one key (Kafka's `ConfigValue`)."""
 
     name: str
     value: ConfigValue = None
@@ -21,7 +21,7 @@ KeyChecks = dict[str, KeyCheck]
 
 
 def add_errors(findings: KeyChecks, name: str, *errors: str) -> None:
-    """Add errors to a key."""
+    """Add errors to a key's result; the key may be absent."""
     result = findings.get(name) or KeyCheck(name)
     findings[name] = result._replace(errors=result.errors + errors)
 

@@ -72,7 +72,7 @@ class NumberRules(NamedTuple):
 
 
 def number_rules(profile: Profile) -> NumberRules:
-    """The number rules of a release."""
+    """The rules by which a release's Jackson reads numbers."""
     return NumberRules(profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent)
 
 

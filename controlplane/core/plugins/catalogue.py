@@ -132,7 +132,7 @@ class _WrittenPlugin(ReleaseSpan, frozen=True, kw_only=True, rename={"class_name
 
 
 class WrittenCatalogue(msgspec.Struct, frozen=True):
-    """A catalogue file as written."""
+    """JSON fields of a catalogue file."""
 
     plugins: list[_WrittenPlugin]
     documentation: dict[str, dict[str, str]] = {}

@@ -182,7 +182,7 @@ class Bean(msgspec.Struct, frozen=True):
 
     @property
     def class_name(self) -> str:
-        """The class with its package."""
+        """Fully qualified name of the Java class, as Jackson's errors show it."""
         return f"{ENTITIES}.{self.name}"
 
     def _field(self, reader: BodyReader, name: str, token: Token) -> Any:

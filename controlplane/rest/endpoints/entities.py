@@ -20,14 +20,14 @@ TARGETS: Mapping[Target, str] = MappingProxyType(
 
 
 def connector(view: ConnectorView, profile: Profile) -> dict[str, Any]:
-    """`ConnectorInfo`."""
+    """A connector as `ConnectorInfo`: name, config, tasks, type if the release has it."""
     shown: dict[str, Any] = {"name": view.name, "config": view.config}
     shown["tasks"] = [{"connector": view.name, "task": task} for task in view.tasks]
     return shown | ({"type": view.type} if profile.rest_type else {})
 
 
 def status(view: StatusView, profile: Profile) -> dict[str, Any]:
-    """`ConnectorStateInfo`."""
+    """A status as `ConnectorStateInfo`: name, connector, tasks, type if the release has it."""
     shown: dict[str, Any] = {"name": view.name}
     shown["connector"] = report(view.connector, profile)
     shown["tasks"] = [{"id": task, **report(last, profile)} for task, last in view.tasks.items()]

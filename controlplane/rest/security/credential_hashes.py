@@ -84,7 +84,7 @@ class Scrypt(NamedTuple):
 
 
 class TokenHash(NamedTuple):
-    """Hash of a token."""
+    """SHA-256 of a token."""
 
     digest: bytes
 

@@ -30,7 +30,7 @@ _SIMPLE = ("GET", "POST", "HEAD")
 
 
 class CorsBehaviour(NamedTuple):
-    """CORS behaviour of one server."""
+    """Differences between servers in how they answer requests of other origins (CORS)."""
 
     credentials: bool
     max_age_s: int

@@ -18,7 +18,7 @@ CROSSINGS = 2
 
 
 class _WorkerReport(NamedTuple):
-    """Last report of a worker."""
+    """Generation in the last status that a worker wrote."""
 
     generation: int
     number: int

@@ -57,7 +57,7 @@ class _DiffSide(NamedTuple):
 
 
 class _SideStates(NamedTuple):
-    """State of one side."""
+    """State of one side, and the plan by which it was read."""
 
     side: _DiffSide
     plan: ReadPlan
@@ -79,7 +79,7 @@ class _Comparison(NamedTuple):
 
 
 class _SideNames(NamedTuple):
-    """Sides as named by the options."""
+    """Options that name the two sides; None: not given."""
 
     begin: str | None
     end: str | None

@@ -40,7 +40,7 @@ UNREADABLE_SHOWN = 5
 
 
 class _ClusterStates(NamedTuple):
-    """States of one cluster."""
+    """States of one cluster, one per release."""
 
     cluster: str
     plan: ReadPlan

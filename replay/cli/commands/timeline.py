@@ -126,7 +126,7 @@ def _records(job: TimelineJob, *, numbers: bool) -> int:
 
 
 def _topics(job: TimelineJob, *, numbers: bool) -> list[str]:
-    """Topics to read."""
+    """Topics to read: for numbers, the config topic alone."""
     return [job.plan.topics.config] if numbers else timeline_topics(job)
 
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class _VerifyResults(NamedTuple):
-    """Results by cluster."""
+    """Clusters that were verified, and those that could not be."""
 
     opened: dict[str, ArchivedCluster]
     results: dict[str, Verification]

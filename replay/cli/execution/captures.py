@@ -193,7 +193,7 @@ def _target(source: CaptureSource, opened: Opened, job: CaptureOptions) -> Captu
 
 
 def _name(source: CaptureSource, opened: Opened) -> str:
-    """Name of a cluster."""
+    """Name in the archive: as given, else the cluster id, else from the file name."""
     if source.name is not None:
         return source.name
     if is_cluster(source.where):

@@ -47,7 +47,7 @@ class ResultNotWritable(ReplayError):
 
 
 class JobOptions(NamedTuple):
-    """Options of a job."""
+    """Options for running a job: how, and where its results are stored."""
 
     resume: Path | None = None
     """Folder of stored results."""
@@ -58,7 +58,7 @@ ONE_BY_ONE = JobOptions()
 
 
 class ClusterJob(NamedTuple, Generic[T]):
-    """Job for each cluster."""
+    """Function that runs once per cluster, and the type of its result."""
 
     name: str
     """Gerund for the progress bar: `auditing`."""
@@ -133,7 +133,7 @@ def for_each(
 
 
 class _ClusterOutcome(NamedTuple, Generic[T]):
-    """Outcome for one cluster."""
+    """Result for one cluster, or the error that prevented it."""
 
     result: T | None
     error: Exception | None = None

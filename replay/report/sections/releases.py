@@ -39,7 +39,7 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
 
 
 def legend() -> Html:
-    """Legend of the signs."""
+    """Legend of the verdict signs."""
     words = [el("span", verdict(one), f" {VERDICT_WORDS[one]}") for one in range(3)]
     return el("div", words, class_="legend")
 
