@@ -16,6 +16,7 @@ BESIDE = {
         "observe",
         "clock",
         "plugins",
+        "tls",
     )
 }
 TERMINAL = {"controlplane.terminal"}
@@ -36,6 +37,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.logs": CORE | BESIDE,
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.event_loop": set(),
+    "controlplane.garbage_collection": set(),
     "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,
     "controlplane.controller": BELOW_CONTROLLER,
     "controlplane.settings.plane": BELOW_REST | {"controlplane.plane"},

@@ -12,9 +12,9 @@ from aiokafka.errors import KafkaError
 from controlplane.logs.kafka.errors import connection_error, topic_error
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.metadata import ClusterLayout, MetadataRequest, layout
-from controlplane.logs.kafka.tls import tls_context
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
+from controlplane.tls.contexts import tls_context
 
 # aiokafka logs errors that it also raises; the user should see each error once.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from starlette.types import ASGIApp
 
 from controlplane.core.releases.profiles import KIP, Profile
-from controlplane.logs.kafka.tls import server_context
 from controlplane.observe import Logger, silent
 from controlplane.rest.security.authentication import Authenticator
 from controlplane.rest.security.authorization import AuthorizationLayer
@@ -20,6 +19,7 @@ from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listene
 from controlplane.settings.prefixes import AUTH, HTTP
 from controlplane.settings.security import ServerTls
 from controlplane.settings.worker import WorkerSettings
+from controlplane.tls.contexts import server_context
 
 
 class Protection(NamedTuple):

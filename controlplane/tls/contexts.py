@@ -5,9 +5,9 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from controlplane.logs.kafka.key_stores import identity_pem, trusted_pem
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import JavaStore, Secret, ServerTls, Tls
+from controlplane.tls.key_stores import identity_pem, trusted_pem
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.core.text.file_errors import unreadable
-from controlplane.logs.kafka import jks
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import JavaStore, Secret
+from controlplane.tls import jks
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates

@@ -24,11 +24,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.logs.kafka.jks import BadStore, trusted
-from controlplane.logs.kafka.key_stores import identity_pem
-from controlplane.logs.kafka.tls import tls_context
 from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import JavaStore, Secret, Tls
+from controlplane.tls.contexts import tls_context
+from controlplane.tls.jks import BadStore, trusted
+from controlplane.tls.key_stores import identity_pem
 
 PASSWORD = "größe-€"
 """Java takes any letter."""
