@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 
 MODE = "CONTROLPLANE_FILE_MODE"
 """Environment variable with the mode of new files in octal digits, such as `0640`. Folders can be

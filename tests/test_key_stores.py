@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.security import JavaStore, Secret, Tls
 from controlplane.tls.contexts import tls_context
 from controlplane.tls.jks import BadStore, trusted

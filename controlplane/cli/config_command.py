@@ -10,6 +10,7 @@ import msgspec
 from controlplane.core.text.redaction import redacted_value
 from controlplane.settings import Configuration, EffectiveValue, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import UnknownSetting, unused
 from controlplane.settings.listeners import (
     ADMIN,
@@ -21,7 +22,6 @@ from controlplane.settings.listeners import (
     listen_address,
     listener_tls,
 )
-from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import Secret
 from controlplane.settings.sources import DEFAULT
 from controlplane.settings.worker import decision_settings

@@ -9,8 +9,7 @@ key is its field with dots in place of `_`.
 """
 
 from controlplane.settings.configuration import Configuration, EffectiveValue
-from controlplane.settings.kinds import BadValue
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.sources import SourcedValue, SourceValues, ValueSource
 from controlplane.settings.worker import WorkerSettings
 

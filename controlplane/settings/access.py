@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from controlplane.settings.kinds import BadValue
+from controlplane.settings.errors import BadValue
 from controlplane.settings.security import MECHANISMS, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.stores import StoreSettings, identity, trusted
 

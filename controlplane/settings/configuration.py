@@ -11,8 +11,8 @@ import msgspec
 from msgspec import inspect
 
 from controlplane.core.java.java_library import trim
-from controlplane.settings.kinds import BadValue, empty_is_unset, extra, read, refused_empty, texts
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import BadValue, SettingsError
+from controlplane.settings.kinds import empty_is_unset, extra, read, refused_empty, texts
 from controlplane.settings.providers import Providers
 from controlplane.settings.sources import DEFAULT, SourcedValue, SourceValues, ValueSource
 

@@ -14,7 +14,7 @@ from msgspec import Meta, inspect
 
 from controlplane.core.java.java_library import trim
 from controlplane.core.text.redaction import redacted_value
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import BadValue
 from controlplane.settings.security import Secret
 
 SHOWN_CHARACTERS = 60
@@ -23,15 +23,6 @@ number."""
 
 LEAST = 1
 """Default minimum of a number. Most numbers are limits, and a limit of 0 admits nothing."""
-
-
-class BadValue(SettingsError):
-    """The value of a key is invalid. The message begins with the key."""
-
-    def __init__(self, key: str, wrong: str, *, because: str | None = None) -> None:
-        super().__init__(f"{key} {wrong}")
-        self.keys = (key, because) if because else (key,)
-        """Keys to check: the key itself, and another one that makes it matter."""
 
 
 class _Unfit(Exception):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.settings.configuration import Configuration
-from controlplane.settings.kinds import BadValue
+from controlplane.settings.errors import BadValue
 from controlplane.settings.security import ServerTls
 from controlplane.settings.stores import StoreSettings, identity, trusted
 from controlplane.settings.worker import WorkerSettings

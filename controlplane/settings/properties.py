@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.core.text.file_errors import unreadable
+from controlplane.settings.errors import SettingsError
 
 MAX_PROPERTIES_BYTES = 1 << 20
 """Maximum file size. A worker's file has a few kB; a larger file is refused."""
-
-
-class SettingsError(ValueError):
-    """A setting is invalid. The message is one sentence: it names the setting and the remedy."""
 
 
 class BadLine(SettingsError):

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from controlplane.settings.kinds import BadValue
-from controlplane.settings.properties import SettingsError, properties_in
+from controlplane.settings.errors import BadValue, SettingsError
+from controlplane.settings.properties import properties_in
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
 

@@ -6,13 +6,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from controlplane.settings.properties import (
-    Property,
-    SettingsError,
-    located,
-    properties_in,
-    read_properties,
-)
+from controlplane.settings.errors import SettingsError
+from controlplane.settings.properties import Property, located, properties_in, read_properties
 
 OURS = "CONTROLPLANE_"
 """Prefix of variables that only this project reads."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.settings.kinds import BadValue
+from controlplane.settings.errors import BadValue
 from controlplane.settings.security import JavaStore, Secret
 
 

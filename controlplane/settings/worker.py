@@ -14,7 +14,8 @@ from controlplane.core.context import DecisionSettings
 from controlplane.core.moments import quoted
 from controlplane.core.state import Topics
 from controlplane.core.topics.topic_names import ALLOWED, is_legal
-from controlplane.settings.kinds import REFUSED, BadValue
+from controlplane.settings.errors import BadValue
+from controlplane.settings.kinds import REFUSED
 
 INT_MAX = 2**31 - 1
 """Maximum of Kafka's INT."""

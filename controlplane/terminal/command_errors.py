@@ -16,7 +16,7 @@ from controlplane.core.releases.profiles import UnknownRelease
 from controlplane.core.text.file_errors import inaccessible
 from controlplane.logs.log import LogError
 from controlplane.plugins import Unloadable
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 
 REFUSED = 2
 """Exit code: the command refuses its input; click uses it for wrong usage."""

@@ -18,6 +18,7 @@ from controlplane.settings import Configuration, SourceValues, WorkerSettings
 from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, environment_values
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import UnknownSetting, unknown
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings
 from controlplane.settings.prefixes import (
@@ -30,7 +31,6 @@ from controlplane.settings.prefixes import (
     SQLITE,
     UPKEEP,
 )
-from controlplane.settings.properties import SettingsError
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.option_names import Decorated, named_option

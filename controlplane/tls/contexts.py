@@ -5,7 +5,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.security import JavaStore, Secret, ServerTls, Tls
 from controlplane.tls.key_stores import identity_pem, trusted_pem
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.core.text.file_errors import unreadable
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.security import JavaStore, Secret
 from controlplane.tls import jks
 

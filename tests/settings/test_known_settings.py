@@ -12,9 +12,9 @@ import pytest
 from controlplane.settings import Configuration, SourcedValue, ValueSource, WorkerSettings
 from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import EffectiveValue, keys
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import UNUSED, unused
 from controlplane.settings.listeners import AnswerSettings
-from controlplane.settings.properties import SettingsError
 from controlplane.settings.security import Secret
 from controlplane.terminal.worker_options import tables
 from tests.jars import java

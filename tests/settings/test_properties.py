@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.settings.properties import SettingsError, properties_in
+from controlplane.settings.errors import SettingsError
+from controlplane.settings.properties import properties_in
 from tests.jars import java
 
 FORMAT = [

@@ -9,8 +9,8 @@ import pytest
 from controlplane.settings import Configuration, ValueSource, WorkerSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import environment_values, key_of
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.known_settings import GUESSES, unknown
-from controlplane.settings.properties import SettingsError
 from controlplane.settings.sources import file_values, flag_values
 
 

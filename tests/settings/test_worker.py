@@ -10,8 +10,9 @@ from controlplane.core.context import DecisionSettings as Deciding
 from controlplane.core.state import Topics
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
-from controlplane.settings.properties import MAX_PROPERTIES_BYTES, SettingsError
+from controlplane.settings.properties import MAX_PROPERTIES_BYTES
 from controlplane.settings.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.sources import file_values
 from controlplane.settings.worker import decision_settings

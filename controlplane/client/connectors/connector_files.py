@@ -24,7 +24,8 @@ import yaml
 
 from controlplane.client.http.api import check_name
 from controlplane.core.text.file_errors import unreadable
-from controlplane.settings.properties import SettingsError, located, properties_in
+from controlplane.settings.errors import SettingsError
+from controlplane.settings.properties import located, properties_in
 from controlplane.terminal.command_errors import InputRefused
 
 STDIN = "-"

@@ -23,7 +23,7 @@ from controlplane.rest.security.credential_hashes import (
 )
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 
 VERIFIED_KEPT = 1_000
 """Number of verified passwords to cache: scrypt is slow by design, and a client sends its password

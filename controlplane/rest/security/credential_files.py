@@ -7,7 +7,7 @@ from typing import NamedTuple
 from controlplane.core.text.file_errors import unreadable
 from controlplane.observe import Logger
 from controlplane.rest.security.credential_hashes import BadCredentialLine, Credential
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 
 FILE_BYTES = 1 << 20
 """Maximum file size: some thousand credentials. A larger file is refused."""

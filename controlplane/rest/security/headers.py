@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.rest.errors import HTML
-from controlplane.settings.kinds import BadValue
+from controlplane.settings.errors import BadValue
 
 KEY = "response.http.headers.config"
 

@@ -9,8 +9,8 @@ import pytest
 
 from controlplane.rest.security.headers import ExtraHeader, extra_headers
 from controlplane.rest.security.middleware import Protection
+from controlplane.settings.errors import SettingsError
 from controlplane.settings.listeners import AnswerSettings
-from controlplane.settings.properties import SettingsError
 from tests.rest.security.guarded_app import guarded, known
 
 PROTECTION = Protection(

@@ -18,7 +18,7 @@ from controlplane.rest.security.credential_hashes import Hash
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from tests.rest.security.guarded_app import NAMES, TOKENS, cheap, guarded, known, written
 
 CHALLENGES = 'Basic realm="controlplane", charset="UTF-8", Bearer realm="controlplane"'

@@ -21,7 +21,7 @@ from controlplane.rest.security.credential_hashes import (
     token_line,
 )
 from controlplane.rest.security.roles import Role
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from tests.rest.security.guarded_app import cheap, written
 
 PASSWORDS = ["", "secret", "größe 😀", "a:b", "x" * 200, "\ud800"]

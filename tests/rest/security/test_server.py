@@ -16,7 +16,7 @@ from controlplane.rest.http.server import listen, serving, url_of
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.settings import Configuration, SourcedValue, ValueSource
-from controlplane.settings.properties import SettingsError
+from controlplane.settings.errors import SettingsError
 from tests.patience import PATIENCE_S
 from tests.rest.security.certificate import IssuedCertificate
 

@@ -1,0 +1,14 @@
+"""Errors in settings."""
+
+
+class SettingsError(ValueError):
+    """A setting is invalid. The message is one sentence: it names the setting and the remedy."""
+
+
+class BadValue(SettingsError):
+    """The value of a key is invalid. The message begins with the key."""
+
+    def __init__(self, key: str, wrong: str, *, because: str | None = None) -> None:
+        super().__init__(f"{key} {wrong}")
+        self.keys = (key, because) if because else (key,)
+        """Keys to check: the key itself, and another one that makes it matter."""
