@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.plan import Rejected
-from controlplane.rest import forwarding
 from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
+from controlplane.scenario import forwarding
 from controlplane.scenario.running_worker import RunningWorker
 from controlplane.scenario.worker_group import Attempt
 from controlplane.scenario.world import World

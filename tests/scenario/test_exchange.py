@@ -5,7 +5,7 @@ import pytest
 from controlplane.core.commands import CreateConnector, PutConfig
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.forwarding import forwarded_body
+from controlplane.scenario.forwarding import forwarded_body
 from tests.scenario.playback import printed
 
 ORDERS = 'given config\nconnector-orders  {"properties":{"connector.class":"JdbcSource"}}\n----\n\n'
