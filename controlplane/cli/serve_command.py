@@ -43,6 +43,7 @@ from controlplane.read_only.read_only_service import (
 from controlplane.rest import service as rest
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.http.connections import make_room
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.server import (
     NoListener,
     listen,
@@ -53,7 +54,6 @@ from controlplane.rest.http.server import (
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.security.settings import HttpLimits
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.plane import plane_settings

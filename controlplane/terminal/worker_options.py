@@ -98,7 +98,7 @@ LIMITS = {
     UPKEEP: "controlplane.projection.upkeep:UpkeepSettings",
     LOG: "controlplane.observe:LogSettings",
     AUTH: "controlplane.rest.security.settings:AuthSettings",
-    HTTP: "controlplane.rest.security.settings:HttpLimits",
+    HTTP: "controlplane.rest.http.limits:HttpLimits",
 }
 """Settings that are limits: prefix of their keys → import path of their class.
 

@@ -22,8 +22,8 @@ from controlplane.rest.bodies.pool import (
 )
 from controlplane.rest.endpoints.command_requests import PARSED_FIRST_BYTES
 from controlplane.rest.errors import RestError, TooBusy
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.load_limits import LoadLimiter
-from controlplane.rest.security.settings import HttpLimits
 from tests.operation_counts import operations
 from tests.rest.plane import ORDERS, asked
 

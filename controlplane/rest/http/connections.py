@@ -7,8 +7,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import EXTENSION, LONGEST, Cacheability, ResponseCache
-from controlplane.rest.security.settings import HttpLimits
 
 FILES_BESIDE = 200
 """Open files beside connections: those of the log, of Python, of the event loop, and of connections

@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane.observe import Logger
 from controlplane.rest.errors import ShuttingDown
 from controlplane.rest.http.connections import at_once, connection_class
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.request_reader import read_request
 from controlplane.rest.http.responses import response
-from controlplane.rest.security.settings import HttpLimits
 
 HEAD_READ_FACTOR = 8
 """Multiple of the head limit up to which a head is read, so that its refusal can be sent. A longer

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 
 from controlplane.observe import Logger
 from controlplane.projection.lru_cache import LruCache
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.credential_files import CredentialFile
 from controlplane.rest.security.credential_hashes import (
     Credential,
@@ -22,7 +23,7 @@ from controlplane.rest.security.credential_hashes import (
     token_line,
 )
 from controlplane.rest.security.roles import Role
-from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.rest.security.settings import AuthSettings
 from controlplane.settings.errors import SettingsError
 
 VERIFIED_KEPT = 1_000

@@ -20,10 +20,10 @@ from controlplane.rest.errors import (
     TooBusy,
 )
 from controlplane.rest.http.jetty_errors import TooLongForServer
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.responses import response
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
-from controlplane.rest.security.settings import HttpLimits
 
 _SEPARATORS = (b",", b"[", b"{")
 """Bytes that precede each value of a JSON document, unless the value is the whole document."""

@@ -7,13 +7,14 @@ from starlette.types import ASGIApp
 
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.observe import Logger, silent
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.authentication import Authenticator
 from controlplane.rest.security.authorization import AuthorizationLayer
 from controlplane.rest.security.headers import ExtraHeaders, extra_headers
 from controlplane.rest.security.hosts import HostGuard, OwnHosts
 from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.origins import OriginGuard, allowed_origins
-from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.rest.security.settings import AuthSettings
 from controlplane.settings import Configuration
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings, listener_tls, own_hosts
 from controlplane.settings.prefixes import AUTH, HTTP

@@ -1,4 +1,4 @@
-"""Settings of authentication (`auth.`) and of the load limits (`http.`)."""
+"""Settings of authentication (`auth.`)."""
 
 from typing import Annotated, Literal
 
@@ -45,50 +45,3 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     def is_configured(self) -> bool:
         """True if authentication is configured."""
         return bool(self.password_file or self.token_file or self.proxy_header)
-
-
-class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the HTTP interface, per client and in total."""
-
-    body_max_bytes: int = 16_777_216
-    """Maximum bytes of a request body. Connect has no limit. A producer refuses records over 1 MiB,
-    and the offsets of many partitions in one request take some MiB."""
-
-    body_max_values: int = 50_000
-    """Maximum values of a request body, counted by commas and brackets. This bounds the work per
-    request. The offset of one partition has six or seven, so 7,000 partitions fit."""
-
-    head_max_bytes: int = 8_192
-    """Maximum bytes of target and headers together: the limit of Jetty, Connect's server."""
-
-    head_patience_ms: int = 30_000
-    """Time limit for the headers of a request, as in Jetty."""
-
-    body_patience_ms: int = 30_000
-    """Time limit for the body, from the end of the headers."""
-
-    answer_patience_ms: int = 30_000
-    """Time limit for the client to read a part of the answer."""
-
-    idle_ms: int = 75_000
-    """Maximum idle time of a connection between two requests: longer than a scrape interval."""
-
-    requests_max: int = 1_000
-    """Concurrent requests; further ones get 503. Each may hold a body and wait for the log."""
-
-    watches_max: int = 10_000
-    """Concurrent watches (`GET /watch`): each costs some kB and lasts for hours."""
-
-    connections_max: int = 12_000
-    """Open connections, idle ones included; further ones get 503. Each is a file descriptor."""
-
-    verifications_max: int = 2
-    """Concurrent password verifications, at 16 MiB and some 50 ms of a core each. This also bounds
-    the load of a guessing client."""
-
-    verifications_waiting_max: int = 50
-    """Passwords waiting for verification, about one second's work; further ones get 503. A verified
-    password or a token does not wait."""
-
-    shutdown_ms: int = 1_000
-    """Time limit for running answers when the service shuts down."""

@@ -13,12 +13,13 @@ from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
 from controlplane.rest.http.connections import connection_class
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.response_cache import KEPT, Cacheability, ResponseCache
 from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.credential_hashes import Credential, TokenHash
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
-from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.rest.security.settings import AuthSettings
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS
 

@@ -14,10 +14,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from controlplane.plane import ControlPlane
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.credential_hashes import Hash
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
-from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.rest.security.settings import AuthSettings
 from controlplane.settings.errors import SettingsError
 from tests.rest.security.guarded_app import NAMES, TOKENS, cheap, guarded, known, written
 

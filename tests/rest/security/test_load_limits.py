@@ -9,9 +9,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.load_limits import LoadLimiter
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.security.settings import HttpLimits
 from tests.rest.security.guarded_app import guarded
 
 LIMITS = HttpLimits(body_max_bytes=100, head_max_bytes=500, body_patience_ms=20, requests_max=2)

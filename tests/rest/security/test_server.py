@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.rest.http.connections import FILES_BESIDE, make_room
+from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.server import listen, serving, url_of
 from controlplane.rest.security.middleware import Protection
-from controlplane.rest.security.settings import HttpLimits
 from controlplane.settings import Configuration, SourcedValue, ValueSource
 from controlplane.settings.errors import SettingsError
 from tests.patience import PATIENCE_S
