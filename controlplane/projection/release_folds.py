@@ -170,6 +170,8 @@ class ReleaseFold:
         self._state = None
 
     async def _apply_in_slices(self, entries: Sequence[Entry]) -> None:
+        # First of all: while a thread changes the fold below, `state` must find a cached state. A
+        # snapshot taken at that moment would be of a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):
             if _is_long(entry):

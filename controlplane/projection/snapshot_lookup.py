@@ -138,8 +138,8 @@ def starts_of(begun: Beginnings) -> Ends:
 def overtakes(batch: Batch, begun: Beginnings) -> bool:
     """Return True if a snapshot has records that are ordered after the first one of this batch.
 
-    Call it with the first batch of each partition: if none is overtaken, no later one is. Ranks are
-    as in `order.Placed`.
+    Call it with the first batch of each partition: if none is overtaken, no later one is. Records
+    are compared by running maximum of timestamps, then partition (`core.order`).
     """
     snapshot = begun.get(batch.topic)
     if snapshot is None:
