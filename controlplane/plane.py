@@ -110,8 +110,8 @@ class Surroundings(NamedTuple):
     left alone."""
 
 
-class _OpenedWith(NamedTuple):
-    """Arguments with which a plane was opened."""
+class _ResolvedSettings(NamedTuple):
+    """Settings and surroundings of a plane, with every default filled in."""
 
     around: Surroundings
     context: Context
@@ -123,12 +123,12 @@ class ControlPlane:
     """One cluster's control plane, and the only writer of its log."""
 
     def __init__(
-        self, log: Log, controller: Controller, follower: Follower, opened_with: "_OpenedWith"
+        self, log: Log, controller: Controller, follower: Follower, resolved: "_ResolvedSettings"
     ) -> None:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around, self._context, self._loggers, self._administered = opened_with
+        self._around, self._context, self._loggers, self._administered = resolved
         self._watching = ChangeFeed(follower, log, self._context.profile)
 
     @classmethod
@@ -172,8 +172,8 @@ class ControlPlane:
             world = WriterEnvironment(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             stack.enter_context(follower.pinned(context.profile))
-            opened_with = _OpenedWith(around, context, loggers, settings.administered)
-            plane = cls(log, controller, follower, opened_with)
+            resolved = _ResolvedSettings(around, context, loggers, settings.administered)
+            plane = cls(log, controller, follower, resolved)
             stack.push_async_callback(
                 lambda: look_after_at_last(log, plane._own_state, settings.upkeep, notices)
             )
@@ -448,7 +448,7 @@ def _dict_of(value: Any) -> Any:
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait until it is gone."""
+    """Cancel a task and wait until it is gone. Raises its error; `event_loop.ended` does not."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -10,7 +10,6 @@ from controlplane.core.codec import (
     decode_partition,
     decode_status,
     encode_config,
-    encode_offset,
     encode_status,
 )
 from controlplane.core.entry import Entry
@@ -19,6 +18,7 @@ from controlplane.core.records import Invalid, TaskConfig
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.dumps import read_dump
+from tests.offset_records import encode_offset
 
 HISTORIES = Path(__file__).parent / "histories"
 LOGS = sorted(HISTORIES.glob("*.log.jsonl"))

@@ -19,7 +19,7 @@ from controlplane.core.fold.config import ConfigFold, ConfigRows
 from controlplane.core.fold.flat_values import flat
 from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ConfigState, Topics
+from controlplane.core.state import Topics
 from controlplane.core.topics.key_owners import owner
 from replay.timeline.decoded_records import TimedRecord
 
@@ -33,16 +33,6 @@ _DEFERRED, _TASKS = "deferred", "tasks"
 def several(digests: bytes) -> Iterator[bytes]:
     """Split concatenated digests; one bytes object is cheaper to send between processes."""
     return (digests[at : at + BYTES] for at in range(0, len(digests), BYTES))
-
-
-def config_digest(state: ConfigState) -> bytes:
-    """Digest of a state, from all of its rows."""
-    hashes = RowHashes()
-    total = hashes.whole(state.offset, state.session_key)
-    for table in ConfigRows._fields:
-        for name, value in getattr(state, table).items():
-            total += hashes.row(table, name, value)
-    return _digest(total)
 
 
 def _digest(total: int) -> bytes:

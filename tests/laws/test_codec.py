@@ -11,7 +11,6 @@ from controlplane.core.codec import (
     decode_status,
     encode_command,
     encode_config,
-    encode_offset,
     encode_status,
 )
 from controlplane.core.records import (
@@ -42,6 +41,7 @@ from controlplane.core.records import (
 )
 from controlplane.core.releases.profiles import Profile
 from tests.laws.entries import profiles
+from tests.offset_records import encode_offset
 
 NEWEST = Profile.of("4.3")
 

@@ -11,8 +11,9 @@ from controlplane.core.fold import fold
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
+from controlplane.core.topics.key_owners import owner
 from controlplane.core.views.diff import Aspect, diff
-from controlplane.core.views.history import concerning, history
+from controlplane.core.views.history import history
 from tests.laws.entries import NAMES, logs, profiles
 
 TOPICS = Topics()
@@ -54,7 +55,7 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
     """Records of other connectors have no influence, not even on source offsets."""
     log = in_order(log)
     assert told(log, name, profile) == known(log, name, profile)
-    own = list(concerning(log, name, TOPICS, profile))
+    own = [one for one in log if owner(one.topic, one.key, TOPICS, profile) == name]
     differing = {one.connector for one in diff(fold(own, profile), fold(log, profile))}
     assert name not in differing
 

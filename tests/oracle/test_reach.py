@@ -117,7 +117,7 @@ ELSEWHERE = {
     ("of", "offset", "session_key"): "tests/replay/timeline/test_config_digests.py",
     ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
     ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",
-    ("encode_partition", "encode_offset"): "tests/core/test_written_offsets.py",
+    ("encode_partition",): "tests/core/test_written_offsets.py",
 }
 
 NO_LOGS = frozenset(name for names in ELSEWHERE for name in names)

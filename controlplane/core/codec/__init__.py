@@ -6,7 +6,7 @@ the one that a worker of that release gets. Encoding gives the bytes that such a
 
 from controlplane.core.codec.commands import decode_command, encode_command
 from controlplane.core.codec.config import decode_config, encode_config
-from controlplane.core.codec.offsets import decode_offset, decode_partition, encode_offset
+from controlplane.core.codec.offsets import decode_offset, decode_partition
 from controlplane.core.codec.status import decode_status, encode_status
 
 __all__ = [
@@ -17,6 +17,5 @@ __all__ = [
     "decode_status",
     "encode_command",
     "encode_config",
-    "encode_offset",
     "encode_status",
 ]

@@ -94,11 +94,3 @@ def frozen(value: Any) -> tuple[Any, ...]:
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
     """Encode a partition that a worker has read as its key: fields in HashMap order."""
     return json_converter.encode_hash_order([connector, partition])
-
-
-def encode_offset(
-    connector: str, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
-) -> tuple[bytes, bytes | None]:
-    """Encode key and value as a task does, fields in the given order; None is a tombstone."""
-    key = json_converter.encode([connector, partition])
-    return key, None if offset is None else json_converter.encode(offset)

@@ -90,14 +90,6 @@ def history(
     return History(records, list(events(records, name, profile, topics or Topics())))
 
 
-def concerning(
-    entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
-) -> Iterator[Entry]:
-    """Records about one connector, in the given order, by the worker's reading of keys."""
-    owners = _KeyOwners(topics, profile)
-    return (entry for entry in entries if owners.of(entry) == name)
-
-
 class _KeyOwners:
     """Owners of records by key; each key is parsed once."""
 

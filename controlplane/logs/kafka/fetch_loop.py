@@ -106,8 +106,8 @@ class FetchLoop:
                 pieces += self._taken(partition)
             except LogError as failure:
                 trouble = trouble or failure
-        # A throttled answer proves nothing: a broker over its quota answers without records at once,
-        # whether it has some or not (KIP-219).
+        # A throttled answer proves nothing: the broker sends it at once and without records, even
+        # if there are some (KIP-219).
         if not (pieces or trouble or answer.throttle_time_ms):
             self._pass_void(partitions)
         if trouble is None:

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold, fold
+from controlplane.core.fold.config import ConfigRows
 from controlplane.core.fold.record_fate import UNSEEN
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ConfigState
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.timeline.config_digests import config_digest
+from replay.timeline.config_digests import BYTES, RowHashes
 from replay.timeline.passes import digests
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.conftest import PROVE
@@ -36,6 +37,16 @@ def told(cluster: ArchivedCluster, *, exactly_once: bool = False) -> dict[tuple[
         for _, one in digests([TimelineJob(cluster, plan, question)], lambda _: None)
         for release in one.profiles
     }
+
+
+def config_digest(state: ConfigState) -> bytes:
+    """Digest of a state, from all of its rows."""
+    hashes = RowHashes()
+    total = hashes.whole(state.offset, state.session_key)
+    for table in ConfigRows._fields:
+        for name, value in getattr(state, table).items():
+            total += hashes.row(table, name, value)
+    return (total % (1 << 8 * BYTES)).to_bytes(BYTES)
 
 
 GONE = [

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from controlplane.core import views
-from controlplane.core.codec import encode_config, encode_offset, encode_status
+from controlplane.core.codec import encode_config, encode_status
 from controlplane.core.commands import PublishTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.records import (
@@ -32,6 +32,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
+from tests.offset_records import encode_offset
 from tests.rest.broker import SimulatedBroker
 from tests.rest.probes.rows import RELEASE, ProbeRow
 
