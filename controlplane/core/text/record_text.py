@@ -8,11 +8,10 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
-from controlplane.core.state import Topics
+from controlplane.core.state import Aspect, Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
 from controlplane.core.text.safe_text import short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
-from controlplane.core.views.diff import Aspect
 from controlplane.core.views.history import HistoryEvent
 
 VALUE_CHARACTERS = 160

@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controlplane.core.state import Aspect
 from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import ELLIPSIS
-from controlplane.core.views.diff import Aspect
 
 DEPTH_SHOWN = 32
 """Depth of nesting that is shown; deeper values are left out."""

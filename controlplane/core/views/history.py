@@ -19,11 +19,11 @@ from controlplane.core.records import (
     TaskCount,
 )
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import Aspect, ClusterState, Topics
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.value_text import change, item, shown
 from controlplane.core.topics.key_owners import owner
-from controlplane.core.views.diff import Aspect, changed_by
+from controlplane.core.views.diff import changed_by
 
 
 class HistoryEvent(NamedTuple):
