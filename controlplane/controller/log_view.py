@@ -39,7 +39,7 @@ class LogView(Protocol):
         """
         ...
 
-    def passed(self, positions: Iterable[Position]) -> Awaitable[None]:
+    def wait_for_records(self, positions: Iterable[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
         ...
 

@@ -271,7 +271,7 @@ class LogWriter:
         positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
         try:
             async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
-                await self._reader.passed(positions)
+                await self._reader.wait_for_records(positions)
         except TimeoutError:
             raise LogUnavailable("what was written could not be read back") from None
         return len(records)

@@ -57,6 +57,6 @@ class HasSnapshots(Protocol):
         ...
 
 
-def shelf_of(log: object) -> SnapshotStore | None:
+def snapshot_store_of(log: object) -> SnapshotStore | None:
     """Return the snapshot storage of a log; None if it has none."""
     return log.snapshots if isinstance(log, HasSnapshots) else None

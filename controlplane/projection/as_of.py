@@ -29,7 +29,7 @@ from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.loader import load, own_topics, read_topics
 from controlplane.projection.lru_cache import LruCache
-from controlplane.projection.moment_search import ends_up_to, place_of
+from controlplane.projection.moment_search import ends_up_to, moment_position
 
 STATES_KEPT = 8
 """Past states to cache, for comparisons of a few moments; each may be a whole state."""
@@ -177,7 +177,7 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
     if is_vector(moment):
         return await _fitted(log, read_vector(moment), topics, names)
     stop = {**await log.ends(names), **now}
-    place = await place_of(log, moment, topics, stop)
+    place = await moment_position(log, moment, topics, stop)
     own = await _own_topics(log, topics, await _whole(log, place.ends, names))
     more = await log.ends([topic for topic in own if topic not in stop])
     ends = {**place.ends, **await ends_up_to(log, place.limit, more)}

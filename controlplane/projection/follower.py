@@ -164,9 +164,9 @@ class Follower:
             self._followed.add(more)
             await self.wait_for(await self._log.ends(more))
 
-    def passed(self, positions: Iterable[Position]) -> Awaitable[None]:
+    def wait_for_records(self, positions: Iterable[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
-        return self._positions.passed(positions)
+        return self._positions.wait_for_records(positions)
 
     def wait_for(self, ends: Ends) -> Awaitable[None]:
         """Return as soon as every record before these ends has been folded.

@@ -18,10 +18,10 @@ from controlplane.core.views import offsets_topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.topic_checks import missing_topics
 from controlplane.projection.snapshot_lookup import (
-    Beginnings,
     FoundSnapshot,
-    beginnings,
-    overtakes,
+    StartSnapshots,
+    precedes_snapshot_end,
+    start_snapshots,
     starts_of,
 )
 
@@ -54,7 +54,7 @@ async def load(  # noqa: PLR0913 - settings, by name only
 async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
     """Fold further topics, which the fold has not read yet, up to their ends."""
     stop = {topic: ends[topic] for topic in topics}
-    begun = await beginnings(log, fold, stop)
+    begun = await start_snapshots(log, fold, stop)
     loading = await _gathered(log, fold, begun, stop)
     for topic, found in begun.items():
         fold.adopt(topic, found.part, found.about.ends)
@@ -75,7 +75,7 @@ async def _gathered(
     while True:
         loading, seen, overtaken = BulkLoader(fold), set(), set()
         async for batch in _read(log, stop, begun, stop):
-            if (batch.topic, batch.partition) not in seen and overtakes(batch, begun):
+            if (batch.topic, batch.partition) not in seen and precedes_snapshot_end(batch, begun):
                 overtaken.add(batch.topic)
             seen.add((batch.topic, batch.partition))
             loading.add(batch)
@@ -106,7 +106,7 @@ async def _ends(log: ReadableLog, topics: Topics) -> Ends:
 
 
 def _read(
-    log: ReadableLog, topics: Iterable[str], begun: Beginnings, stop: Ends
+    log: ReadableLog, topics: Iterable[str], begun: StartSnapshots, stop: Ends
 ) -> AsyncIterator[Batch]:
     names = list(topics)
     return log.read(names, starts_of(begun), {topic: stop[topic] for topic in names})

@@ -28,8 +28,8 @@ from controlplane.core.order import (
 )
 from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.snapshots import shelf_of
-from controlplane.projection.snapshot_lookup import abouts
+from controlplane.logs.snapshots import snapshot_store_of
+from controlplane.projection.snapshot_lookup import snapshot_headers
 
 Marks = Mapping[tuple[str, int], Sequence[SkippedPrefix]]
 """Snapshot positions by topic and partition, in ascending order."""
@@ -43,7 +43,9 @@ class MomentPosition(NamedTuple):
     ends: Ends
 
 
-async def place_of(log: ReadableLog, moment: str, topics: Topics, stop: Ends) -> MomentPosition:
+async def moment_position(
+    log: ReadableLog, moment: str, topics: Topics, stop: Ends
+) -> MomentPosition:
     """Return the position of a moment (see `order.ends_at`) that is no vector in these topics.
 
     Raises:
@@ -66,11 +68,11 @@ async def ends_up_to(log: ReadableLog, limit: Rank, stop: Ends) -> Ends:
 async def _marks(log: ReadableLog, stop: Ends) -> Marks:
     """Return the snapshot positions of these topics; none where times are unknown."""
     marks: dict[tuple[str, int], set[SkippedPrefix]] = defaultdict(set)
-    shelf = shelf_of(log)
+    shelf = snapshot_store_of(log)
     if shelf is None:
         return {}
     for topic, ends in stop.items():
-        for _, about in await abouts(shelf, topic):
+        for _, about in await snapshot_headers(shelf, topic):
             places = zip(about.ends, about.latest, ends, strict=False)
             for partition, (end, latest_ms, last) in enumerate(places):
                 if end <= last and latest_ms >= 0:

@@ -64,7 +64,7 @@ class ReadPositions:
         parts = self._ends.get(topic, ())
         return parts[partition] if partition < len(parts) else 0
 
-    def beyond(self, ends: Ends) -> bool:
+    def exceeds(self, ends: Ends) -> bool:
         """Return True if more of these topics was read than these ends contain."""
         return any(
             any(map(int.__lt__, parts, self._ends.get(topic, ()))) for topic, parts in ends.items()
@@ -99,7 +99,7 @@ class ReadPositions:
         while self._moves == seen:
             await self._changed.wait()
 
-    async def passed(self, positions: Iterable[Position]) -> None:
+    async def wait_for_records(self, positions: Iterable[Position]) -> None:
         """Return as soon as the records at these positions have been folded."""
         behind: dict[TopicPartition, int] = {}
         async for topic, partition, offset in sliced(positions):
@@ -243,7 +243,7 @@ class ReleaseFolds:
     async def start_over_if_cut(self, ends: Ends) -> None:
         """Drop all folds if the log ends before the read positions: it was replaced."""
         async with self._turn:
-            if not self.positions.beyond(ends):
+            if not self.positions.exceeds(ends):
                 return
             self._recent.clear()
             self._break_off()

@@ -30,7 +30,7 @@ from controlplane.core.fold.snapshot_codec import DamagedSnapshot, SnapshotDecod
 from controlplane.core.order import Ends
 from controlplane.event_loop import sliced_parts
 from controlplane.logs.log import LogCorrupt
-from controlplane.logs.snapshots import SnapshotStore, StoredSnapshot, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, StoredSnapshot, snapshot_store_of
 
 DIGEST_BYTES = 16
 
@@ -81,16 +81,16 @@ class FoundSnapshot(NamedTuple):
     about: SnapshotHeader
 
 
-Beginnings = Mapping[str, FoundSnapshot]
+StartSnapshots = Mapping[str, FoundSnapshot]
 """Snapshots by topic."""
 
 
-async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnapshot]:
+async def start_snapshots(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnapshot]:
     """Return for each topic the nearest snapshot that ends at or before `stop`, if any.
 
     The fold provides only its release, isolation and version.
     """
-    shelf, snapshots = shelf_of(log), {}
+    shelf, snapshots = snapshot_store_of(log), {}
     if shelf is not None:
         for topic, ends in stop.items():
             nearest = await _nearest(shelf, fold, topic, ends)
@@ -99,7 +99,7 @@ async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnap
     return snapshots
 
 
-async def abouts(
+async def snapshot_headers(
     shelf: SnapshotStore, topic: str, kind: str | None = None
 ) -> list[tuple[int, SnapshotHeader]]:
     """Return the number and header of each snapshot of a topic (and kind), the newest first."""
@@ -116,7 +116,7 @@ async def _nearest(
     kind = kind_of(fold, topic)
     within = [
         (number, about)
-        for number, about in await abouts(shelf, topic, kind)
+        for number, about in await snapshot_headers(shelf, topic, kind)
         if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
     ]
     for number, about in sorted(within, key=lambda numbered: sum(numbered[1].ends), reverse=True):
@@ -130,15 +130,15 @@ async def _nearest(
     return None
 
 
-def starts_of(begun: Beginnings) -> Ends:
+def starts_of(begun: StartSnapshots) -> Ends:
     """Return the offsets behind the snapshots, by topic."""
     return {topic: snapshot.about.ends for topic, snapshot in begun.items()}
 
 
-def overtakes(batch: Batch, begun: Beginnings) -> bool:
-    """Return True if a snapshot has records that are ordered after the first one of this batch.
+def precedes_snapshot_end(batch: Batch, begun: StartSnapshots) -> bool:
+    """Return True if the batch begins before the last record of its snapshot, in the one order.
 
-    Call it with the first batch of each partition: if none is overtaken, no later one is. Records
+    Call it with the first batch of each partition: if none of them does, no later one does. Records
     are compared by running maximum of timestamps, then partition (`core.order`).
     """
     snapshot = begun.get(batch.topic)

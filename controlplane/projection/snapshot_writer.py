@@ -12,9 +12,14 @@ from controlplane.core.fold.snapshot_codec import freeze, kind_of
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.watermark import NEVER_MS, Watermark
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.projection.loader import load_topics
-from controlplane.projection.snapshot_lookup import SnapshotHeader, abouts, digest_of, sealed
+from controlplane.projection.snapshot_lookup import (
+    SnapshotHeader,
+    digest_of,
+    sealed,
+    snapshot_headers,
+)
 
 SLICE_BYTES = 4 * 2**20
 """Bytes per transaction; appends wait for it, some ten milliseconds."""
@@ -50,7 +55,7 @@ async def keep_snapshots(
     Raises:
         LogError: the log cannot be read or written. There are no new snapshots then.
     """
-    shelf, settings = shelf_of(log), settings or SnapshotSettings()
+    shelf, settings = snapshot_store_of(log), settings or SnapshotSettings()
     made = []
     if shelf is not None:
         for topic, upto in state.ends_by_topic.items():
@@ -106,7 +111,7 @@ class _Maker:
         return await self._shelf.finish(number, header, self._settings.kept)
 
     async def _newest(self) -> SnapshotHeader | None:
-        headers = await abouts(self._shelf, self._topic, self._kind)
+        headers = await snapshot_headers(self._shelf, self._topic, self._kind)
         return headers[0][1] if headers else None
 
     async def _settled(self, upto: Sequence[int]) -> Watermark:

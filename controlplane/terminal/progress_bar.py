@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from controlplane.core.entry import Batch
 from controlplane.core.order import Ends
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 
 WORTH_A_BAR_RECORDS = 100_000
 """Least number of records for a bar: fewer are read at once."""
@@ -26,7 +26,7 @@ class LogWithProgress:
     @property
     def snapshots(self) -> SnapshotStore | None:
         """Snapshots of the wrapped log; None if it has none."""
-        return shelf_of(self._log)
+        return snapshot_store_of(self._log)
 
     async def topics(self) -> Mapping[str, int]:
         """Topics of the wrapped log, with their number of partitions."""

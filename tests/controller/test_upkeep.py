@@ -8,7 +8,7 @@ from controlplane.core.commands import PauseConnector, ResumeConnector
 from controlplane.core.fold import Fold
 from controlplane.core.fold.snapshot_codec import kind_of
 from controlplane.core.releases.profiles import Profile
-from controlplane.logs.snapshots import shelf_of
+from controlplane.logs.snapshots import snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import Settings
 from controlplane.projection.retention import RetentionSettings
@@ -31,7 +31,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
         for _ in range(10):
             await plane.execute(PauseConnector("orders"))
             await plane.execute(ResumeConnector("orders"))
-        shelf, kind = shelf_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
+        shelf, kind = snapshot_store_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
         assert shelf is not None
         async with asyncio.timeout(PATIENCE_S):
             while not await shelf.kept(CONFIG, kind):  # noqa: ASYNC110 - nobody tells

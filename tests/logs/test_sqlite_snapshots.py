@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.logs.contract import make_topics, record
 from tests.logs.reading_contract import SAMPLE
@@ -126,4 +126,4 @@ async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path
 
 def test_a_log_need_not_keep_any() -> None:
     """In memory nothing outlives the process, so nothing is begun from."""
-    assert shelf_of(MemoryLog()) is None
+    assert snapshot_store_of(MemoryLog()) is None

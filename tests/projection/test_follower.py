@@ -400,7 +400,9 @@ async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
         assert "own" not in (await follower.state(KIP)).offsets
         await follower.follow(["own", "connect-offsets", "nowhere"])
         assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":1}'}
-        await follower.passed(await log.append([Record("own", 0, 1_000, key, b'{"row":2}')]))
+        await follower.wait_for_records(
+            await log.append([Record("own", 0, 1_000, key, b'{"row":2}')])
+        )
         assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":2}'}
 
 
@@ -409,7 +411,7 @@ async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
     await log.create_topic("own", 1)
     async with Follower(log, limits=FollowerLimits(topics_poll_ms=60_000, gather_ms=0)) as follower:
         await follower.follow(["own"])
-        await follower.passed(await log.append([Record("own", 0, 1_000, b"k", b"{}")]))
+        await follower.wait_for_records(await log.append([Record("own", 0, 1_000, b"k", b"{}")]))
         assert (await follower.state(KIP)).offsets["own"].values == {b"k": b"{}"}
 
 
@@ -438,6 +440,6 @@ async def test_looking_for_topics_does_not_read_the_log_again() -> None:
         await follower.state(KIP)
         before_it = log.looked_through
         for number in range(20):
-            await follower.passed(await log.append([connector(f"c{number}")]))
+            await follower.wait_for_records(await log.append([connector(f"c{number}")]))
             await asyncio.sleep(QUICK.topics_poll_ms / 1_000)
         assert log.looked_through == before_it

@@ -19,7 +19,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.as_of import Past, cut_at, ends_now
-from controlplane.projection.moment_search import place_of
+from controlplane.projection.moment_search import moment_position
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from tests.laws.entries import TOPICS, logs, profiles
 from tests.projection.test_snapshots import (
@@ -128,7 +128,7 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
     assert await told(log, moment, now) == await told(plain, moment, now)
     counted = EntryCountingLog(log)
     with suppress(UnknownMoment):
-        await place_of(counted, moment, Topics(), now)
+        await moment_position(counted, moment, Topics(), now)
     return counted.read_of
 
 

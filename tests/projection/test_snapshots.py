@@ -19,7 +19,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import ReadableLog, Record
 from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.snapshots import SnapshotStore, shelf_of
+from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.projection.as_of import Past, ends_now
 from controlplane.projection.follower import Follower
@@ -45,7 +45,7 @@ class EntryCountingLog:
 
     @property
     def snapshots(self) -> SnapshotStore | None:
-        return shelf_of(self._log)
+        return snapshot_store_of(self._log)
 
     async def topics(self) -> Mapping[str, int]:
         return await self._log.topics()
@@ -236,8 +236,8 @@ async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
     await keep(log)
     reader = await SqliteLog.open(tmp_path / "log.db", read_only=True)
     assert await reads(reader) == {}
-    assert shelf_of(LogWithProgress(reader, "log.db")) is reader.snapshots
-    assert shelf_of(LogWithProgress(await memory_log([]), "nothing")) is None
+    assert snapshot_store_of(LogWithProgress(reader, "log.db")) is reader.snapshots
+    assert snapshot_store_of(LogWithProgress(await memory_log([]), "nothing")) is None
     await reader.close()
 
 

@@ -155,7 +155,7 @@ class Runtime:
             Record(topic, partition_of(key, numbers[topic]), NOW_MS, key, value)
             for topic, key, value in drafts
         ]
-        await self._plane._follower.passed(await self._log.append(records))
+        await self._plane._follower.wait_for_records(await self._log.append(records))
 
     # --- what a connector makes of its config ---------------------------------------------------
 
