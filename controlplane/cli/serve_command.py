@@ -71,7 +71,7 @@ from controlplane.terminal.log_options import (
 from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, remark_by, say
 from controlplane.terminal.shell_completion import complete_files
-from controlplane.terminal.writable_log import written
+from controlplane.terminal.writable_log import open_writable
 
 
 class ServeOptions(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ async def _serve(
     loggers = _configured_loggers(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
     front = MiddlewareStack(protection, service.dialect, own)
-    opened = _commanding if service.commands else _following
+    opened = _open_as_writer if service.commands else _open_read_only
     limits, tls = _within_file_limit(protection.limits), protection.tls
     front.check()
     log_refused_connections(front.logger)
@@ -300,7 +300,7 @@ _READ = "serve the log with --read-only"
 
 
 @asynccontextmanager
-async def _commanding(
+async def _open_as_writer(
     service: ServeOptions, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open an embedded log as its control plane."""
@@ -308,7 +308,7 @@ async def _commanding(
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
-    async with written(service.where, service.reading, _READ) as (log, missing):
+    async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
         async with ControlPlane.open(log, settings, around) as plane:
             _warn(service, split_config(settings.topics, await log.topics()))
@@ -316,7 +316,7 @@ async def _commanding(
 
 
 @asynccontextmanager
-async def _following(
+async def _open_read_only(
     service: ServeOptions, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open a log that others write, for reading."""

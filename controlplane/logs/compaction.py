@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controlplane.core.entry import Batch
 
 
-class Sieve:
+class CompactionFilter:
     """Classifies the entries of one partition, given from the newest batch to the oldest.
 
     The last entry of each key stays. Entries without a key and entries of aborted transactions go;

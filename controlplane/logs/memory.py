@@ -6,7 +6,7 @@ from itertools import compress, count
 
 from controlplane.core.entry import Batch, ColumnBatch, Entry, Headers, Position
 from controlplane.core.order import Ends
-from controlplane.logs.compaction import Sieve
+from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogUnavailable, Record
 from controlplane.logs.offset_rules import (
     GAP,
@@ -79,9 +79,12 @@ class PartitionColumns:
 
     def compact(self, below: int, *, tombstones: bool) -> int:
         """Remove the entries that compaction may remove; return their number."""
-        sieve = Sieve(below)
-        sieve.sift([self._batch(OffsetSpan("", 0, 0, 0), 0, len(self._offsets))])
-        gone = {*sieve.superseded, *(sieve.tombstones if tombstones else ())}
+        compaction_filter = CompactionFilter(below)
+        compaction_filter.sift([self._batch(OffsetSpan("", 0, 0, 0), 0, len(self._offsets))])
+        gone = {
+            *compaction_filter.superseded,
+            *(compaction_filter.tombstones if tombstones else ()),
+        }
         self._keep([offset not in gone for offset in self._offsets])
         return len(gone)
 

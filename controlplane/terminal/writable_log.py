@@ -20,7 +20,9 @@ class WritableLog(NamedTuple):
 
 
 @asynccontextmanager
-async def written(where: str, reading: LogOptions, instead: str) -> AsyncIterator[WritableLog]:
+async def open_writable(
+    where: str, reading: LogOptions, instead: str
+) -> AsyncIterator[WritableLog]:
     """Open an embedded log for writing and close it again; make it if it is not there.
 
     `instead` says what to do while another process is the log's control plane.

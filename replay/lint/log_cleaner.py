@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.order import in_order
 from controlplane.core.state import Topics
-from controlplane.logs.compaction import Sieve
+from controlplane.logs.compaction import CompactionFilter
 
 
 def cleaned(entries: Iterable[Entry], topics: Topics, *, tombstones: bool) -> list[Entry]:
@@ -26,7 +26,7 @@ def cleaned(entries: Iterable[Entry], topics: Topics, *, tombstones: bool) -> li
 
 def _left(part: list[Entry], *, tombstones: bool) -> Iterable[Entry]:
     """Remaining entries of one partition."""
-    sieve = Sieve()
-    sieve.sift([batch_of(part)])
-    gone = {*sieve.superseded, *(() if tombstones else sieve.tombstones)}
+    compaction_filter = CompactionFilter()
+    compaction_filter.sift([batch_of(part)])
+    gone = {*compaction_filter.superseded, *(() if tombstones else compaction_filter.tombstones)}
     return (entry for entry in part if entry.offset not in gone)

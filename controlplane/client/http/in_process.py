@@ -30,7 +30,7 @@ from controlplane.settings.plane import plane_settings
 from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note
 from controlplane.terminal.worker_options import configured
-from controlplane.terminal.writable_log import written
+from controlplane.terminal.writable_log import open_writable
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def _written(where: str, settings: Configuration) -> AsyncIterator[App]:
     """Open a log as its one writer; a missing log is created."""
     check_ours(where)
     reading = LogOptions(settings, settings.settings(WorkerSettings))
-    async with written(where, reading, _ASK) as (log, missing):
+    async with open_writable(where, reading, _ASK) as (log, missing):
         for problem in missing:
             note(f"{where}: {problem}")
         async with ControlPlane.open(log, plane_settings(settings)) as plane:

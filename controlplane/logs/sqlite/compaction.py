@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from controlplane.core.entry import ColumnBatch
-from controlplane.logs.compaction import Sieve
+from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.reader import RowRange, check
 from controlplane.logs.sqlite.rows import OFFSET_MASK
@@ -24,7 +24,9 @@ _DELETE_FIRST = """DELETE FROM log WHERE id IN (
                    )"""
 
 
-def sift(connection: sqlite3.Connection, row_range: RowRange, sieve: Sieve) -> RowRange | None:
+def sift(
+    connection: sqlite3.Connection, row_range: RowRange, compaction_filter: CompactionFilter
+) -> RowRange | None:
     """Classify the newest rows of a range; return the rest of the range, None at its start.
 
     Raises:
@@ -41,7 +43,7 @@ def sift(connection: sqlite3.Connection, row_range: RowRange, sieve: Sieve) -> R
     values = [None if tombstone else b"" for *_, tombstone, _ in rows]
     aborted = frozenset(index for index, row in enumerate(rows) if row[3])
     keys = [key for _, key, *_ in rows]
-    sieve.sift(
+    compaction_filter.sift(
         [
             ColumnBatch(
                 row_range.topic, row_range.partition, offsets, offsets, keys, values, {}, aborted

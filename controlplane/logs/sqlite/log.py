@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
-from controlplane.logs.compaction import Sieve
+from controlplane.logs.compaction import CompactionFilter
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader
@@ -23,7 +23,7 @@ from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
-from controlplane.logs.sqlite.watch import CommitGap, Watch, going_on
+from controlplane.logs.sqlite.watch import CommitGap, Watch, batches_after
 from controlplane.logs.sqlite.writer import Writer
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from controlplane.logs.tail import further, progress_to, read_offsets
@@ -144,7 +144,7 @@ class SqliteLog:
                 start = at = further(start, found.ends)
                 with suppress(CommitGap):
                     while not await self._watch.beyond(seen, inbox):
-                        for appended in going_on(inbox.popleft(), at):
+                        for appended in batches_after(inbox.popleft(), at):
                             yield appended
 
     async def check_writable(self, epoch: int | None = None) -> None:
@@ -234,13 +234,18 @@ class SqliteLog:
         await self._read(partial(back_up, source=self.path, path=Path(path)))
 
     async def _compact(self, row_range: reader.RowRange, *, tombstones: bool) -> int:
-        sieve = Sieve()
+        compaction_filter = CompactionFilter()
         rest: reader.RowRange | None = row_range
         while rest:
-            rest = await self._read(partial(compaction.sift, row_range=rest, sieve=sieve))
+            rest = await self._read(
+                partial(compaction.sift, row_range=rest, compaction_filter=compaction_filter)
+            )
         # Tombstones last: without its tombstone, an older value of a key would be visible again.
         base = row_range.low & ~OFFSET_MASK
-        gone = [*sieve.superseded, *(sieve.tombstones if tombstones else ())]
+        gone = [
+            *compaction_filter.superseded,
+            *(compaction_filter.tombstones if tombstones else ()),
+        ]
         removed = 0
         for first in range(0, len(gone), compaction.DELETE_ROWS):
             rows = [base | offset for offset in gone[first : first + compaction.DELETE_ROWS]]

@@ -158,7 +158,7 @@ class CommitGap(Exception):
     """Entries of another process lie between the position of a tail and a commit."""
 
 
-def going_on(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:
+def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:
     """Return the new batches in a commit of this process for a tail that has read up to `at`.
 
     `at` moves to the ends of these batches.
