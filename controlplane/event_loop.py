@@ -49,8 +49,8 @@ LARGE = 300
 """Parts above which work on something is done in a thread: some 20 ms."""
 
 
-async def apart(work: Callable[[], T], parts: int) -> T:
-    """The result of some work on so many parts, done in a thread if they are many.
+async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
+    """Result of work on some number of parts; above `LARGE` parts, it runs in a thread.
 
     The work must be pure Python for the most part, or else it keeps the interpreter for itself.
     """

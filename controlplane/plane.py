@@ -36,7 +36,7 @@ from controlplane.core.releases.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.core.views.diff import Change
 from controlplane.core.views.history import History
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
@@ -422,7 +422,7 @@ async def _plain(command: AnyCommand) -> AnyCommand:
     if not isinstance(command, AnyCommand):
         raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
     try:
-        return await apart(partial(_converted, command), size_of(command))
+        return await in_thread_if_large(partial(_converted, command), size_of(command))
     except (TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
 

@@ -352,7 +352,7 @@ class Controller:
                 await self._execution.refuse(request, decision, self._limits.refusal_max_bytes)
             return decision
         try:
-            plan = await self._decider.answered(state, request.command, decision)
+            plan = await self._decider.with_complete_outcome(state, request.command, decision)
             return await self._execution.perform(request, plan)
         except NotTakenBack as failure:
             self._unfinished.add_not_taken_back(request, failure)
@@ -395,7 +395,7 @@ class Controller:
         state = await self._state_for(request.command)
         recovery = recover(state, trace.accepted, self._decider.context, failed)
         if recovery.rejected is None:
-            plan = await self._decider.answered(state, request.command, recovery.plan)
+            plan = await self._decider.with_complete_outcome(state, request.command, recovery.plan)
             await self._execution.perform(request, plan, accepted=True)
         else:  # a command that is given up has no steps to take back
             await self._execution.take_back(request, recovery.plan.steps, recovery.rejected)

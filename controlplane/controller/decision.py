@@ -16,7 +16,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.decide.outcome_details import answered
+from controlplane.core.decide.outcome_details import with_complete_outcome
 from controlplane.core.decide.prediction import hook_assumption
 from controlplane.core.plan import (
     AskGroup,
@@ -29,7 +29,7 @@ from controlplane.core.plan import (
 )
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 
 
 def _parts(state: ClusterState, command: AnyCommand) -> int:
@@ -71,7 +71,7 @@ class Decider:
         while True:
             deciding = partial(decide, state, command, context)
             parts = _parts(state, command) + _offsets(state, command)
-            decision = await apart(deciding, parts)
+            decision = await in_thread_if_large(deciding, parts)
             match decision:
                 case Plan() if believed:
                     assumed = dict.fromkeys((*decision.assumed, *map(hook_assumption, believed)))
@@ -93,10 +93,12 @@ class Decider:
                         return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
 
-    async def answered(self, state: ClusterState, command: AnyCommand, plan: Plan) -> Plan:
+    async def with_complete_outcome(
+        self, state: ClusterState, command: AnyCommand, plan: Plan
+    ) -> Plan:
         """Return the plan with its complete answer in the outcome."""
-        completing = partial(answered, state, command, plan, self.context.plugins)
-        return await apart(completing, _parts(state, command))
+        completing = partial(with_complete_outcome, state, command, plan, self.context.plugins)
+        return await in_thread_if_large(completing, _parts(state, command))
 
     def _as(self, profile: Profile) -> Context:
         """The context of the same worker in another release."""
@@ -112,6 +114,6 @@ class Decider:
             return HookSuccess(definite=False)
         if not plugins.may_block(named):
             asking = partial(hook, question.config, question.offsets)
-            return await apart(asking, len(question.config) + len(question.offsets))
+            return await in_thread_if_large(asking, len(question.config) + len(question.offsets))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, hook, question.config, question.offsets)

@@ -20,7 +20,7 @@ from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class PlanExecution:
         """Record that a command was refused, in at most so many bytes."""
         assert self._topic is not None
         draft = partial(command_log.refused, self._topic, request, rejected, most)
-        await self._append(request, [await apart(draft, size_of(request.command))])
+        await self._append(request, [await in_thread_if_large(draft, size_of(request.command))])
 
     def written(self, request: CommandRequest) -> int:
         """Return the number of records that an ended command has written, and forget it."""
@@ -195,14 +195,14 @@ class PlanExecution:
             return []
         one_batch = len(plan.steps) == 1 and plan.steps[0].action is None
         draft = partial(command_log.accepted, self._topic, request, None if one_batch else plan)
-        return [await apart(draft, size_of(request.command))]
+        return [await in_thread_if_large(draft, size_of(request.command))]
 
     async def _finished(self, request: CommandRequest, answer: Outcome | Rejected) -> list[Draft]:
         """Record that the command has finished, with its answer."""
         if self._topic is None:
             return []
         draft = partial(command_log.finished, self._topic, request, self._now_ms(), answer)
-        return [await apart(draft, size_of(request.command) + _size_of_answer(answer))]
+        return [await in_thread_if_large(draft, size_of(request.command) + _size_of_answer(answer))]
 
 
 def _size_of_answer(answer: Outcome | Rejected) -> int:
@@ -284,7 +284,7 @@ class LogWriter:
         for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
             if topic not in self._partitions:
                 await self._find_or_create(topic)
-        placed = await apart(partial(self._with_partitions, drafts), len(drafts))
+        placed = await in_thread_if_large(partial(self._with_partitions, drafts), len(drafts))
         topics = {draft.topic for draft in drafts}
         if not topics <= self._followed:
             await self._reader.follow(topics)

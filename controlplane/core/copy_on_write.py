@@ -123,7 +123,7 @@ class CopyOnWrite(Generic[K, V]):
     def writable(self) -> MutableMapping[K, V]:
         """The mapping to change, shared with no snapshot. Call it for every change."""
         if self._published is not None:
-            self.items = _spared(self.items)
+            self.items = _writable_copy(self.items)
             self._published = None
             self._room = self.items.room if isinstance(self.items, Layered) else _ENDLESS
         elif not self._room:
@@ -145,7 +145,7 @@ class CopyOnWrite(Generic[K, V]):
         return self.writable().pop(key) if key in self.items else None
 
 
-def _spared(items: dict[K, V] | Layered[K, V]) -> dict[K, V] | Layered[K, V]:
+def _writable_copy(items: dict[K, V] | Layered[K, V]) -> dict[K, V] | Layered[K, V]:
     """A mapping with the same items that may be changed while `items` stays as it is."""
     if isinstance(items, Layered):
         return items.copy() if items.room > 0 else items.merged()

@@ -145,7 +145,7 @@ _SENTENCES: Mapping[Reason, str] = {
 }
 
 
-class LeftConnector(msgspec.Struct, frozen=True, gc=False):
+class ConnectorAfterCommand(msgspec.Struct, frozen=True, gc=False):
     """A connector after a command: the fields of `GET /connectors/{c}`."""
 
     config: Properties
@@ -174,9 +174,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Refusal to answer with, in a release that writes first and refuses then."""
     release: str | None = None
     """Release that answers. Set together with the two fields below when the command is carried out
-    (`outcome_details.answered`); the answer then depends on nothing else. None: a plan's outcome,
-    or one stored by an earlier version of this program."""
-    connector: LeftConnector | None = None
+    (`outcome_details.with_complete_outcome`); the answer then depends on nothing else. None: a
+    plan's outcome, or one stored by an earlier version of this program."""
+    connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None
     """Status in the answer; None: the answer shows none."""

@@ -79,12 +79,9 @@ class PartitionColumns:
 
     def compact(self, below: int, *, tombstones: bool) -> int:
         """Remove the entries that compaction may remove; return their number."""
-        compaction_filter = CompactionFilter(below)
-        compaction_filter.sift([self._batch(OffsetSpan("", 0, 0, 0), 0, len(self._offsets))])
-        gone = {
-            *compaction_filter.superseded,
-            *(compaction_filter.tombstones if tombstones else ()),
-        }
+        filter_ = CompactionFilter(below)
+        filter_.sift([self._batch(OffsetSpan("", 0, 0, 0), 0, len(self._offsets))])
+        gone = {*filter_.superseded, *(filter_.tombstones if tombstones else ())}
         self._keep([offset not in gone for offset in self._offsets])
         return len(gone)
 

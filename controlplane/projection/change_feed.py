@@ -16,7 +16,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.key_owners import owner
 from controlplane.core.views.diff import Change, changed_by
-from controlplane.event_loop import apart, sliced, sliced_parts
+from controlplane.event_loop import in_thread_if_large, sliced, sliced_parts
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
@@ -185,7 +185,7 @@ class ChangeFeed:
             ordering.keep(ordering.rank(entry))
         before = fold.snapshot()
         async for entry in sliced(ordering.entries()):
-            await apart(partial(fold.apply, entry), _parts(entry))
+            await in_thread_if_large(partial(fold.apply, entry), _parts(entry))
             after = fold.snapshot()
             async for event in sliced(await _events_of(entry, before, after)):
                 yield event
@@ -193,7 +193,7 @@ class ChangeFeed:
 
 
 async def _events_of(entry: Entry, before: ClusterState, after: ClusterState) -> list[ChangeEvent]:
-    return await apart(lambda: list(_events(entry, before, after)), _parts(entry))
+    return await in_thread_if_large(lambda: list(_events(entry, before, after)), _parts(entry))
 
 
 BYTES_IN_A_PART = 50

@@ -136,10 +136,10 @@ def starts_of(begun: StartSnapshots) -> Ends:
 
 
 def precedes_snapshot_end(batch: Batch, begun: StartSnapshots) -> bool:
-    """Return True if the batch begins before the last record of its snapshot, in the one order.
+    """Return True if the batch begins before the last record of its topic's snapshot.
 
-    Call it with the first batch of each partition: if none of them does, no later one does. Records
-    are compared by running maximum of timestamps, then partition (`core.order`).
+    Call it with the first batch of each partition: if none of them does, no later one does.
+    Records are compared by running maximum of timestamps, then partition (`core.order`).
     """
     snapshot = begun.get(batch.topic)
     if snapshot is None:

@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
-from controlplane.event_loop import LARGE, apart
+from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
 from controlplane.rest.endpoints.responders import RESPONDERS
@@ -80,7 +80,7 @@ class App:
         request, info = read_request(scope), request_info(scope, self._service.dialect)
         answer = await self.answer(request, info, receive)
         encode = partial(self._encoded, answer, request)
-        answer, encoded = await apart(encode, _members(answer.body))
+        answer, encoded = await in_thread_if_large(encode, _members(answer.body))
         log = partial(
             self._logger.info,
             "request",

@@ -13,7 +13,7 @@ from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
 from controlplane.core.text.safe_text import count
-from controlplane.core.topics.source_partitions import apart
+from controlplane.core.topics.source_partitions import offsets_by_connector
 
 SCHEMA = pa.schema(
     [
@@ -62,7 +62,7 @@ def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Itera
         halves.setdefault(name, []).append(half.value)
     names = {*views.connectors(state), *halves}
     only = set(wanted)
-    known_of = apart(state)
+    known_of = offsets_by_connector(state)
     for name in sorted(names & only if only else names):
         yield _row(cluster, known_of(name), name, tuple(halves.get(name, ())))
 

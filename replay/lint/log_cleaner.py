@@ -26,7 +26,7 @@ def cleaned(entries: Iterable[Entry], topics: Topics, *, tombstones: bool) -> li
 
 def _left(part: list[Entry], *, tombstones: bool) -> Iterable[Entry]:
     """Remaining entries of one partition."""
-    compaction_filter = CompactionFilter()
-    compaction_filter.sift([batch_of(part)])
-    gone = {*compaction_filter.superseded, *(() if tombstones else compaction_filter.tombstones)}
+    filter_ = CompactionFilter()
+    filter_.sift([batch_of(part)])
+    gone = {*filter_.superseded, *(() if tombstones else filter_.tombstones)}
     return (entry for entry in part if entry.offset not in gone)

@@ -108,7 +108,7 @@ BEGINNINGS = [
     *(b"x\0", b"{\0", b"{\0\0\0", b"\0\0\0{", b"\0{", b'"\0', b'\0"', b"1 ", b"null ", b"\1"),
     *(b"# a\n", b"//\n", b"/**/", b"<?xml version='1.0'?>", b"\0\0\0\0\1", b"\x1f\x8b", b"--- "),
 ]
-"""StartSnapshots of records that are no JSON, or JSON in another encoding than the rest."""
+"""Beginnings of records that are no JSON, or JSON in another encoding than the rest."""
 
 JsonTokens = list[bytes]
 

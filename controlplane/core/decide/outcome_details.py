@@ -21,12 +21,21 @@ from controlplane.core.commands import (
 )
 from controlplane.core.entry import Entry
 from controlplane.core.fold.config import ConfigFold
-from controlplane.core.plan import LeftConnector, LeftStatus, Outcome, Plan, Reason, Rejected
+from controlplane.core.plan import (
+    ConnectorAfterCommand,
+    LeftStatus,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+)
 from controlplane.core.plugins import Plugins
 from controlplane.core.state import ClusterState, ConfigState
 
 
-def answered(state: ClusterState, command: AnyCommand, plan: Plan, plugins: Plugins) -> Plan:
+def with_complete_outcome(
+    state: ClusterState, command: AnyCommand, plan: Plan, plugins: Plugins
+) -> Plan:
     """The plan with its complete answer in the outcome; `state` is the one it was decided on."""
     outcome = msgspec.structs.replace(plan.outcome, release=state.profile.release)
     complete = _COMPLETE.get(type(command))
@@ -70,7 +79,7 @@ def _with_connector(outcome: Outcome, after: ClusterState, name: str, plugins: P
     view = views.connector(after, name, plugins)
     if view is None:
         return outcome
-    left = LeftConnector(view.config, len(view.tasks), view.type)
+    left = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
     return msgspec.structs.replace(outcome, connector=left)
 
 

@@ -150,14 +150,16 @@ _HAPPENED: Mapping[type, HasHappened] = {
 
 def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
     """Decision on the present state; under `kip` if the context's release lacks the command."""
-    now = _answered(state, command, context)
+    now = _decision_without_hooks(state, command, context)
     if isinstance(now, Rejected) and now.reason is Reason.NOT_OFFERED:
         ours = msgspec.structs.replace(context, profile=Profile.of(KIP))
-        return _answered(state, command, ours)
+        return _decision_without_hooks(state, command, ours)
     return now
 
 
-def _answered(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+def _decision_without_hooks(
+    state: ClusterState, command: AnyCommand, context: Context
+) -> Plan | Rejected:
     """Decision on the present state. The hook was called before, and is not called again."""
     decision: Decision = decide(state, command, context)
     while not isinstance(decision, Plan | Rejected):

@@ -105,7 +105,7 @@ def narrowed(state: ClusterState, connector: str, key: bytes | None) -> ClusterS
     return msgspec.structs.replace(state, offsets=offsets)
 
 
-def apart(state: ClusterState) -> Callable[[str], ClusterState]:
+def offsets_by_connector(state: ClusterState) -> Callable[[str], ClusterState]:
     """A function from a connector's name to the state with that connector's offsets only.
 
     It parses each key once. Listing the partitions of every connector by `listed` would parse each

@@ -228,7 +228,7 @@ def unreadable_offsets(state: ClusterState) -> Iterator[UnreadableOffset]:
 # --- what is not as it should be ------------------------------------------------------------
 
 
-class HalfDoneKind(Enum):
+class UnfinishedChangeKind(Enum):
     """Kinds of commands of several records that were interrupted."""
 
     STATE_WITHOUT_CONFIG = "target state without a connector config"
@@ -240,11 +240,11 @@ class HalfDoneKind(Enum):
     STATUS_WITHOUT_CONFIG = "status without a connector config"
 
 
-class HalfDone(NamedTuple):
+class UnfinishedChange(NamedTuple):
     """A connector that a command left half-done."""
 
     connector: str
-    half: HalfDoneKind
+    half: UnfinishedChangeKind
 
 
 def inconsistent(state: ClusterState) -> list[str]:
@@ -252,32 +252,32 @@ def inconsistent(state: ClusterState) -> list[str]:
     return sorted(state.config.inconsistent)
 
 
-def half_done(state: ClusterState) -> list[HalfDone]:
+def half_done(state: ClusterState) -> list[UnfinishedChange]:
     """Connectors that a command left half-done or is just changing; ask again later."""
     names = {*state.config.connectors, *state.config.targets, *state.config.deferred}
     names |= state.status.connectors.keys()
-    return [HalfDone(name, half) for name in sorted(names) for half in _halves(state, name)]
+    return [UnfinishedChange(name, half) for name in sorted(names) for half in _halves(state, name)]
 
 
-def _halves(state: ClusterState, name: str) -> Iterator[HalfDoneKind]:
+def _halves(state: ClusterState, name: str) -> Iterator[UnfinishedChangeKind]:
     config, target_state = state.config, state.config.targets.get(name)
     if config.deferred.get(name):
-        yield HalfDoneKind.TASKS_WAIT_FOR_COMMIT
+        yield UnfinishedChangeKind.TASKS_WAIT_FOR_COMMIT
     if name not in config.connectors:
         if target_state is not None:
-            yield HalfDoneKind.STATE_WITHOUT_CONFIG
+            yield UnfinishedChangeKind.STATE_WITHOUT_CONFIG
         if name in state.status.connectors:
-            yield HalfDoneKind.STATUS_WITHOUT_CONFIG
+            yield UnfinishedChangeKind.STATUS_WITHOUT_CONFIG
         return
     count = config.task_counts.get(name)
     if target_state is Target.STOPPED and count:
-        yield HalfDoneKind.STOPPED_WITH_TASKS
+        yield UnfinishedChangeKind.STOPPED_WITH_TASKS
     if target_state is Target.STARTED and count is None:
-        yield HalfDoneKind.CONFIG_WITHOUT_TASKS
+        yield UnfinishedChangeKind.CONFIG_WITHOUT_TASKS
     if target_state is Target.STARTED and count == 0:
-        yield HalfDoneKind.STARTED_WITHOUT_TASKS
+        yield UnfinishedChangeKind.STARTED_WITHOUT_TASKS
     if count and _older_tasks(state, name):
-        yield HalfDoneKind.TASKS_OF_AN_OLDER_CONFIG
+        yield UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG
 
 
 def _older_tasks(state: ClusterState, name: str) -> bool:

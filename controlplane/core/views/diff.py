@@ -19,7 +19,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.java import json_converter
 from controlplane.core.records import ActiveTopic, Status, TaskStatus
 from controlplane.core.state import Aspect, ClusterState
-from controlplane.core.topics.source_partitions import apart, narrowed
+from controlplane.core.topics.source_partitions import narrowed, offsets_by_connector
 
 __all__ = [
     "Aspect",
@@ -78,7 +78,7 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
-    old_of, new_of = apart(before), apart(after)
+    old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
     for name in sorted({*_names(before), *_names(after)}):
         yield from _differing((old_of(name), new_of(name)), name, _FACT_READERS)
 

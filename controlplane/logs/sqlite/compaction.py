@@ -25,7 +25,7 @@ _DELETE_FIRST = """DELETE FROM log WHERE id IN (
 
 
 def sift(
-    connection: sqlite3.Connection, row_range: RowRange, compaction_filter: CompactionFilter
+    connection: sqlite3.Connection, row_range: RowRange, filter_: CompactionFilter
 ) -> RowRange | None:
     """Classify the newest rows of a range; return the rest of the range, None at its start.
 
@@ -43,7 +43,7 @@ def sift(
     values = [None if tombstone else b"" for *_, tombstone, _ in rows]
     aborted = frozenset(index for index, row in enumerate(rows) if row[3])
     keys = [key for _, key, *_ in rows]
-    compaction_filter.sift(
+    filter_.sift(
         [
             ColumnBatch(
                 row_range.topic, row_range.partition, offsets, offsets, keys, values, {}, aborted

@@ -234,18 +234,13 @@ class SqliteLog:
         await self._read(partial(back_up, source=self.path, path=Path(path)))
 
     async def _compact(self, row_range: reader.RowRange, *, tombstones: bool) -> int:
-        compaction_filter = CompactionFilter()
+        filter_ = CompactionFilter()
         rest: reader.RowRange | None = row_range
         while rest:
-            rest = await self._read(
-                partial(compaction.sift, row_range=rest, compaction_filter=compaction_filter)
-            )
+            rest = await self._read(partial(compaction.sift, row_range=rest, filter_=filter_))
         # Tombstones last: without its tombstone, an older value of a key would be visible again.
         base = row_range.low & ~OFFSET_MASK
-        gone = [
-            *compaction_filter.superseded,
-            *(compaction_filter.tombstones if tombstones else ()),
-        ]
+        gone = [*filter_.superseded, *(filter_.tombstones if tombstones else ())]
         removed = 0
         for first in range(0, len(gone), compaction.DELETE_ROWS):
             rows = [base | offset for offset in gone[first : first + compaction.DELETE_ROWS]]

@@ -14,7 +14,7 @@ from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.projection.as_of import PastState
 from controlplane.rest import signatures
@@ -68,7 +68,7 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
         if route.reads_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
         viewing = partial(_view_answer, route.view, reading, call.names)
-        answered = (await apart(viewing, _visited(route, state))).with_notices(notices)
+        answered = (await in_thread_if_large(viewing, _visited(route, state))).with_notices(notices)
         return answered._replace(pure=not route.reads_group and call.request.as_of is None)
 
     return answer
@@ -118,7 +118,7 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         )
         if route.body == "bytes":
             checking = partial(command_requests.checked_first, request, call.body)
-            request = await apart(checking, len(call.body or b"") // TEXT_IN_A_PART)
+            request = await in_thread_if_large(checking, len(call.body or b"") // TEXT_IN_A_PART)
         reading = partial(writes.read_command, route, request, call.names)
         return await _run_or_plan(call, await call.service.bodies.read(reading, call.body))
 
@@ -158,7 +158,7 @@ async def _plan(call: Call, planner: Planner, command: AnyCommand) -> Answer:
     if isinstance(decided, Rejected):
         raise refused(decided)
     showing = partial(plan_json.document, decided, call.profile.release)
-    return Answer(OK, await apart(showing, size_of(command)))
+    return Answer(OK, await in_thread_if_large(showing, size_of(command)))
 
 
 async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:

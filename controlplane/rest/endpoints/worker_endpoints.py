@@ -17,7 +17,7 @@ from controlplane.core.context import Context
 from controlplane.core.decide.topics import level_named
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 from controlplane.logger_levels import Loggers, UnknownLogger
 from controlplane.logs.log import LogError
 from controlplane.rest import bodies
@@ -62,7 +62,7 @@ async def validate(call: Call) -> Answer:
     (name,) = call.names
     reading = partial(bodies.config, profile=call.profile)
     config = await service.bodies.read(reading, call.body)
-    return await apart(
+    return await in_thread_if_large(
         partial(connector_plugins.validate, config, name, context), size_of_config(config)
     )
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.order import Ends
-from controlplane.event_loop import apart
+from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.rest.errors import OK
 from controlplane.rest.metrics import state_metrics
@@ -58,7 +58,7 @@ class MetricsEndpoint(Layer):
         encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
         async with self._collector.turn:
             self._collector.families = families
-            content = await apart(partial(encode, self._registry), parts)
+            content = await in_thread_if_large(partial(encode, self._registry), parts)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
 
 

@@ -20,7 +20,7 @@ from controlplane.core.views.diff import Aspect, Change, diff
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, again, copied, written
 from replay.compat.situation import Sighting
-from replay.compat.situations.state_commands import anything_again, told_again, wanted
+from replay.compat.situations.state_commands import anything_again, repeated_target_state, wanted
 from replay.findings import Severity
 
 _WHY = "writes the committed records again, so that all workers read them"
@@ -64,7 +64,7 @@ def _as_committed(
     """
     committed, name = evidence.committed.config, changes[0].connector
     if {one.aspect for one in changes} == {Aspect.TARGET_STATE} and name in committed.connectors:
-        command = told_again(name, committed.targets[name], evidence.roll.start)
+        command = repeated_target_state(name, committed.targets[name], evidence.roll.start)
         if command is not None:
             yield PreparationStep(StepTime.BEFORE, command, _WHY)
             return

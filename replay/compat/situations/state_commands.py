@@ -19,7 +19,7 @@ _WORDS: Mapping[Target, str] = {
 """Request for each target state, the most active first; it writes even without a change."""
 
 
-def told_again(name: str, target: Target, release: Profile) -> str | None:
+def repeated_target_state(name: str, target: Target, release: Profile) -> str | None:
     """Command that writes a target state again; None if the release lacks the request."""
     return verb(_WORDS[target], name) if _knows(release, target) else None
 
@@ -45,7 +45,7 @@ def anything_again(evidence: LogEvidence) -> str:
     for target in _WORDS:
         for name in names:
             if targets.get(name, Target.STARTED) is target:
-                again = told_again(name, target, evidence.roll.start)
+                again = repeated_target_state(name, target, evidence.roll.start)
                 return again or _record_again(evidence, name)
     return "# create a connector"
 
@@ -74,7 +74,7 @@ def kept_quiet(
     if goal is Target.STARTED:
         resume = PreparationStep(StepTime.AFTER, verb("resume", name), "resumes the connector")
         return PreparationStep(StepTime.BEFORE, quieted(name, start), why), *meanwhile, resume
-    quiet = told_again(name, goal, start) or quieted(name, start)
+    quiet = repeated_target_state(name, goal, start) or quieted(name, start)
     return PreparationStep(StepTime.BEFORE, quiet, why), *meanwhile
 
 

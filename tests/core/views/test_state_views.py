@@ -37,7 +37,7 @@ def test_odd_names_are_found_again(name: bytes) -> None:
     found = hazards(log, Profile.of("3.7.0"))
     assert [(one.danger, one.position.offset) for one in found] == [(Danger.READ_FAILS, 1)]
     halves = [one.half for one in views.half_done(read(log, "3.7.0"))]
-    assert views.HalfDoneKind.TASKS_OF_AN_OLDER_CONFIG in halves
+    assert views.UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG in halves
 
 
 def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
