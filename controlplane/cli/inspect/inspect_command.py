@@ -14,11 +14,13 @@ from controlplane.cli.inspect import (
     hazard_list,
     overview,
     release_comparison,
-    rest_answers,
 )
 from controlplane.cli.opened_log import InputLog, opened
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.text.redaction import redacted
+from controlplane.rest.endpoints.offline import answer, every_path
+from controlplane.rest.endpoints.reads import Reading
 from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -32,6 +34,7 @@ from controlplane.terminal.log_options import (
     read_profile,
 )
 from controlplane.terminal.option_names import named_option
+from controlplane.terminal.output import print_json
 from controlplane.terminal.shell_completion import complete_files
 
 TWO = 2
@@ -92,8 +95,17 @@ class ViewRequest(msgspec.Struct, frozen=True):
         await change_list.show(source, self.profiles[0], self.options.output, name)
 
     async def rest(self, source: InputLog) -> None:
-        """Print the answers of the read endpoints."""
-        await rest_answers.show(source, self.profiles[0], self.plugins, self.options.output)
+        """Print status and body of every read endpoint; `-o json` shows secrets, as a worker does.
+
+        An endpoint that the release lacks is listed with the 404 of its workers.
+        """
+        state = await source.state(self.profiles[0])
+        reading = Reading(state, self.plugins, source.cluster_id)
+        answers = {path: answer(reading, path) for path in ("/", *every_path(state))}
+        document = {
+            path: {"status": given.status, "answer": given.body} for path, given in answers.items()
+        }
+        print_json(document if self.options.output == "json" else redacted(document))
 
 
 ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
