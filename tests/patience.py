@@ -4,4 +4,14 @@ A test waits for a condition, never for a time. This bound only turns a hang int
 far above what the slowest and busiest machine needs, so that load never fails a test.
 """
 
+from controlplane.controller.admission import CommandLimits
+
 PATIENCE_S = 300
+
+NEVER_RETRIED = CommandLimits(
+    write_patience_ms=1_000 * PATIENCE_S, retry_first_ms=2_000 * PATIENCE_S, retry_last_ms=10
+)
+"""A failed write is never retried: the first pause is longer than the patience.
+
+Reading back still has all the time that a busy machine needs.
+"""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.controller import CommandLimits, NotWritten
+from controlplane.controller import NotWritten
 from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
@@ -41,6 +41,7 @@ from tests.controller.scene import (
     raw,
     written,
 )
+from tests.patience import NEVER_RETRIED
 
 PLUGINS = catalogued(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}
@@ -215,7 +216,7 @@ async def test_members_in_another_order() -> None:
 
 # --- the log ----------------------------------------------------------------------------------
 
-IMPATIENT = Settings(limits=CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10))
+IMPATIENT = Settings(limits=NEVER_RETRIED)
 LARGE = {**SOURCE, "large": "x" * 500_000}
 
 

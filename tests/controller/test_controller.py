@@ -39,7 +39,7 @@ from tests.controller.scene import (
     raw,
     written,
 )
-from tests.patience import PATIENCE_S
+from tests.patience import NEVER_RETRIED, PATIENCE_S
 
 STOP = StopConnector("orders")
 STOPPED = [
@@ -422,9 +422,8 @@ async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -
             armed = False
             blocker.execute("BEGIN IMMEDIATE")
 
-    limits = CommandLimits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10)
     with closing(blocker):
-        async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
+        async with plane_on(log, Settings(limits=NEVER_RETRIED), stepped=stepped) as plane:
             await log.append([configured("orders")])
             await known(plane, "orders")
             with pytest.raises(NotWritten, match=r"^Error writing target state to Kafka: "):

@@ -29,7 +29,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
 from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written
-from tests.patience import PATIENCE_S
+from tests.patience import NEVER_RETRIED, PATIENCE_S
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
 STOP = StopConnector("orders")
@@ -222,7 +222,7 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     """Writes into a deleted or replaced file are not acknowledged."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)
-    async with plane_on(log, Settings(limits=CommandLimits(write_patience_ms=50))) as plane:
+    async with plane_on(log, Settings(limits=NEVER_RETRIED)) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
         before = await written(log, CONFIG)
         for moved in ("-wal", ""):

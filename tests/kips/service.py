@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller import CommandLimits, StepListener
+from controlplane.controller import StepListener
 from controlplane.core.commands import AnyCommand
 from controlplane.core.entry import Position
 from controlplane.core.plan import AnyAction, Plan
@@ -77,10 +77,6 @@ class RefusingLog(MemoryLog):
         if self.refuses is not None and any(map(self.refuses, records)):
             raise LogUnavailable("it is away")
         return await super().append(records, epoch)
-
-
-IMPATIENT = CommandLimits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
-"""Limits that end waiting for a lost log within the time of a test."""
 
 
 class AskedService:

@@ -17,7 +17,6 @@ from controlplane.core.releases.profiles import KIP
 from controlplane.logs.log import Record
 from tests.controller.scene import CONFIG, OFFSETS, raw
 from tests.kips.service import (
-    IMPATIENT,
     ORDERS,
     OWN,
     SOURCE_CONFIG,
@@ -33,6 +32,7 @@ from tests.kips.service import (
     serving,
     wanted,
 )
+from tests.patience import NEVER_RETRIED
 from tests.scenario.playback import printed
 
 AT, STOP = "/connectors/orders/offsets", "/connectors/orders/stop"
@@ -261,7 +261,7 @@ class TestDelete:
         """If one tombstone cannot be written, the reset fails."""
         log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
-        async with serving(log, limits=IMPATIENT) as service:
+        async with serving(log, limits=NEVER_RETRIED) as service:
             log.refuses = lambda record: record.topic == away
             with pytest.raises(NotWritten):
                 await service.ask("DELETE", AT)

@@ -20,7 +20,6 @@ from tests.controller.scene import CONFIG, OFFSETS
 from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
 from tests.kips.service import (
     FUSSY_SOURCE,
-    IMPATIENT,
     PLUGINS,
     SINK_CONFIG,
     SOURCE_CONFIG,
@@ -32,6 +31,7 @@ from tests.kips.service import (
     running,
     serving,
 )
+from tests.patience import NEVER_RETRIED
 from tests.scenario.playback import played
 
 
@@ -103,7 +103,7 @@ class TestFailures:
         """Each of the three steps that write can fail by that."""
         log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
-        async with serving(log, limits=IMPATIENT) as service:
+        async with serving(log, limits=NEVER_RETRIED) as service:
             log.refuses = refuses
             with pytest.raises(NotWritten, match=step):
                 await service.ask("POST", "/connectors", asked())
@@ -128,7 +128,7 @@ class TestFailures:
         """
         log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
-        async with serving(log, limits=IMPATIENT) as service:
+        async with serving(log, limits=NEVER_RETRIED) as service:
             log.refuses = refuses
             with pytest.raises(NotWritten):
                 await service.ask("POST", "/connectors", asked())
