@@ -1,6 +1,5 @@
-"""Tasks from parts of plans: small parts are bundled, large ones are sliced."""
+"""Jobs and slices: limits on the work of one job, and large partitions cut into slices."""
 
-import heapq
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,7 +9,6 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.winners import reducible
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import FileRows, PartitionPlan
-from replay.engine.spark.tasks import NumberedWork
 
 
 class TaskLimits(NamedTuple):
@@ -84,21 +82,3 @@ def _before(cluster: ArchivedCluster, part: PartitionPlan) -> dict[str, int]:
                 latest_before[stored.file] = latest_ms
         latest_ms = segment.latest_ms
     return latest_before
-
-
-def bundles(
-    works: Sequence[NumberedWork], slots: int, limits: TaskLimits
-) -> list[list[NumberedWork]]:
-    """Bundle works into tasks of about equal size, in a multiple of `slots`; no task is empty."""
-    if not works:
-        return []
-    rows = sum(one.work.part.rows for one in works)
-    rounds = max(1, -(-rows // (limits.task_rows * slots)))  # keeps rounds equally long
-    count = min(len(works), rounds * slots)
-    heap = [(0, number) for number in range(count)]
-    tasks: list[list[NumberedWork]] = [[] for _ in range(count)]
-    for one in sorted(works, key=lambda one: -one.work.part.rows):
-        taken, number = heapq.heappop(heap)
-        tasks[number].append(one)
-        heapq.heappush(heap, (taken + one.work.part.rows, number))
-    return [bundle for bundle in tasks if bundle]

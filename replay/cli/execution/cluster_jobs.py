@@ -26,7 +26,8 @@ from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from replay.cli.exit_codes import INTERRUPTED
-from replay.cli.inputs.log_input import LogInput, OpenedInput, opened
+from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.gaps import tell_gaps
 from replay.cli.output.progress_bar import bar
@@ -159,7 +160,7 @@ def _looked_at(
 ) -> Iterator[_ClusterOutcome[T]]:
     """Work on one cluster, in any process."""
     try:
-        log = opened(log_input)
+        log = open_input(log_input)
         yield _ClusterOutcome(_one(log_input, log, job, resume), gaps=log.gaps)
     except _INPUT as error:
         yield _ClusterOutcome(None, error)

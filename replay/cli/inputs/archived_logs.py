@@ -24,7 +24,7 @@ def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:
     ]
 
 
-def opened(log_input: LogInput) -> OpenedInput:
+def open_archived(log_input: LogInput) -> OpenedInput:
     """Open a cluster with a store that refuses altered files.
 
     Raises:

@@ -1,22 +1,12 @@
 """Inputs of commands: a log or an archived cluster, named and then opened."""
 
-import asyncio
-import functools
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import click
-
-from controlplane.clock import now_ms
-from controlplane.core.entry import Batch, Entry
-from controlplane.core.moments import check_not_future
-from controlplane.core.order import before, ends_at, entries_of, in_order
+from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
-from controlplane.logs.log import ReadableLog
-from controlplane.logs.log_factory import Opening, open_log
 from replay.archive.hadoop_settings import NONE, HadoopSettings
 from replay.gaps import OffsetGap
-from replay.offsets_topics import own_topics
 
 
 class ReadOptions(NamedTuple):
@@ -52,56 +42,3 @@ class OpenedInput(NamedTuple):
     """Hash of the archive's last manifest; None for a log, which may grow."""
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps of an archive that may affect the entries."""
-
-
-def opened(log_input: LogInput) -> OpenedInput:
-    """Open an input.
-
-    Raises:
-        ReplayError: the manifests of an archive are altered.
-    """
-    if log_input.archived:
-        from replay.cli.inputs import archived_logs  # noqa: PLC0415 - not everybody has what it needs
-
-        return archived_logs.opened(log_input)
-    topics, exactly_once, _ = log_input.reading
-    return OpenedInput(log_input.cluster, topics, exactly_once, functools.partial(_read, log_input))
-
-
-def _read(log_input: LogInput) -> Iterable[Entry]:
-    """Entries of a log, including those of aborted transactions.
-
-    Raises:
-        LogError: the log cannot be opened or read.
-        UnknownMoment: the log has nothing at the moment, or not yet.
-    """
-    topics, _, moment = log_input.reading
-    batches = asyncio.run(_batches(log_input))
-    entries = list(entries_of(batches))
-    if moment is None:
-        return in_order(entries)
-    kept = list(before(entries, ends_at(batches, moment, topics)))
-    if len(kept) == len(entries):  # otherwise a clock was ahead of this one
-        check_not_future(moment, now_ms())
-    return in_order(kept)
-
-
-async def _batches(log_input: LogInput) -> list[Batch]:
-    topics, exactly_once, _ = log_input.reading
-    opened_log = await open_log(log_input.where, Opening(topics, exactly_once=exactly_once))
-    try:
-        for problem in opened_log.problems:
-            click.echo(f"{log_input.where}: {problem}", err=True)
-        return await _read_connects(opened_log.log, topics)
-    finally:
-        await opened_log.log.close()
-
-
-async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
-    """Records of Connect's topics, without the data that connectors move."""
-    there = await log.topics()
-    batches = [batch async for batch in log.read({topics.config} & there.keys())]
-    own = {topic for batch in batches for topic in own_topics(batch, topics)}
-    others = {topics.offsets, topics.status, topics.commands, *own} - {topics.config}
-    batches += [batch async for batch in log.read(sorted(others & there.keys()))]
-    return batches

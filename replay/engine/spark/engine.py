@@ -17,7 +17,7 @@ from controlplane.core.state import ClusterState
 from replay.archive.integrity import CheckedStore
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import PartitionPlan
-from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, bundles, in_jobs, slices
+from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, in_jobs, slices
 from replay.engine.spark.jobs import PARALLELISM, run
 from replay.engine.spark.location import anywhere
 from replay.engine.spark.parcels import PIECES_DDL, parcels, rows_of
@@ -26,6 +26,7 @@ from replay.engine.spark.tasks import (
     NumberedWork,
     ReadContext,
     SliceWork,
+    bundles,
     encoded,
     merged,
     reduced,

@@ -5,6 +5,7 @@ kernels. A damaged file is returned as a sentence instead of an exception, becau
 help.
 """
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from replay.archive.integrity import CheckedStore
 from replay.archive.store import open_store
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.read_plan import PartitionPlan
+from replay.engine.slices import TaskLimits
 from replay.engine.spark.parcels import (
     PIECES,
     TaskOutput,
@@ -89,6 +91,24 @@ class NumberedWork(NamedTuple):
     number: int
     slice: int
     work: SliceWork
+
+
+def bundles(
+    works: Sequence[NumberedWork], slots: int, limits: TaskLimits
+) -> list[list[NumberedWork]]:
+    """Bundle works into tasks of about equal size, in a multiple of `slots`; no task is empty."""
+    if not works:
+        return []
+    rows = sum(one.work.part.rows for one in works)
+    rounds = max(1, -(-rows // (limits.task_rows * slots)))  # keeps rounds equally long
+    count = min(len(works), rounds * slots)
+    heap = [(0, number) for number in range(count)]
+    tasks: list[list[NumberedWork]] = [[] for _ in range(count)]
+    for one in sorted(works, key=lambda one: -one.work.part.rows):
+        taken, number = heapq.heappop(heap)
+        tasks[number].append(one)
+        heapq.heappush(heap, (taken + one.work.part.rows, number))
+    return [bundle for bundle in tasks if bundle]
 
 
 _DECODER = msgspec.msgpack.Decoder(list[NumberedWork])

@@ -18,11 +18,11 @@ from replay.archive.store import FolderStore
 from replay.cli.exit_codes import INTERRUPTED
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
-from replay.engine.slices import LIMITS, TaskLimits, bundles, in_jobs, slices
+from replay.engine.slices import LIMITS, TaskLimits, in_jobs, slices
 from replay.engine.spark import jobs
 from replay.engine.spark.engine import SparkEngine
 from replay.engine.spark.session import NoSpark
-from replay.engine.spark.tasks import NumberedWork
+from replay.engine.spark.tasks import NumberedWork, bundles
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
 from tests.recorded_requests import recorded_entries
