@@ -6,6 +6,7 @@ from statistics import median
 import pytest
 
 from controlplane.core.releases.behaviours import BEHAVIOURS
+from tests.tidy.import_circles import import_circle
 from tests.tidy.layers import layers, one_place, pure_core
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
@@ -35,6 +36,38 @@ def test_layers(python: list[SourceFile]) -> None:
 def test_the_core_is_pure(python: list[SourceFile]) -> None:
     """The core imports nothing that knows the world: no clock, chance, files, network."""
     check(pure_core, python)
+
+
+def test_no_imports_form_a_circle(python: list[SourceFile]) -> None:
+    """No module imports itself through others, deferred imports included."""
+    assert import_circle(python) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from replay.b import g", "from replay.a import f"),
+        ("import replay.b", "def g():\n    from replay import a"),
+        ("from . import b", "from .a import f"),
+    ],
+)
+def test_a_circle_of_imports_is_found(first: str, second: str) -> None:
+    """Two modules that import each other, in any spelling; a third module only imports one."""
+    texts = {"a": first, "b": second, "c": "from replay import a"}
+    sources = [SourceFile(f"replay/{name}.py", text) for name, text in texts.items()]
+    circle = import_circle(sources)
+    assert circle[0] == circle[-1]
+    assert set(circle) == {"replay.a", "replay.b"}
+
+
+def test_imports_for_types_form_no_circle() -> None:
+    """An import under `TYPE_CHECKING` never happens in a run."""
+    for_types = "if TYPE_CHECKING:\n    from replay.a import f"
+    sources = [
+        SourceFile("replay/a.py", "from replay.b import g"),
+        SourceFile("replay/b.py", for_types),
+    ]
+    assert import_circle(sources) == []
 
 
 def test_clients_have_one_place(python: list[SourceFile]) -> None:
