@@ -187,11 +187,11 @@ def table(figures: Sequence[AppendFigure]) -> Table:
 
 @click.command()
 @click.option("--seconds", default=2.0, show_default=True, help="Time for each contestant's round.")
-@click.option("--quick", is_flag=True, help="One short round: does it still run?")
+@click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where to write: name a folder on the disk that is to be measured.",
+    help="Folder to write to, on the disk to measure.",
 )
 def main(seconds: float, quick: bool, folder: Path | None) -> None:
     """Measure and print."""

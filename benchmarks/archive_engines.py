@@ -114,7 +114,7 @@ def _rows(partitions: Any, offsets: Any, keys: Any, values: Any) -> pa.Table:
 
 
 def _duckdb(_: ArchivedCluster, stack: ExitStack) -> EngineFunction:
-    import duckdb  # noqa: PLC0415 - only who is asked is loaded, for its memory is measured
+    import duckdb  # noqa: PLC0415 - memory is measured: other contestants do without
 
     connection = stack.enter_context(duckdb.connect())
     connection.execute(f"SET threads = {CORES}")

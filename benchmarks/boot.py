@@ -248,7 +248,7 @@ async def _write(producer: AIOKafkaProducer, topic: str, pairs: Iterator[RecordP
 @click.command()
 @click.option("--records", default=1_000_000, show_default=True, help="Source offsets.")
 @click.option("--rounds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="One small round: does it still run?")
+@click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(records: int, rounds: int, quick: bool) -> None:
     """Measure and print."""
     if quick:

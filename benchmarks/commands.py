@@ -143,7 +143,7 @@ def table(figures: Sequence[CommandFigure]) -> Table:
 
 @click.command()
 @click.option("--seconds", default=2.0, show_default=True, help="Time for each kind, twice.")
-@click.option("--quick", is_flag=True, help="One short round: does it still run?")
+@click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, quick: bool) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:

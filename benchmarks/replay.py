@@ -353,12 +353,14 @@ def _archive(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
     "--records", "millions", type=int, multiple=True, default=(1, 10, 30), show_default=True
 )
 @click.option("--rounds", default=5, show_default=True)
-@click.option("--folder", type=click.Path(path_type=Path), help="Where archives lie. [a new one]")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Folder of the archives. [a new one]"
+)
 @click.option(
     "--only",
     type=click.Choice([one.name for one in ENTRANTS]),
     multiple=True,
-    help="Who is measured; repeat. [all]",
+    help="Contestant to measure; repeat. [all]",
 )
 @click.option("--quick", is_flag=True, help="A small run that only shows that it works.")
 def main(

@@ -226,7 +226,7 @@ def _together(figures: Sequence[RequestFigure]) -> float:
 @click.command()
 @click.option("--seconds", default=3.0, show_default=True, help="Time for each kind, twice.")
 @click.option("--rounds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="One short round: does it still run?")
+@click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, rounds: int, quick: bool) -> None:
     """Measure and print."""
     if quick:

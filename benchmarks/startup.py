@@ -127,7 +127,7 @@ def table(figures: Sequence[StartupFigure], number: int) -> Table:
 @click.command()
 @click.option("--records", "number", default=200_000, show_default=True, help="In both topics.")
 @click.option("--rounds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="One small round: does it still run?")
+@click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(number: int, rounds: int, quick: bool) -> None:
     """Measure and print."""
     if quick:

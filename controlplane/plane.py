@@ -468,7 +468,7 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
     if where == "memory:":
         log = MemoryLog()
     else:
-        from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - only who needs it
+        from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - loaded on demand
 
         log = await SqliteLog.open(path_of(where))
         stack.push_async_callback(log.close)

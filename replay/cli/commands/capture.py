@@ -178,7 +178,7 @@ def _in_spark(
     sources: list[CaptureSource], job: CaptureOptions, engine: EngineChoice, jars: Path | None
 ) -> bool:
     """Run the capture with a Spark session; logs that are no Kafka cluster need none."""
-    from replay.cli.execution.spark_captures import with_jars  # noqa: PLC0415 - not everybody has it
+    from replay.cli.execution.spark_captures import with_jars  # noqa: PLC0415 - needs an extra
 
     with with_jars(engine.where, jars) as session:
         return asyncio.run(run(sources, job._replace(session=session)))

@@ -166,7 +166,7 @@ def _capture(
     target = _target(source, opened, job)
     if job.session is None or opened.form != KAFKA:
         return LogCapture(opened.log, target, goes_on=opened.form in LIVING, progress=progress)
-    from replay.capture.spark_capture import SparkCapture  # noqa: PLC0415 - not everybody has it
+    from replay.capture.spark_capture import SparkCapture  # noqa: PLC0415 - needs an extra
     from replay.cli.execution.spark_captures import source as spark_source  # noqa: PLC0415
 
     read_by = spark_source(job.session, source.where, job.how)
@@ -230,7 +230,7 @@ async def _streamed(
     source: CaptureSource, job: CaptureOptions, threads: Executor, ended: Event
 ) -> bool:
     """Follow one cluster and restart after failures; a single cluster fails at once."""
-    from replay.cli.execution.spark_captures import StreamedCluster, stream  # noqa: PLC0415 - not everybody has it
+    from replay.cli.execution.spark_captures import StreamedCluster, stream  # noqa: PLC0415 - needs an extra
 
     assert job.checkpoint is not None
     while True:

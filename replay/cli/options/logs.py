@@ -116,7 +116,7 @@ def _found(where: str, reading: ReadOptions) -> list[LogInput]:
     if not is_archive(where):
         return [LogInput(where, where, reading)]
     _check_folder(Path(where))
-    from replay.cli.inputs import archived_logs  # noqa: PLC0415 - not everybody has what it needs
+    from replay.cli.inputs import archived_logs  # noqa: PLC0415 - needs an extra
 
     return archived_logs.clusters_of(where, reading)
 
