@@ -16,7 +16,7 @@ from controlplane.core.entry import Batch, ColumnBatch, Headers, batch_of
 from controlplane.logs.kafka.cluster import addresses
 from controlplane.logs.kafka.decoder import decode
 from controlplane.logs.kafka.errors import RETRIABLE, topic_error
-from controlplane.logs.kafka.frames import piece
+from controlplane.logs.kafka.frames import partition_frames
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader, Retry
 from controlplane.logs.kafka.wire import FetchedPartition
@@ -72,7 +72,9 @@ def read(
 
     Entries and last rows of the batch must agree.
     """
-    found = decode(piece(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop)
+    found = decode(
+        partition_frames(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop
+    )
     if found is None:
         return None
     for seen in (True, False):
@@ -140,7 +142,7 @@ def test_half_a_batch_at_the_end_is_left() -> None:
     """A broker cuts an answer where it is full."""
     whole = batch(0, b"a")
     fetched = FetchedPartition(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
-    taken = piece(fetched, 0)
+    taken = partition_frames(fetched, 0)
     assert taken.next_offset == 1
     assert places(decode(taken)) == [(0, False)]
 
@@ -175,7 +177,7 @@ def test_reading_begins_inside_of_an_aborted_transaction() -> None:
 def test_only_markers() -> None:
     """The batch is empty, and reading continues behind the markers."""
     fetched = FetchedPartition(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
-    taken = piece(fetched, 3)
+    taken = partition_frames(fetched, 3)
     assert taken.next_offset == 5
     assert decode(taken) is None
 
@@ -185,7 +187,7 @@ def test_emptied_batches() -> None:
     emptied = bytearray(batch(4, b"gone", b"gone"))[:61]
     struct.pack_into(">i", emptied, 8, len(emptied) - 12)
     struct.pack_into(">i", emptied, 57, 0)
-    taken = piece(FetchedPartition(AT, 0, 0, 0, [], checked(emptied)), 4)
+    taken = partition_frames(FetchedPartition(AT, 0, 0, 0, [], checked(emptied)), 4)
     assert taken.next_offset == 6
     assert decode(taken) is None
 

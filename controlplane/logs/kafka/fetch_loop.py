@@ -9,7 +9,7 @@ from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.decoder import decode
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, topic_error
-from controlplane.logs.kafka.frames import PartitionFrames, piece
+from controlplane.logs.kafka.frames import PartitionFrames, partition_frames
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.wire import FetchedPartition, Isolation
 from controlplane.logs.log import LogError, LogNotUsable
@@ -120,7 +120,7 @@ class FetchLoop:
             raise topic_error(topic, fetched.code)
         if not fetched.records:
             return []
-        taken = piece(fetched, self.positions[fetched.partition])
+        taken = partition_frames(fetched, self.positions[fetched.partition])
         if not taken.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "

@@ -85,7 +85,7 @@ class PartitionFrames(NamedTuple):
         return max(self.start, self.frames[-1].batch.next_offset) if self.frames else self.start
 
 
-def piece(fetched: FetchedPartition, start: int) -> PartitionFrames:
+def partition_frames(fetched: FetchedPartition, start: int) -> PartitionFrames:
     """Split an answer into record batches without decoding them; cheap.
 
     Raises:
