@@ -125,15 +125,15 @@ def packed(work: "ItemWork[T, F]", item: T) -> bytes | None:
         return None
 
 
-def unpacked(parcel: bytes | None, work: "ItemWork[T, F]", item: T) -> Iterable[F]:
+def unpacked(packed_findings: bytes | None, work: "ItemWork[T, F]", item: T) -> Iterable[F]:
     """Unpickle the findings; None means that this process runs the work itself.
 
     Raises:
         ReplayError: the error of the item.
     """
-    if parcel is None:
+    if packed_findings is None:
         return work(item)
-    findings: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
+    findings: Any = pickle.loads(packed_findings)  # noqa: S301 - it comes from our own work
     if isinstance(findings, ReplayError):
         raise findings
     return findings  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from replay.engine.read_plan import PartitionPlan
 from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, in_jobs, slices
 from replay.engine.spark.jobs import PARALLELISM, run
 from replay.engine.spark.location import anywhere
-from replay.engine.spark.parcels import PIECES_DDL, parcels, rows_of
+from replay.engine.spark.task_output_codec import PIECES_DDL, rows_of, task_outputs
 from replay.engine.spark.tasks import (
     TASKS,
     NumberedWork,
@@ -99,7 +99,7 @@ class SparkEngine:
         if not works:
             return []
         frame = self.frame(works, cut or [[PlanSlice(work.part, None)] for work in works])
-        return [rows_of(parcel.content) for parcel in parcels(run(frame, self._progress))]
+        return [rows_of(output.content) for output in task_outputs(run(frame, self._progress))]
 
     def frame(self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]]) -> DataFrame:
         """Data frame of the reduced works."""

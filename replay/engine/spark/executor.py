@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replay.engine.executors import ItemWork, packed, unpacked
 from replay.engine.spark.jobs import PARALLELISM, run
-from replay.engine.spark.parcels import PIECES_DDL, TaskOutput, parcels, pieces
+from replay.engine.spark.task_output_codec import PIECES_DDL, TaskOutput, pieces, task_outputs
 from replay.progress import ProgressListener
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class SparkExecutor:
         waiting = iter(items)
         while wave := list(islice(waiting, WAVE * self.slots)):
             table = run(self._frame(work, wave), self._progress)
-            contents = {parcel.work: parcel.content for parcel in parcels(table)}
+            contents = {output.work: output.content for output in task_outputs(table)}
             for number, item in enumerate(wave):
                 yield unpacked(contents.get(number), work, item)
 

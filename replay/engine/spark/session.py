@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from controlplane.private_files import umask
 from replay.engine.spark.location import SparkLocation
-from replay.engine.spark.parcels import PIECE_BYTES
+from replay.engine.spark.task_output_codec import PIECE_BYTES
 from replay.errors import ReplayError
 
 OLDEST_JAVA = 17

@@ -21,7 +21,7 @@ from replay.archive.store import open_store
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.read_plan import PartitionPlan
 from replay.engine.slices import TaskLimits
-from replay.engine.spark.parcels import (
+from replay.engine.spark.task_output_codec import (
     PIECES,
     TaskOutput,
     by_work,

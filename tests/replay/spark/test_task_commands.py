@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replay.engine.executors import ProcessExecutor, SerialExecutor, unpacked
-from replay.engine.spark import parcels as engine_parcels
+from replay.engine.spark import task_output_codec
 from replay.engine.spark.executor import THINGS, WAVE, SparkExecutor, carried_out
-from replay.engine.spark.parcels import parcels
+from replay.engine.spark.task_output_codec import task_outputs
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
 from tests.recorded_requests import HISTORIES
@@ -169,13 +169,13 @@ def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them small enough for the JVM; together they are what was found."""
-    monkeypatch.setattr(engine_parcels, "PIECE_BYTES", most)
+    monkeypatch.setattr(task_output_codec, "PIECE_BYTES", most)
     things: Sequence[int] = [300, 0, 4]
     handed = [pickle.dumps((numbers, thing)) for thing in things]
     batches = pa.table([range(len(things)), handed], schema=THINGS).to_batches()
     handed_on = list(carried_out(iter(batches)))
     assert all(len(one["content"][0].as_py()) <= most for one in handed_on)
     assert len(handed_on) > len(things) or most == 1_000
-    joined = parcels(pa.Table.from_batches(reversed(handed_on)))
-    for parcel, thing in zip(joined, things, strict=True):
-        assert list(unpacked(parcel.content, numbers, thing)) == list(numbers(thing))
+    joined = task_outputs(pa.Table.from_batches(reversed(handed_on)))
+    for output, thing in zip(joined, things, strict=True):
+        assert list(unpacked(output.content, numbers, thing)) == list(numbers(thing))

@@ -1,12 +1,12 @@
-"""Parcels between tasks: any grouping of the pieces gives the sent value."""
+"""Outputs of tasks: any grouping of the pieces gives the sent value."""
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.spark import parcels
-from replay.engine.spark.parcels import (
+from replay.engine.spark import task_output_codec
+from replay.engine.spark.task_output_codec import (
     PIECES,
     TaskOutput,
     pieces,
@@ -28,11 +28,13 @@ def test_pieces_come_together(
     """By work and slice, in the order of their numbers."""
     whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parcels, "PIECE_BYTES", most)
+        patch.setattr(task_output_codec, "PIECE_BYTES", most)
         batches = [piece for one in whole for piece in pieces(one)]
     assert all(len(batch["content"][0].as_py()) <= most for batch in batches)
     chance.shuffle(batches)  # type: ignore[attr-defined]
-    assert list(parcels.parcels(pa.Table.from_batches(batches, PIECES))) == sorted(whole)
+    assert list(task_output_codec.task_outputs(pa.Table.from_batches(batches, PIECES))) == sorted(
+        whole
+    )
 
 
 def test_rows_are_rows_again() -> None:

@@ -31,15 +31,15 @@ class TaskOutput(NamedTuple):
     content: bytes
 
 
-def pieces(parcel: TaskOutput) -> Iterator[pa.RecordBatch]:
+def pieces(output: TaskOutput) -> Iterator[pa.RecordBatch]:
     """Split a result into pieces; an empty result has none."""
-    work, part, content = parcel
+    work, part, content = output
     for number, start in enumerate(range(0, len(content), PIECE_BYTES)):
         piece = content[start : start + PIECE_BYTES]
         yield pa.record_batch([[work], [part], [number], [piece]], schema=PIECES)
 
 
-def parcels(table: pa.Table) -> Iterator[TaskOutput]:
+def task_outputs(table: pa.Table) -> Iterator[TaskOutput]:
     """Assemble results from pieces in any order: work by work, slice by slice."""
     rows = sorted(table.to_pylist(), key=itemgetter("work", "slice", "piece"))
     for (work, part), piece_rows in groupby(rows, itemgetter("work", "slice")):
@@ -48,7 +48,7 @@ def parcels(table: pa.Table) -> Iterator[TaskOutput]:
 
 def by_work(table: pa.Table) -> Iterator[tuple[int, list[TaskOutput]]]:
     """Group results by work."""
-    for work, outputs in groupby(parcels(table), attrgetter("work")):
+    for work, outputs in groupby(task_outputs(table), attrgetter("work")):
         yield work, list(outputs)
 
 
