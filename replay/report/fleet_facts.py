@@ -73,7 +73,7 @@ class ReportTask(msgspec.Struct, frozen=True):
 
     def __call__(self, log: RecordStream) -> ClusterFacts:
         """Collect the facts of a cluster."""
-        return _ReportPass(self, log).looked()
+        return _ReportPass(self, log).facts()
 
 
 class _ReportPass:
@@ -89,7 +89,7 @@ class _ReportPass:
         self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
 
-    def looked(self) -> ClusterFacts:
+    def facts(self) -> ClusterFacts:
         log, look = self._log, self._look
         result, linted = audited(self._cluster), self._linted()
         rolls = [self._roll(goal) for goal in look.goals]

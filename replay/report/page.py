@@ -47,7 +47,7 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
         el("title", title),
         el("style", Html(styles)),
     )
-    indexes = [RecordIndex.of(number, looked) for number, looked in enumerate(fleet)]
+    indexes = [RecordIndex.of(number, cluster_facts) for number, cluster_facts in enumerate(fleet)]
     yield "<body>"
     yield header(fleet, indexes, _links(indexes, between))
     yield "<main>"
@@ -55,11 +55,11 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
     if len(fleet) > 1:
         yield fleet_matrix(fleet, indexes)
     yield shared(between, {one.cluster: index for one, index in zip(fleet, indexes, strict=True)})
-    for looked, index in zip(fleet, indexes, strict=True):
+    for cluster_facts, index in zip(fleet, indexes, strict=True):
         if len(fleet) == 1:
-            yield from _parts(looked, index)
+            yield from _parts(cluster_facts, index)
         else:
-            yield _cluster(looked, index, is_open=len(fleet) <= OPEN)
+            yield _cluster(cluster_facts, index, is_open=len(fleet) <= OPEN)
     yield "</main>"
     yield _footer(fleet[0].limits)
     yield "</body></html>\n"
@@ -85,17 +85,17 @@ def _parts_of(index: RecordIndex) -> list[tuple[str, str]]:
     return [(index.part(part), title) for part, title, _ in _PARTS]
 
 
-def _parts(looked: ClusterFacts, index: RecordIndex) -> Iterator[Html]:
+def _parts(cluster_facts: ClusterFacts, index: RecordIndex) -> Iterator[Html]:
     """All parts about a cluster."""
-    return (make(looked, index) for _, _, make in _PARTS)
+    return (make(cluster_facts, index) for _, _, make in _PARTS)
 
 
-def _cluster(looked: ClusterFacts, index: RecordIndex, *, is_open: bool) -> Html:
+def _cluster(cluster_facts: ClusterFacts, index: RecordIndex, *, is_open: bool) -> Html:
     return el(
         "details",
-        el("summary", el("h2", looked.cluster), brief(looked, index)),
+        el("summary", el("h2", cluster_facts.cluster), brief(cluster_facts, index)),
         navigation(_parts_of(index)),
-        _parts(looked, index),
+        _parts(cluster_facts, index),
         id=f"c{index.number}",
         class_="cluster",
         open=is_open,

@@ -15,9 +15,9 @@ class RecordIndex(NamedTuple):
     rows: dict[str, int]
 
     @classmethod
-    def of(cls, number: int, looked: ClusterFacts) -> "RecordIndex":
+    def of(cls, number: int, cluster_facts: ClusterFacts) -> "RecordIndex":
         """Create the index of a cluster."""
-        return cls(number, {one.place: row for row, one in enumerate(looked.evidence)})
+        return cls(number, {one.place: row for row, one in enumerate(cluster_facts.evidence)})
 
     def anchor(self, place: str) -> str | None:
         """Anchor of a record; None if it is not shown."""

@@ -29,14 +29,14 @@ COUNTED = {
 """Names of the counted events."""
 
 
-def _cards(looked: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
+def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
     """Cards of all drawn connectors."""
     drawn = [
         _card(number, one, one.timeline, axis, index)
-        for number, one in enumerate(looked.connectors)
+        for number, one in enumerate(cluster_facts.connectors)
         if one.timeline is not None
     ]
-    others = len(looked.connectors) - len(drawn)
+    others = len(cluster_facts.connectors) - len(drawn)
     left_out = (
         el("a", f"{count(others, 'connector')} more", href=f"#{index.part('connectors')}"),
         " is not drawn." if others == 1 else " are not drawn.",
@@ -148,12 +148,12 @@ _SHOWN = ("changed", "restarted", "failed", "moved")
 """Counted events of a row."""
 
 
-def connectors(looked: ClusterFacts, index: RecordIndex) -> Html:
+def connectors(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Listed connectors of a cluster, and the cards of the drawn ones."""
-    axis, findings = TimeAxis(looked.time or TimeRange(0, 0)), worst_of(looked, index)
+    axis, findings = TimeAxis(cluster_facts.time or TimeRange(0, 0)), worst_of(cluster_facts, index)
     rows = [
         (*_row(number, one, axis, index), _badge(one, findings.get(one.name)))
-        for number, one in enumerate(looked.connectors)
+        for number, one in enumerate(cluster_facts.connectors)
     ]
     counted = [f"{COUNTED[kind]}s" for kind in _SHOWN]
     heads = ("connector", "wanted", "reported", "tasks", *counted, "over time", "")
@@ -161,8 +161,8 @@ def connectors(looked: ClusterFacts, index: RecordIndex) -> Html:
         "section",
         el("h3", "Connectors"),
         table(heads, rows, "stacked", counted),
-        more(looked.connectors_more, "connector", "replay state"),
-        _cards(looked, axis, index),
+        more(cluster_facts.connectors_more, "connector", "replay state"),
+        _cards(cluster_facts, axis, index),
         id=index.part("connectors"),
     )
 

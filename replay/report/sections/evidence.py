@@ -8,7 +8,7 @@ from replay.report.record_index import RecordIndex
 from replay.report.sections.elements import more, table
 
 
-def records(looked: ClusterFacts, index: RecordIndex) -> Html:
+def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Records that the page names, in the order of the log."""
     rows = [
         el(
@@ -19,7 +19,7 @@ def records(looked: ClusterFacts, index: RecordIndex) -> Html:
             el("td", el("code", one.value)),
             id=index.anchor(one.place),
         )
-        for one in looked.evidence
+        for one in cluster_facts.evidence
     ]
     head = el(
         "tr", [el("th", one, scope="col") for one in ("record", "time (UTC)", "key", "value")]
@@ -30,24 +30,24 @@ def records(looked: ClusterFacts, index: RecordIndex) -> Html:
         el("h3", "Evidence"),
         el("p", "Secrets are hidden, long values are cut.", class_="more"),
         el("div", whole, class_="scroll"),
-        more(looked.evidence_more, "record", "replay history"),
-        _read(looked, index),
+        more(cluster_facts.evidence_more, "record", "replay history"),
+        _read(cluster_facts, index),
         id=index.part("evidence"),
     )
 
 
-def _read(looked: ClusterFacts, index: RecordIndex) -> Html:
+def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Table of the partitions read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
-    rows = [_part(one, looked.topics, index) for one in looked.parts]
-    head, known = looked.head, looked.missing[: looked.limits.findings]
+    rows = [_part(one, cluster_facts.topics, index) for one in cluster_facts.parts]
+    head, known = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]
     missing = [el("li", one.sentence, " ", index.chips(one.places)) for one in known]
     return el(
         "div",
         el("h4", "What was read"),
         table(heads, rows, "parts", heads[1:]),
         el("ul", missing, class_="missing") if missing else None,
-        more(len(looked.missing) - len(known), "gap", "replay verify -o json"),
+        more(len(cluster_facts.missing) - len(known), "gap", "replay verify -o json"),
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
         id=index.part("read"),
     )

@@ -10,9 +10,9 @@ from replay.report.record_index import RecordIndex
 from replay.report.sections.elements import badge, more
 
 
-def worst_of(looked: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
+def worst_of(cluster_facts: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
     """Anchor of the worst listed finding of each connector."""
-    parts = (("findings", looked.audited), ("lint", looked.linted))
+    parts = (("findings", cluster_facts.audited), ("lint", cluster_facts.linted))
     anchors = [
         (one.severity, one.connector, index.finding(part, row))
         for part, found in parts
@@ -23,24 +23,24 @@ def worst_of(looked: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
     return {connector: anchor for _, connector, anchor in anchors}
 
 
-def part_with(severity: str, looked: ClusterFacts) -> str:
+def part_with(severity: str, cluster_facts: ClusterFacts) -> str:
     """Part of a cluster's page where findings of a severity begin."""
-    audit_numbers, lint_numbers = looked.audited.numbers, looked.linted.numbers
+    audit_numbers, lint_numbers = cluster_facts.audited.numbers, cluster_facts.linted.numbers
     return "lint" if lint_numbers.get(severity) and not audit_numbers.get(severity) else "findings"
 
 
-def audited(looked: ClusterFacts, index: RecordIndex) -> Html:
+def audited(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Problems of a cluster, and changes with their authors."""
     lines = _SectionText("Findings", "Nothing was found.", "replay audit")
-    return _section("findings", lines, looked.audited, {looked.cluster: index})
+    return _section("findings", lines, cluster_facts.audited, {cluster_facts.cluster: index})
 
 
-def linted(looked: ClusterFacts, index: RecordIndex) -> Html:
+def linted(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Effects of a compaction and a restart."""
     lines = _SectionText(
         "After a compaction and a restart", "No connector would change.", "replay lint"
     )
-    return _section("lint", lines, looked.linted, {looked.cluster: index})
+    return _section("lint", lines, cluster_facts.linted, {cluster_facts.cluster: index})
 
 
 class _SectionText(NamedTuple):

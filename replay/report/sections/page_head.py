@@ -30,10 +30,10 @@ def navigation(links: Iterable[tuple[str, str]]) -> Html:
     return el("nav", [el("a", title, href=f"#{part}") for part, title in links])
 
 
-def brief(looked: ClusterFacts, index: RecordIndex) -> Html:
+def brief(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Summary beside a cluster's name: number of connectors and open problems."""
-    numbers = Counter(looked.audited.numbers) + Counter(looked.linted.numbers)
-    connectors = count(looked.numbers["there"], "connector")
+    numbers = Counter(cluster_facts.audited.numbers) + Counter(cluster_facts.linted.numbers)
+    connectors = count(cluster_facts.numbers["there"], "connector")
     grave = [one.value for one in (Severity.DANGER, Severity.WARNING) if numbers[one.value]]
     return el(
         "span",
@@ -42,7 +42,7 @@ def brief(looked: ClusterFacts, index: RecordIndex) -> Html:
             el(
                 "a",
                 f"{numbers[one]:,} {one}",
-                href=f"#{index.part(part_with(one, looked))}",
+                href=f"#{index.part(part_with(one, cluster_facts))}",
                 class_=f"badge {one}",
             )
             for one in grave

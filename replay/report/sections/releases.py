@@ -11,15 +11,15 @@ from replay.report.record_index import RecordIndex
 from replay.report.sections.elements import VERDICT_WORDS, badge, more, table, verdict
 
 
-def releases(looked: ClusterFacts, index: RecordIndex) -> Html:
+def releases(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Effects of a change from the workers' release to each other one."""
-    groups = _alike(looked.changes)
+    groups = _alike(cluster_facts.changes)
     return el(
         "section",
-        el("h3", f"From {looked.release} to …"),
+        el("h3", f"From {cluster_facts.release} to …"),
         legend(),
-        _matrix(looked, _anchors(groups, index), index),
-        [_changes(looked, alike, index) for alike in groups],
+        _matrix(cluster_facts, _anchors(groups, index), index),
+        [_changes(cluster_facts, alike, index) for alike in groups],
         id=index.part("releases"),
     )
 
@@ -28,10 +28,10 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
     """Matrix of clusters and releases; each cell links to its reasons."""
     rows = [
         [
-            el("a", el("b", looked.cluster), href=f"#c{index.number}"),
-            *(_cell(one.verdict, f"#{_whole(one, index)}") for one in looked.changes),
+            el("a", el("b", cluster_facts.cluster), href=f"#c{index.number}"),
+            *(_cell(one.verdict, f"#{_whole(one, index)}") for one in cluster_facts.changes),
         ]
-        for looked, index in zip(fleet, indexes, strict=True)
+        for cluster_facts, index in zip(fleet, indexes, strict=True)
     ]
     matrix = table(_heads("cluster", fleet[0]), rows, "matrix")
     title = el("h2", f"From {fleet[0].release} to …")
@@ -49,10 +49,10 @@ def _whole(change: ReleaseFacts, index: RecordIndex) -> str:
     return index.change(change.goal) if change.verdict else index.part("releases")
 
 
-def _heads(first: str, looked: ClusterFacts) -> list[HtmlContent]:
+def _heads(first: str, cluster_facts: ClusterFacts) -> list[HtmlContent]:
     """Release lines; that of the workers is marked."""
-    now = _line_of(looked.release)
-    lines = [_line_of(one.goal) for one in looked.changes]
+    now = _line_of(cluster_facts.release)
+    lines = [_line_of(one.goal) for one in cluster_facts.changes]
     return [first, *(el("b", one, class_="now") if one == now else one for one in lines)]
 
 
@@ -73,31 +73,35 @@ def _anchors(groups: Iterable[Sequence[ReleaseFacts]], index: RecordIndex) -> _A
     }
 
 
-def _matrix(looked: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> HtmlContent:
+def _matrix(cluster_facts: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> HtmlContent:
     whole: list[HtmlContent] = [
         el("i", "all of the cluster"),
-        *(_cell(one.verdict, f"#{_whole(one, index)}") for one in looked.changes),
+        *(_cell(one.verdict, f"#{_whole(one, index)}") for one in cluster_facts.changes),
     ]
     rows: list[list[HtmlContent]] = [whole]
     good: list[Html] = []
-    for number, one in enumerate(looked.connectors):
+    for number, one in enumerate(cluster_facts.connectors):
         name = called(one.name)
         card = None if one.timeline is None else f"#{index.card(number)}"
         title = el("span", name) if card is None else el("a", name, href=card)
         if not any(one.verdicts):
             good.append(title)
             continue
-        verdicts = zip(one.verdicts, looked.changes, strict=True)
+        verdicts = zip(one.verdicts, cluster_facts.changes, strict=True)
         cells = (_cell(bad, _href(change, one.name, anchors, index)) for bad, change in verdicts)
         rows.append([title, *cells])
-    return table(_heads("connector", looked), rows, "matrix"), _compatible(good, looked, index)
+    return table(_heads("connector", cluster_facts), rows, "matrix"), _compatible(
+        good, cluster_facts, index
+    )
 
 
-def _compatible(good: Sequence[Html], looked: ClusterFacts, index: RecordIndex) -> Html | None:
+def _compatible(
+    good: Sequence[Html], cluster_facts: ClusterFacts, index: RecordIndex
+) -> Html | None:
     """Connectors without problems, collapsed."""
     if not good:
         return None
-    here, every = index.part("compatible"), count(len(looked.connectors), "connector")
+    here, every = index.part("compatible"), count(len(cluster_facts.connectors), "connector")
     words = el(
         "summary",
         el("a", f"{len(good):,}", href=f"#{here}"),
@@ -138,10 +142,12 @@ def _about(change: ReleaseFacts) -> tuple[object, ...]:
     return change.verdict, change.more, change.commands, *judged
 
 
-def _changes(looked: ClusterFacts, alike: Sequence[ReleaseFacts], index: RecordIndex) -> Html:
+def _changes(
+    cluster_facts: ClusterFacts, alike: Sequence[ReleaseFacts], index: RecordIndex
+) -> Html:
     """Reasons of grouped changes, in the words of the first."""
     change = alike[0]
-    command = f"replay compat --from {looked.release} --to {change.goal}"
+    command = f"replay compat --from {cluster_facts.release} --to {change.goal}"
     goals = [
         (el("span", one.goal, id=index.change(one.goal)), ", " if one is not alike[-1] else " ")
         for one in alike

@@ -1,4 +1,4 @@
-"""Clusters that are looked at, and logs that hold what a page has to tell."""
+"""Clusters to report on, and logs that hold what a page has to tell."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ NASTY = (
 """Names that are up to something."""
 
 
-def looked(
+def cluster_facts(
     entries: Sequence[Entry],
     cluster: str = "lab",
     limits: PageLimits = WIDE,

@@ -17,7 +17,7 @@ from replay.report import ClusterFacts, PageLimits, page
 from tests.recorded_requests import recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, STARTED, PlantedLog
 from tests.replay.report.browser import DESK, PAPER_HEIGHT, PHONE, Browser
-from tests.replay.report.planted_clusters import NASTY, called, looked, of
+from tests.replay.report.planted_clusters import NASTY, called, cluster_facts, of
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +62,9 @@ def written(
 def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a recorded cluster, compared with every release line."""
     entries = recorded_entries("life-3.9")
-    return written(tmp_path_factory.mktemp("page") / "life.html", [looked(entries, goals=LINES)])
+    return written(
+        tmp_path_factory.mktemp("page") / "life.html", [cluster_facts(entries, goals=LINES)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.running(name).moving(name, 7 * MINUTE).status(f"task-{name}-0", "FAILED", trace="gone")
         log.target(name, PAUSED).wait(MINUTE).target(name, STARTED).config(name, rows="2")
         log.config(name, password="s3cret").restart(name).offset(name, {"position": number % 3})
-    kept = msgspec.json.encode(looked(of(log), limits=PageLimits.shared_by(20), goals=LINES))
+    kept = msgspec.json.encode(cluster_facts(of(log), limits=PageLimits.shared_by(20), goals=LINES))
     names = [b'"cluster-%02d"' % number for number in range(20)]
     clusters = [
         msgspec.json.decode(kept.replace(b'"lab"', name), type=ClusterFacts) for name in names
@@ -85,7 +87,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of clusters in which everything has a name that is up to something."""
-    clusters = [looked(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
+    clusters = [cluster_facts(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
     failed = {f"c{name}": name for name in NAMES}
     return written(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
 
@@ -171,7 +173,7 @@ def test_nothing_is_missing_on_paper(
 
 def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: Path) -> None:
     """Markup in names of clusters, connectors, settings, workers and errors is shown as text."""
-    plain = [looked(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
+    plain = [cluster_facts(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
     browser.open(written(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
     elements = set(browser.ask(ELEMENTS))
     browser.open(odd)

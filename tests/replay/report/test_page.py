@@ -17,7 +17,7 @@ from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
 from tests.replay.report.page_reader import Element, parsed, read, unled
-from tests.replay.report.planted_clusters import NASTY, busy, called, looked, of
+from tests.replay.report.planted_clusters import NASTY, busy, called, cluster_facts, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
@@ -25,7 +25,12 @@ STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.gl
 def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
     """A page about planted logs, `c0` and so on, whose workers are of a release."""
     return read(
-        page([looked(of(log), f"c{number}", release=release) for number, log in enumerate(logs)])
+        page(
+            [
+                cluster_facts(of(log), f"c{number}", release=release)
+                for number, log in enumerate(logs)
+            ]
+        )
     )
 
 
@@ -183,7 +188,7 @@ def test_findings_releases_and_compaction() -> None:
 def test_a_fleet() -> None:
     """A row for each cluster, what is between them, and who could not be read."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
-    fleet = [looked(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
+    fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))
     clusters = rows(next(shown.by_id("clusters").all("table")))
     assert [(row[0], row[1], row[7]) for row in clusters] == [
@@ -211,8 +216,8 @@ def test_a_fleet() -> None:
 @pytest.mark.parametrize("name", NASTY)
 def test_names_are_texts(name: str) -> None:
     """Markup in names of connectors, topics, settings and workers is shown as text."""
-    cluster = looked(of(called(name)), f"lab {name}")
-    shown = read(page([cluster, looked([], "other")], {f"c{name}": name}))
+    cluster = cluster_facts(of(called(name)), f"lab {name}")
+    shown = read(page([cluster, cluster_facts([], "other")], {f"c{name}": name}))
     assert not any(one.name in {"b", "img"} and "x" in one.attributes for one in shown.every())
     assert "\x1b" not in shown.text
     assert "\u202e" not in shown.text
@@ -229,7 +234,7 @@ def test_no_secret_is_in_a_page() -> None:
     log.status("task-a-0", "FAILED", trace=f"password={secret}")
     log.put(TOPICS.offsets, f'["a",{{"password":"{secret}"}}]', {"token": secret, "n": 1})
     log.session_key("c2Vzc2lvbi1zZWNyZXQ=").config("a", password=f"{secret}2")
-    text = "".join(page([looked(of(log))]))
+    text = "".join(page([cluster_facts(of(log))]))
     assert secret not in text
     assert "c2Vzc2lvbi1zZWNyZXQ" not in text
     assert "[hidden]" in text
@@ -239,15 +244,15 @@ def test_no_secret_is_in_a_page() -> None:
 @given(log=logs(), exactly_once=st.booleans())
 def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
     """A page can be made of any log."""
-    read(page([looked(log, goals=("3.2", "4.3"), exactly_once=exactly_once)]))
+    read(page([cluster_facts(log, goals=("3.2", "4.3"), exactly_once=exactly_once)]))
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters(name: str) -> None:
     """The same page each time, with a card for every connector."""
-    found = looked(recorded_entries(name))
+    found = cluster_facts(recorded_entries(name))
     shown = "".join(page([found]))
-    assert shown == "".join(page([looked(recorded_entries(name))]))
+    assert shown == "".join(page([cluster_facts(recorded_entries(name))]))
     assert len(list(read([shown]).all("article"))) == len(found.connectors)
     assert list(unled(read([shown]))) == []
 
@@ -271,7 +276,7 @@ def test_what_is_left_out_is_counted() -> None:
     for number in range(12):
         log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")
     limits = PageLimits(drawn=2, listed=5, findings=3, evidence=4)
-    shown = read(page([looked(of(log), limits=limits)]))
+    shown = read(page([cluster_facts(of(log), limits=limits)]))
     assert len(list(shown.all("article"))) == 2
     assert len(rows(next(shown.by_id("c0-connectors").all("table")))) == 5
     assert "… and 7 more connectors: replay state lists all." in shown.text
@@ -300,7 +305,7 @@ def test_every_sentence_that_counts_leads_on() -> None:
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
         log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
         log.target("a", PAUSED)
-    found = looked(of(log), limits=PageLimits(2, 3, 4, 10_000), release="3.4")
+    found = cluster_facts(of(log), limits=PageLimits(2, 3, 4, 10_000), release="3.4")
     judged = [msgspec.structs.replace(one, more=2) for one in found.changes[-1].judged]
     change = msgspec.structs.replace(found.changes[-1], judged=tuple(judged))
     shown = read(page([msgspec.structs.replace(found, changes=(*found.changes[:-1], change))]))
@@ -331,7 +336,7 @@ def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
     for number in range(3_000):
         log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")
         log.offset("a", {"position": number}).config("a", n=str(number))
-    (connector,) = looked(of(log), goals=()).connectors
+    (connector,) = cluster_facts(of(log), goals=()).connectors
     drawn = connector.timeline
     assert drawn is not None
     assert connector.numbers["failed"] == 1_500
