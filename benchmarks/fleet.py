@@ -53,7 +53,7 @@ def generate(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
         per_partition = int(records * SHARES[topic]) // partitions
         for partition in range(partitions):
             chance = np.random.default_rng([SEED, list(PARTITIONS).index(topic), partition])
-            filling = appending.filling((topic, partition), 0)
+            filling = appending.segment_writer((topic, partition), 0)
             for rows in _rows(topic, partition, per_partition, records, chance):
                 filling.add(rows)
                 progress.advance(bar, rows.num_rows)

@@ -37,7 +37,7 @@ def _error(number: int) -> OSError:
 
 
 @contextmanager
-def whole(file: Path) -> Iterator[Path]:
+def atomic_write(file: Path) -> Iterator[Path]:
     """Yield a draft that replaces the file when the block ends without an error.
 
     A link stays: its target is replaced. A device or a pipe is written directly.

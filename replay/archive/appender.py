@@ -60,7 +60,7 @@ class Appender:
         self._topics = topics
         self._secrets = secrets
         self._sizes = sizes
-        self._fillings: dict[PartitionId, SegmentWriter] = {}
+        self._segment_writers: dict[PartitionId, SegmentWriter] = {}
         self._written: list[Segment] = []
         self._reaches: dict[PartitionId, ReadRange] = {}
         self._chain = read_chain(store, name)
@@ -79,13 +79,13 @@ class Appender:
         Raises:
             ArchiveConflict: the archive has another record at an offset, or a gap there.
         """
-        filling = self._filling((batch.topic, batch.partition))
-        fresh = filling.add(table_of([batch]))
-        if sum(one.waiting_bytes for one in self._fillings.values()) > WAITING_BYTES:
-            max(self._fillings.values(), key=lambda one: one.waiting_bytes).write()
+        segment_writer = self._segment_writer((batch.topic, batch.partition))
+        fresh = segment_writer.add(table_of([batch]))
+        if sum(one.waiting_bytes for one in self._segment_writers.values()) > WAITING_BYTES:
+            max(self._segment_writers.values(), key=lambda one: one.waiting_bytes).write()
         return fresh
 
-    def filling(self, place: PartitionId, start: int) -> SegmentWriter:
+    def segment_writer(self, place: PartitionId, start: int) -> SegmentWriter:
         """Create a writer of a partition from `start` on, for another process (`take_over`)."""
         part = self.cluster.parts.get(place, NOTHING)
         touched = tuple(one for one in part.segments if one.end > start) or part.segments[-1:]
@@ -111,8 +111,8 @@ class Appender:
         Raises:
             ArchiveBusy: another process has appended since this append began.
         """
-        for filling in self._fillings.values():
-            filling.write()
+        for writer in self._segment_writers.values():
+            writer.write()
         made = self._manifest()
         if snapshots is not None:
             whole = Chain((*self._chain.manifests, made), "")
@@ -129,7 +129,7 @@ class Appender:
         return made
 
     def _manifest(self, snapshots: tuple[Snapshot, ...] = ()) -> Manifest:
-        filled = (one for filling in self._fillings.values() for one in filling.segments)
+        filled = (one for writer in self._segment_writers.values() for one in writer.segments)
         segments = [*self._written, *filled]
         return Manifest(
             self._name,
@@ -155,10 +155,10 @@ class Appender:
                 f"{self._secrets}: continue with that policy, or capture the log under another name"
             )
 
-    def _filling(self, place: PartitionId) -> SegmentWriter:
-        if place not in self._fillings:
-            self._fillings[place] = self._new(place, self.cluster.parts.get(place, NOTHING))
-        return self._fillings[place]
+    def _segment_writer(self, place: PartitionId) -> SegmentWriter:
+        if place not in self._segment_writers:
+            self._segment_writers[place] = self._new(place, self.cluster.parts.get(place, NOTHING))
+        return self._segment_writers[place]
 
     def _new(self, place: PartitionId, part: ArchivedPartition) -> SegmentWriter:
         return SegmentWriter(

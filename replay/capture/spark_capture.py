@@ -208,10 +208,11 @@ class SparkCapture(LogCapture):
     def _archived(
         self, spans: OffsetRanges, committed: Mapping[PartitionId, SeenOffsets]
     ) -> list[PartitionResult]:
-        fillings = {
-            place: self._appending.filling(place, span.start) for place, span in spans.items()
+        segment_writers = {
+            place: self._appending.segment_writer(place, span.start)
+            for place, span in spans.items()
         }
-        job = CaptureTask(fillings, committed, self._target.secrets, self._target.topics)
+        job = CaptureTask(segment_writers, committed, self._target.secrets, self._target.topics)
         rows = self._source.read(spans, EVERYTHING)
         table = self._rows(rows.mapInArrow(partial(archived, job=job), ANSWERS_DDL))
         answers = [

@@ -28,7 +28,7 @@ from replay.offsets_topics import own_topics
 MICROSECONDS = 1_000
 """Microseconds per millisecond: Spark's timestamps are finer than Kafka's."""
 
-RunBounds = npt.NDArray[np.int64]
+OffsetArray = npt.NDArray[np.int64]
 
 RUNS = pa.schema(
     [
@@ -66,7 +66,7 @@ class SeenOffsets:
         ordered = np.array(sorted(runs), np.int64).reshape(-1, 2)
         self._firsts, self._behinds = ordered[:, 0], ordered[:, 1]
 
-    def unseen(self, offsets: RunBounds) -> npt.NDArray[np.bool_]:
+    def unseen(self, offsets: OffsetArray) -> npt.NDArray[np.bool_]:
         """For each offset, True if no run contains it."""
         if not len(self._firsts):
             return np.ones(len(offsets), np.bool_)
@@ -78,7 +78,7 @@ class SeenOffsets:
 class CaptureTask(NamedTuple):
     """Input of a Spark task: writers and committed offsets, by partition."""
 
-    fillings: Mapping[PartitionId, SegmentWriter]
+    segment_writers: Mapping[PartitionId, SegmentWriter]
     """Writer of each partition."""
     committed: Mapping[PartitionId, SeenOffsets]
     """Offsets of committed records, by partition."""
@@ -119,7 +119,7 @@ class _PartitionArchiver:
 
     def __init__(self, place: PartitionId, job: CaptureTask) -> None:
         self._place = place
-        self._filling = job.fillings[place]
+        self._segment_writer = job.segment_writers[place]
         self._committed = job.committed.get(place, SeenOffsets([]))
         self._secrets = job.secrets
         self._topics = job.topics
@@ -139,21 +139,21 @@ class _PartitionArchiver:
             table = table_of([self._secrets.without(known)])
         self._read += table.num_rows
         try:
-            self._fresh += self._filling.add(table)
+            self._fresh += self._segment_writer.add(table)
         except ReplayError as error:
             self._wrong = str(error)
 
     def answer(self) -> PartitionResult:
         if not self._wrong:
             try:
-                self._filling.write()
+                self._segment_writer.write()
             except ReplayError as error:
                 self._wrong = str(error)
         if self._wrong:
             return PartitionResult(*self._place, wrong=self._wrong)
         own = tuple(sorted(self._own))
         return PartitionResult(
-            *self._place, self._read, self._fresh, tuple(self._filling.segments), own
+            *self._place, self._read, self._fresh, tuple(self._segment_writer.segments), own
         )
 
 

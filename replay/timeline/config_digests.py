@@ -30,7 +30,7 @@ _ALL = (1 << 8 * BYTES) - 1
 _DEFERRED, _TASKS = "deferred", "tasks"
 
 
-def several(digests: bytes) -> Iterator[bytes]:
+def split_digests(digests: bytes) -> Iterator[bytes]:
     """Split concatenated digests; one bytes object is cheaper to send between processes."""
     return (digests[at : at + BYTES] for at in range(0, len(digests), BYTES))
 

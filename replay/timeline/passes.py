@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from controlplane.core.releases.profiles import Profile
 from replay.engine.executors import Executor, SerialExecutor
 from replay.progress import Advance
-from replay.timeline.config_digests import DigestChunk, DigestFold, several
+from replay.timeline.config_digests import DigestChunk, DigestFold, split_digests
 from replay.timeline.decoded_records import decoded
 from replay.timeline.fact_tracker import FactTracker, TopicSelection
 from replay.timeline.intervals import Interval, Moment, MomentColumns, SharedInterval, alike, names
@@ -123,7 +123,7 @@ def digested(share: WorkShare) -> Iterator[ShareStep[bytes]]:
 def _digests(step: ShareStep[bytes], all_profiles: Sequence[Profile]) -> Iterator[SharedDigest]:
     """For each record, yield each digest once, with all its releases."""
     releases = _ReleaseNames([profiles for profiles, _ in step.found], all_profiles)
-    columns = zip(*(several(digests) for _, digests in step.found), strict=True)
+    columns = zip(*(split_digests(digests) for _, digests in step.found), strict=True)
     for after, digests in zip(step.moments, columns, strict=True):
         same: dict[bytes, tuple[int, ...]] = {}
         for group, one in enumerate(digests):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from controlplane.core.java import json_converter
 from controlplane.core.text.value_text import item, shown
-from replay.atomic_file import whole
+from replay.atomic_file import atomic_write
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
 
@@ -132,7 +132,7 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
         NotWritable: the file cannot be written.
     """
     values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
-    with whole(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+    with atomic_write(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
         rows = iter(rows)
         while plain_rows := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
             writer.write_table(pa.Table.from_pylist(plain_rows, schema=schema))

@@ -8,7 +8,7 @@ import msgspec
 from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.option_names import named_option
-from replay.atomic_file import check_place, whole
+from replay.atomic_file import atomic_write, check_place
 from replay.cli.execution.cluster_jobs import (
     ClusterJob,
     ClusterResults,
@@ -97,5 +97,5 @@ def _lines() -> tuple[Profile, ...]:
 
 def _write(file: Path, done: ClusterResults[ClusterFacts]) -> None:
     """Write the page; the file appears when it is complete."""
-    with whole(file) as draft, draft.open("w", encoding="utf-8") as out:
+    with atomic_write(file) as draft, draft.open("w", encoding="utf-8") as out:
         out.writelines(page(list(done.results.values()), done.failed))

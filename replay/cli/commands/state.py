@@ -13,7 +13,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.atomic_file import whole
+from replay.atomic_file import atomic_write
 from replay.cli.execution import engine_choice
 from replay.cli.execution.plan_output import explain, explain_option
 from replay.cli.options.archives import (
@@ -120,7 +120,7 @@ def _check_found(wanted: tuple[str, ...], connector_rows: list[ConnectorRow]) ->
 
 
 def _write(file: Path, connector_rows: list[ConnectorRow]) -> None:
-    with whole(file) as draft:
+    with atomic_write(file) as draft:
         pq.write_table(table_of(connector_rows), draft, compression="zstd")
 
 

@@ -103,9 +103,9 @@ def job(folder: Path) -> CaptureTask:
     """A task that archives the config topic in a folder."""
     appending = Appender(FolderStore(str(folder)), NAME, Topics(), sizes=SIZES)
     end = appending.end_of(*CONFIG) or 0
-    filling = appending.filling(CONFIG, max(0, end - 1))
+    segment_writer = appending.segment_writer(CONFIG, max(0, end - 1))
     return CaptureTask(
-        {CONFIG: filling}, {CONFIG: SeenOffsets([(0, 99)])}, kept(Topics()), Topics()
+        {CONFIG: segment_writer}, {CONFIG: SeenOffsets([(0, 99)])}, kept(Topics()), Topics()
     )
 
 
