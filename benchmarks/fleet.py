@@ -53,12 +53,12 @@ def generate(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
         per_partition = int(records * SHARES[topic]) // partitions
         for partition in range(partitions):
             chance = np.random.default_rng([SEED, list(PARTITIONS).index(topic), partition])
-            filling = appending.segment_writer((topic, partition), 0)
+            segment_writer = appending.segment_writer((topic, partition), 0)
             for rows in _rows(topic, partition, per_partition, records, chance):
-                filling.add(rows)
+                segment_writer.add(rows)
                 progress.advance(bar, rows.num_rows)
-            filling.write()
-            appending.take_over(filling.segments)
+            segment_writer.write()
+            appending.take_over(segment_writer.segments)
             appending.reached(topic, partition, 0, per_partition)
     progress.update(bar, description="snapshots of each day")
     appending.commit(daily)
