@@ -198,6 +198,7 @@ MUTATIONS = [
         '(config_step(state, "state", [record], context),)',
         '(config_step(state, "state", [TaskCommit(command.connector, 0), record], context),)',
         "S4 U2",
+        (1, 25),
     ),
     LawMutation(
         "a start leaves out the last record",
@@ -207,6 +208,7 @@ MUTATIONS = [
         "    ends = {**ends, fold.topics.config: fewer}\n"
         "    await load_topics(log, fold, [fold.topics.config], ends)\n",
         "S5",
+        (30,),
     ),
     LawMutation(
         "stopped before the tasks are gone",
@@ -314,6 +316,7 @@ MUTATIONS = [
         "if not command.only_failed or status.state is State.FAILED",
         "if status.state",
         "R4",
+        (117,),
     ),
     # --- offsets ------------------------------------------------------------------------------
     LawMutation(
@@ -351,6 +354,7 @@ MUTATIONS = [
         "        return AskHook(command.connector, config, ())\n"
         "    if isinstance(store, Rejected):\n        return store\n    requested",
         "O5",
+        (6,),
     ),
     LawMutation(
         "offsets of running connectors",
@@ -365,6 +369,7 @@ MUTATIONS = [
         "if self._state.exactly_once else ()",
         "",
         "O7",
+        (6,),
     ),
     LawMutation(
         "keys are always those of Java",
@@ -381,6 +386,7 @@ MUTATIONS = [
         "    everybodys = state.status.active_topics.values()\n"
         "    known = [topic for topics in everybodys for topic in topics.items()]\n",
         "A3 G7",
+        (20,),
     ),
     LawMutation(
         "a topic that is used twice is gone",
@@ -403,6 +409,7 @@ MUTATIONS = [
         "if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):",
         "if False:",
         "G1",
+        (32,),
     ),
     LawMutation(
         "nobody is fenced",
@@ -425,6 +432,7 @@ MUTATIONS = [
         '"-".join(parts[1:-1])',
         "parts[1]",
         "G7",
+        (61,),
     ),
     # --- crashes ------------------------------------------------------------------------------
     LawMutation(

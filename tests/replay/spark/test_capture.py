@@ -16,12 +16,19 @@ from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, encrypted, kept
 from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
+from tests.conftest import PROVE
+from tests.kafka.conftest import RELEASES
 from tests.kafka.producer import NewTopic, TopicProducer, in_order, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
 from tests.replay.test_append import archived
 
-pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.broker,
+    pytest.mark.usefixtures("kafka_jars"),
+    pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True),
+]
 
 
 class Both:
