@@ -59,11 +59,16 @@ class RequestKind(NamedTuple):
     reads: bool
     ask: Callable[[str], RequestParts]
     fresh: int = 0
-    """New connectors that each connection needs; 0 uses the existing ones."""
+    """Requests of each connection, no two alike; 0 repeats one request per connector."""
 
 
 def _create(name: str) -> RequestParts:
     return "POST", "/connectors", json.dumps(_stopped(f"{name}-{next(_numbers)}"))
+
+
+def _uncached_status(name: str) -> RequestParts:
+    """Request that no earlier one equals; releases ignore the parameter."""
+    return "GET", f"/connectors/{name}/status?n={next(_numbers)}", None
 
 
 def _stopped(name: str) -> dict[str, Any]:
@@ -74,6 +79,7 @@ KINDS = (
     RequestKind("GET /connectors", True, lambda _: ("GET", "/connectors", None)),
     RequestKind("GET /connectors/{c}", True, lambda name: ("GET", f"/connectors/{name}", None)),
     RequestKind("GET …/status", True, lambda name: ("GET", f"/connectors/{name}/status", None)),
+    RequestKind("GET …/status, uncached", True, _uncached_status, fresh=1_000),
     RequestKind("PUT …/pause", False, lambda name: ("PUT", f"/connectors/{name}/pause", None)),
     RequestKind("PUT …/stop", False, lambda name: ("PUT", f"/connectors/{name}/stop", None)),
     RequestKind("POST /connectors", False, _create, fresh=20),
