@@ -70,7 +70,7 @@ def test_difference_of_a_connector_that_was_paused_or_stopped(
 
 
 def test_difference_words_active_topics_as_the_history_does() -> None:
-    """The same fact with the same values, of a recorded connector."""
+    """`diff` words a recorded connector's active topics as its history does."""
     by_diff, by_history = (
         [line for line in call("--cluster", LIFE, *told).out.splitlines() if "active topic" in line]
         for told in (("diff", "pages", "--from", "config@2"), ("history", "pages"))

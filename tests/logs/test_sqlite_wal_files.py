@@ -38,7 +38,7 @@ async def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def archived(path: Path) -> Iterator[Path]:
-    """The same log, readable for all and writable for no one."""
+    """Path of a log that every user may read and nobody may write."""
     path.chmod(0o444)
     for parent in (path.parent, *path.parents[1:4]):
         parent.chmod(0o555)

@@ -21,7 +21,7 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 NAME = "fleet-1"
 
 SMALL = SegmentSizes(7, 3)
-"""So small that short logs have many segments, and those several row groups."""
+"""Sizes that give short logs many segments, each with several row groups."""
 
 
 def capture(
@@ -41,7 +41,7 @@ def capture(
 
 
 def capture_into(store: ArchiveStore, log: MemoryLog) -> CaptureResult:
-    """The same, wherever the archive lies."""
+    """Capture a log into the archive of any store."""
     target = CaptureTarget(store, NAME, Topics(), kept(Topics()), SMALL)
     return asyncio.run(LogCapture(log, target, goes_on=True).run())
 

@@ -46,7 +46,7 @@ class EscapeLevel(NamedTuple):
     ends: list[int]
     """Positions just after each former escape, ascending."""
     original_ends: list[int]
-    """The same positions in the next outer level."""
+    """Positions of these `ends` in the text of the next outer level."""
     above: "EscapeLevel | None"
     """The next outer level; None: the original text."""
 

@@ -290,7 +290,7 @@ def _showing(
 
 
 def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
-    """As in Kafka, one `listeners.https.` key replaces all of the worker's `ssl.` keys."""
+    """One `listeners.https.` key replaces all `ssl.` keys of the worker, as in Kafka."""
     settings = pkcs12(tmp_path, IssuedCertificate.of("mine")) | {
         "listeners_https_ssl_client_auth": "none"
     }

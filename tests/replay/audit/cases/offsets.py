@@ -47,7 +47,7 @@ def two_partitions_of_a_source() -> PlantedLog:
 
 @resembles("offsets-regressed")
 def split() -> PlantedLog:
-    """The same key in two partitions: their order is unknown."""
+    """One key lies in two partitions, so the order of its records is unknown."""
     return PlantedLog().running("a").offset("a", {"n": 9}).offset("a", {"n": 4}, partition=3)
 
 
