@@ -1,5 +1,6 @@
 """A control plane on a log of its own, with a clock that stands still and ids that count."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controller import StepListener
+from controlplane.core import views
 from controlplane.core.commands import CommandRequest, CreateConnector
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of, in_order
@@ -15,6 +17,7 @@ from controlplane.core.plan import Step
 from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.plugins import catalogued
+from tests.patience import PATIENCE_S
 
 NOW_MS = 1_700_000_000_000
 CONFIG, OFFSETS, STATUS, COMMANDS = (
@@ -54,6 +57,15 @@ async def plane_on(
     """A control plane on this log."""
     async with ControlPlane.open(log, settings or Settings(), around(**given)) as plane:
         yield plane
+
+
+async def known(plane: ControlPlane, *names: str) -> None:
+    """Wait until the plane has read these connectors, which another writer has written."""
+    changes = plane.watch()
+    async with asyncio.timeout(PATIENCE_S):
+        while set(names) - set(views.connectors(plane.state)):
+            await anext(changes)
+    await changes.aclose()
 
 
 async def written(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:

@@ -26,7 +26,7 @@ from controlplane.core.records import CommandAccepted, Target
 from controlplane.logs.log import Fenced
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plane import Refusal, Settings
 from tests.controller.scene import (
     COMMANDS,
     CONFIG,
@@ -35,6 +35,7 @@ from tests.controller.scene import (
     configured,
     crash_after,
     entries,
+    known,
     plane_on,
     raw,
     written,
@@ -46,16 +47,6 @@ STOPPED = [
     ("commit-orders", '{"tasks":0}'),
     ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}'),
 ]
-
-
-async def known(plane: ControlPlane, *names: str) -> None:
-    """Wait until the plane knows these connectors, which a foreign hand has written."""
-    changes = plane.watch()
-    async with asyncio.timeout(PATIENCE_S):
-        if set(names) - set(views.connectors(plane.state)):
-            await anext(changes)
-    await changes.aclose()
-    assert set(names) <= set(views.connectors(plane.state))
 
 
 @pytest.fixture
