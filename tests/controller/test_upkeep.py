@@ -36,9 +36,9 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not await shelf.kept(CONFIG, kind):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
-        known = plane.state.config
+        config = plane.state.config
     async with plane_on(log) as plane:
-        assert plane.state.config == known
+        assert plane.state.config == config
     await log.close()
 
 
