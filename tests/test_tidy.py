@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from controlplane.core.releases.behaviours import BEHAVIOURS
-from tests.tidy.import_circles import import_circle
+from tests.tidy.import_circles import folder_circle, import_circle
 from tests.tidy.layers import layers, one_place, pure_core
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
@@ -68,6 +68,35 @@ def test_imports_for_types_form_no_circle() -> None:
         SourceFile("replay/b.py", for_types),
     ]
     assert import_circle(sources) == []
+
+
+def test_no_folders_form_a_circle(python: list[SourceFile]) -> None:
+    """The folders and modules of a package import each other in one direction."""
+    assert folder_circle(python) == []
+
+
+def test_a_circle_of_folders_is_found() -> None:
+    """Two folders import each other through modules that form no circle themselves."""
+    texts = {
+        "replay/x/a.py": "from replay.y.b import f",
+        "replay/y/b.py": "",
+        "replay/y/c.py": "from replay.x import d",
+        "replay/x/d.py": "",
+    }
+    sources = [SourceFile(path, text) for path, text in texts.items()]
+    assert import_circle(sources) == []
+    assert set(folder_circle(sources)) == {"replay.x", "replay.y"}
+
+
+def test_a_layer_within_a_folder_is_a_part_of_its_own() -> None:
+    """The settings of a plane lie in `settings`, but above the plane, which takes settings."""
+    texts = {
+        "controlplane/plane.py": "from controlplane.settings.kinds import f",
+        "controlplane/settings/kinds.py": "",
+        "controlplane/settings/plane.py": "from controlplane.plane import f",
+    }
+    sources = [SourceFile(path, text) for path, text in texts.items()]
+    assert folder_circle(sources) == []
 
 
 def test_clients_have_one_place(python: list[SourceFile]) -> None:

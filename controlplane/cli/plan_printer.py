@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.decide.prediction import place_of
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import ClusterState
 from controlplane.core.text import value_text as fact
@@ -14,6 +13,7 @@ from controlplane.core.text.plan_text import amount, lines
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import json_line
+from controlplane.core.topics.partitioner import draft_partition
 from controlplane.core.views.diff import Aspect, Change
 from controlplane.read_only.forecast import Forecast
 from controlplane.rest.errors import Answer
@@ -96,7 +96,7 @@ def _step(step: Step, state: ClusterState) -> dict[str, Any]:
 
 
 def _document(draft: Draft, state: ClusterState) -> dict[str, Any]:
-    placed = {"topic": draft.topic, "partition": place_of(draft, state)}
+    placed = {"topic": draft.topic, "partition": draft_partition(draft, state)}
     return placed | _bytes("key", draft.key) | _bytes("value", draft.value)
 
 

@@ -25,7 +25,7 @@ from controlplane.core.records import (
     Target,
 )
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.topics.topic_names import ALLOWED, is_legal
+from controlplane.core.topic_names import ALLOWED, is_legal
 
 
 class Aspect(Enum):

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.moments import position_text
-from controlplane.core.topics.topic_names import ALLOWED, is_legal
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 
 T = TypeVar("T")

@@ -30,7 +30,6 @@ from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
-from controlplane.rest.endpoints.responders import RESPONDERS
 from controlplane.rest.endpoints.router import Offering, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
@@ -43,11 +42,12 @@ from controlplane.rest.errors import (
     allowed,
 )
 from controlplane.rest.http.disconnects import ClientLeft, unless_left
-from controlplane.rest.http.jetty_errors import ServerRefusal
 from controlplane.rest.http.request_reader import read_request
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.responses import response
+from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.requests import Request, as_accepted
+from controlplane.rest.responders import RESPONDERS
 from controlplane.rest.security.request_info import RequestInfo, request_info
 from controlplane.rest.service import Call, Service
 

@@ -20,7 +20,7 @@ from controlplane.rest.errors import (
     NotAcceptable,
     UnsupportedMediaType,
 )
-from controlplane.rest.http.jetty_errors import (
+from controlplane.rest.jetty_errors import (
     BAD_URI,
     BadAccept,
     BadMessage,

@@ -12,7 +12,6 @@
 import re
 from collections.abc import Mapping
 
-from controlplane.private_files import MODE
 from controlplane.settings.sources import (
     OURS,
     SourcedValue,
@@ -26,8 +25,10 @@ WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
 
 _NO_SETTINGS = {
     WORKER_FILE,
-    MODE,
-    *(f"CONTROLPLANE_{name}" for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE")),
+    *(
+        f"CONTROLPLANE_{name}"
+        for name in ("DEBUG", "FILE_MODE", "CLUSTER", "USER", "TOKEN", "CA_FILE")
+    ),
 }
 """Variables of the command line itself."""
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 from controlplane.core.context import DecisionSettings
 from controlplane.core.moments import quoted
 from controlplane.core.state import Topics
-from controlplane.core.topics.topic_names import ALLOWED, is_legal
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.settings.errors import BadValue
 from controlplane.settings.kinds import REFUSED
 

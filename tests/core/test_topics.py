@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from controlplane.core.state import SharedTopic, Topics, check_topics
-from controlplane.core.topics.topic_names import is_legal
+from controlplane.core.topic_names import is_legal
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(Topics.__struct_fields__, 2)))

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.table import ENDPOINTS
-from controlplane.rest.endpoints.worker_endpoints import NO_PAST
+from controlplane.rest.worker_endpoints import NO_PAST
 from tests.rest.settled_cluster import at_rest
 
 NAMES = {

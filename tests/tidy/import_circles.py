@@ -1,13 +1,20 @@
-"""Rule about circles of imports: those inside of functions count, those for types only do not."""
+"""Rules about circles of imports, between modules and between the parts of a package.
+
+Imports inside of functions count, those for types only do not.
+"""
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tests.tidy.layers import imports
+from tests.tidy.layers import imports, part
 from tests.tidy.source import PACKAGES, SourceFile
 
 FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
+
+
+_Imports = Mapping[str, set[str]]
+"""Per module or part of a package, those that it imports."""
 
 
 def import_circle(sources: list[SourceFile]) -> list[str]:
@@ -16,14 +23,56 @@ def import_circle(sources: list[SourceFile]) -> list[str]:
     A name imported from a package is an import of the module that has this name, or else of the
     package's `__init__`. The `__init__` of the packages around a module do not count.
     """
-    files = {one.module: one for one in sources if one.path.split("/")[0] in FREE_OF_CIRCLES}
-    graph = {name: _imported(file, files.keys()) - {name} for name, file in files.items()}
+    return _circle(_module_imports(sources))
+
+
+def folder_circle(sources: list[SourceFile]) -> list[str]:
+    """Parts of one package that import each other; empty if there are none.
+
+    The parts of a package are its folders and its modules. A module that is a layer of its own,
+    such as `controlplane.settings.plane`, is a part of its own.
+    """
+    modules = _module_imports(sources)
+    for package in sorted({_parent(name, depth) for name in modules for depth in range(1, 9)}):
+        parts: dict[str, set[str]] = {}
+        for importer, imported in modules.items():
+            own = _part_of(package, importer)
+            if own:
+                others = {_part_of(package, name) for name in imported}
+                parts.setdefault(own, set()).update(others - {own, ""})
+        circle = _circle(parts)
+        if circle:
+            return circle
+    return []
+
+
+def _parent(module: str, depth: int) -> str:
+    """The first names of a module."""
+    return ".".join(module.split(".")[:depth])
+
+
+def _part_of(package: str, module: str) -> str:
+    """The part of a package that a module lies in; empty if it lies elsewhere."""
+    if not module.startswith(f"{package}."):
+        return ""
+    depth = package.count(".") + 2
+    layer = part(module)
+    return layer if layer and layer.count(".") >= depth else _parent(module, depth)
+
+
+def _circle(graph: _Imports) -> list[str]:
+    """A circle in a graph of imports; empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         circle: list[str] = error.args[1]
         return circle[::-1]  # graphlib begins with what is imported
     return []
+
+
+def _module_imports(sources: list[SourceFile]) -> _Imports:
+    files = {one.module: one for one in sources if one.path.split("/")[0] in FREE_OF_CIRCLES}
+    return {name: _imported(file, files.keys()) - {name} for name, file in files.items()}
 
 
 def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:

@@ -8,6 +8,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history import HistoryEvent, history
+from controlplane.core.views.history_text import event_document, shortened
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
@@ -33,7 +34,7 @@ async def show(source: InputLog, profile: Profile, output: str, name: str) -> No
         entries = {event.entry.position: event.entry for event in changes.events}
         print_json(
             about
-            | {"events": [records.of_event(event, source.topics) for event in changes.events]}
+            | {"events": [event_document(event, source.topics) for event in changes.events]}
             | {"records": [records.document(entry) for entry in entries.values()]}
         )
         return
@@ -51,7 +52,7 @@ async def show(source: InputLog, profile: Profile, output: str, name: str) -> No
 def _print(events: list[HistoryEvent], topics: Topics) -> None:
     rows: list[tuple[str, str, str, str]] = []
     last = None
-    for event in records.shortened(events):
+    for event in shortened(events):
         again = event.entry.position == last
         last = event.entry.position
         where = "" if again else records.place(event.entry.position, topics)

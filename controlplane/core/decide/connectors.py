@@ -27,8 +27,8 @@ from controlplane.core.records import (
     TargetState,
 )
 from controlplane.core.state import ClusterState
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
-from controlplane.core.topics.topic_names import ALLOWED, is_legal
 from controlplane.core.validation import refusal
 
 COMMIT_POINT = "config"

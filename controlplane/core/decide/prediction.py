@@ -9,7 +9,7 @@ from controlplane.core.fold import Fold, TopicSnapshot
 from controlplane.core.plan import AskHook, Draft, Plan
 from controlplane.core.state import ClusterState, OffsetState
 from controlplane.core.text.safe_text import count
-from controlplane.core.topics.partitioner import partition_of
+from controlplane.core.topics.partitioner import draft_partition
 
 
 def predicted_state(state: ClusterState, plan: Plan) -> ClusterState:
@@ -60,17 +60,10 @@ def _entries(state: ClusterState, drafts: Iterable[Draft]) -> Iterator[Entry]:
     """The records of the plan as entries, each at the end of its partition."""
     ends = dict(state.ends)
     for draft in drafts:
-        place = draft.topic, place_of(draft, state)
+        place = draft.topic, draft_partition(draft, state)
         end = ends.get(place, 0)
         ends[place] = end + 1
         yield Entry(*place, end, -1, draft.key, draft.value)
-
-
-def place_of(draft: Draft, state: ClusterState) -> int:
-    """Partition that a draft is written to."""
-    if draft.partition is not None:
-        return draft.partition
-    return partition_of(draft.key, sum(topic == draft.topic for topic, _ in state.ends))
 
 
 IMPORT_AGAIN = "`import` of that dump with --partitions {}=N tells it"

@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from controlplane.core.decide.prediction import place_of
 from controlplane.core.plan import (
     AlterGroup,
     AnyAction,
@@ -29,6 +28,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal, redacted_text, redacted_value
 from controlplane.core.text.safe_text import count, short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
+from controlplane.core.topics.partitioner import draft_partition
 
 OUTSIDE = "-"
 """Text in the topic column of an action."""
@@ -108,7 +108,7 @@ def _of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
 
 
 def _record(draft: Draft, state: ClusterState) -> PlanLine:
-    topic, partition = state.topics.short(draft.topic), place_of(draft, state)
+    topic, partition = state.topics.short(draft.topic), draft_partition(draft, state)
     key = short(redacted_text(_decoded(draft.key)))
     return PlanLine("", topic, str(partition), key, _value(draft.value), "")
 

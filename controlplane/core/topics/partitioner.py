@@ -5,6 +5,9 @@ into a partition where compaction never compares it with the worker's records of
 of `tests/core/test_edges.py`).
 """
 
+from controlplane.core.plan import Draft
+from controlplane.core.state import ClusterState
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -14,6 +17,13 @@ _WORD = 4
 def partition_of(key: bytes, partitions: int) -> int:
     """Partition of a key (Kafka: `BuiltInPartitioner#partitionForKey`)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
+
+
+def draft_partition(draft: Draft, state: ClusterState) -> int:
+    """Partition that a draft is written to: the one it names, or that of its key."""
+    if draft.partition is not None:
+        return draft.partition
+    return partition_of(draft.key, sum(topic == draft.topic for topic, _ in state.ends))
 
 
 def murmur2(key: bytes) -> int:

@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
-from controlplane.core.topics.topic_names import is_legal
+from controlplane.core.topic_names import is_legal
 
 _REMARKS: dict[str, re.Pattern[bytes]] = {
     "the console consumer": re.compile(

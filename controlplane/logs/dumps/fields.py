@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from controlplane.core.topics.topic_names import PATTERN
+from controlplane.core.topic_names import PATTERN
 from controlplane.logs.dumps.dump import DumpLineError
 
 PARTITIONS_MAX = 100_000

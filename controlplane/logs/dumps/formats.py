@@ -5,7 +5,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from controlplane.core.topics.topic_names import is_legal
+from controlplane.core.topic_names import is_legal
 from controlplane.logs.dumps.console import ConsoleReader
 from controlplane.logs.dumps.dump import Collector, Dump, DumpReader, Problem
 from controlplane.logs.dumps.histories import HistoriesReader

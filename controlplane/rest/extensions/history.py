@@ -9,9 +9,10 @@ from controlplane.core.decide.undo import restoration
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import UnknownMoment, position_text, read_position
 from controlplane.core.state import ClusterState, Topics
-from controlplane.core.text.record_text import document, of_event
+from controlplane.core.text.record_text import document
 from controlplane.core.text.value_text import json_line
 from controlplane.core.views.history import HistoryEvent, HistoryFold
+from controlplane.core.views.history_text import event_document
 from controlplane.event_loop import in_thread
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.as_of import cut_at, read_records
@@ -90,7 +91,7 @@ def _fill(
         if event is None:
             page.end_key(position_text(entry.position, reading.topics))
         elif page.is_in(event):
-            shown = of_event(event, reading.topics)
+            shown = event_document(event, reading.topics)
             is_new = whole and entry.position not in changed
             page.put(shown, len(json_line(shown)) + (len(entry.value or b"") if is_new else 0))
             changed[entry.position] = entry

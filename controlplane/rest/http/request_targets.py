@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath
-from controlplane.rest.http.jetty_errors import (
+from controlplane.rest.jetty_errors import (
     BAD_MESSAGE,
     BAD_URI,
     BadMessage,

@@ -30,8 +30,8 @@ from controlplane.rest.errors import (
     Unauthorized,
     unauthorized_by_extension,
 )
-from controlplane.rest.http.jetty_errors import ServerRefusal
 from controlplane.rest.http.responses import response
+from controlplane.rest.jetty_errors import ServerRefusal
 from controlplane.rest.security.authentication import (
     AuthenticationFailed,
     Authenticator,

@@ -19,9 +19,9 @@ from controlplane.rest.errors import (
     TargetTooLong,
     TooBusy,
 )
-from controlplane.rest.http.jetty_errors import TooLongForServer
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.responses import response
+from controlplane.rest.jetty_errors import TooLongForServer
 from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.request_info import RequestInfo
 

@@ -10,6 +10,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
+from controlplane.core.views.history_text import event_document, shortened
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.execution.plan_output import explain, explain_option, passed_over
 from replay.cli.options.archives import (
@@ -144,7 +145,7 @@ def _events(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[RowDocume
     """Rows, one per effect of a record; the first row holds the record's value."""
     before = None
     for one in effects:
-        entry, row = one.event.entry, records.of_event(one.event, topics)
+        entry, row = one.event.entry, event_document(one.event, topics)
         value = records.document(entry)["value"] if entry.position != before else None
         before = entry.position
         yield row | {"record": row["record"] | {"value": value}, "meaning": one.meaning.value}
@@ -163,7 +164,7 @@ def _rows(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[tuple[str, 
     """Lines, one per effect of a record; the first line holds its position."""
     meanings = {id(one.event): one.meaning.value for one in effects}
     last = None
-    for event in records.shortened(one.event for one in effects):
+    for event in shortened(one.event for one in effects):
         position = event.entry.position
         again, last = position == last, position
         yield (

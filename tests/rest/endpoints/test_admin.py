@@ -20,11 +20,11 @@ from controlplane.observe import logger
 from controlplane.plane import Settings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
+from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
-from controlplane.rest.endpoints import worker_endpoints
 from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.endpoints.worker_endpoints import health
 from controlplane.rest.service import Service
+from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
 from tests.rest.plane import asked

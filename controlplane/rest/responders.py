@@ -17,13 +17,12 @@ from controlplane.core.state import ClusterState
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.projection.as_of import PastState
-from controlplane.rest import signatures
+from controlplane.rest import signatures, worker_endpoints
 from controlplane.rest.endpoints import (
     command_requests,
     command_responses,
     plan_json,
     reads,
-    worker_endpoints,
     writes,
 )
 from controlplane.rest.endpoints.query_parameters import DRY_RUN, EndpointKey
