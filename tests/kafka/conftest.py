@@ -21,6 +21,11 @@ SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 _numbers = count()
 
 
+def unused_name() -> str:
+    """A name that no topic or group of the shared brokers has."""
+    return f"topic-{next(_numbers)}"
+
+
 @asynccontextmanager
 async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Broker]:
     """A broker that is up inside; the test is skipped where its jars cannot be had."""
@@ -51,7 +56,7 @@ async def reader(broker: Broker) -> AsyncIterator[KafkaReader]:
 @pytest_asyncio.fixture
 async def topic(broker: Broker) -> str:
     """A fresh compacted topic of three partitions."""
-    name = f"topic-{next(_numbers)}"
+    name = unused_name()
     await create_topic(broker, name, 3)
     return name
 
@@ -61,7 +66,7 @@ async def new_topic(broker: Broker) -> NewTopic:
     """Factory of fresh topics: takes the number of partitions and configs, returns the name."""
 
     async def make(partitions: int = 1, **configs: object) -> str:
-        name = f"topic-{next(_numbers)}"
+        name = unused_name()
         await create_topic(broker, name, partitions, **configs)
         return name
 

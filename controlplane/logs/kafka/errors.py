@@ -16,7 +16,7 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 OFFSET_OUT_OF_RANGE = 1
 
-RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 76, 78, 100, 103})
+RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
 """Transient codes: no leader, another leader, time-out, broker or disk starting up."""
 
 

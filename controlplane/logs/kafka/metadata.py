@@ -41,6 +41,8 @@ class ClusterLayout(NamedTuple):
     """Topic ids by topic, if the brokers support them."""
     errors: Mapping[str, int]
     """Error codes of topics that cannot be described."""
+    controller: int = -1
+    """Broker id to which requests that change topics go; -1 if there is none at the moment."""
 
     def led(self) -> dict[int, list[TopicPartition]]:
         """Return the partitions by the id of their leader."""
@@ -158,4 +160,4 @@ def layout(response: Any) -> ClusterLayout:
         elif not internal:
             leaders[topic] = {number: leader for _, number, leader, *_ in partitions}
     brokers = {broker: (host, port) for broker, host, port, *_ in response.brokers}
-    return ClusterLayout(response.cluster_id, brokers, leaders, ids, errors)
+    return ClusterLayout(response.cluster_id, brokers, leaders, ids, errors, response.controller_id)

@@ -1,0 +1,130 @@
+"""Admin requests that aiokafka lacks or refuses, and the fields of the responses.
+
+aiokafka picks the newest version that it and the broker share. Each request class here has one
+version, which brokers of 2.4 to 4.3 support.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+
+BROKER_DEFAULT = -1
+"""Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""
+
+_TEXT = String("utf-8")
+_TOPIC = 2
+_SET = 0
+
+
+class TopicSpec(NamedTuple):
+    """A topic to create; numbers of -1 are the broker's defaults."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+def create_topics_request(topics: Iterable[TopicSpec], timeout_ms: int) -> CreateTopicsRequest:
+    """Build the request that creates topics; aiokafka's own client refuses -1."""
+    wanted: list[Any] = [
+        (topic.name, topic.partitions, topic.replication, [], [*topic.configs.items()])
+        for topic in topics
+    ]
+    return CreateTopicsRequest(wanted, timeout_ms, validate_only=False)
+
+
+class TopicAnswer(NamedTuple):
+    """Answer of a broker about one topic."""
+
+    topic: str
+    code: int
+    message: str | None
+
+
+def created(response: Any) -> Iterator[TopicAnswer]:
+    """Yield the answer for each topic of a CreateTopics response."""
+    for topic, code, *message in response.topic_errors:
+        yield TopicAnswer(topic, code, message[0] if message else None)
+
+
+def topic_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
+    """Build the request for all settings of these topics."""
+    return DescribeConfigsRequest([(_TOPIC, topic, None) for topic in topics])
+
+
+class TopicConfigs(NamedTuple):
+    """Settings of a topic, defaults included; None for a value that the broker hides."""
+
+    answer: TopicAnswer
+    values: Mapping[str, str | None]
+
+
+def topic_configs(response: Any) -> Iterator[TopicConfigs]:
+    """Yield the settings of each topic of a DescribeConfigs response."""
+    for code, message, _, topic, entries in response.resources:
+        values = {name: value for name, value, *_ in entries or ()}
+        yield TopicConfigs(TopicAnswer(topic, code, message), values)
+
+
+class _IncrementalAlterConfigsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 44
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(
+                ("error_code", Int16),
+                ("error_message", _TEXT),
+                ("resource_type", Int8),
+                ("resource_name", _TEXT),
+            ),
+        ),
+    )
+
+
+class _IncrementalAlterConfigsStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 44
+    API_VERSION = 0
+    RESPONSE_TYPE = _IncrementalAlterConfigsResponse
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", _TEXT),
+                ("configs", Array(("name", _TEXT), ("operation", Int8), ("value", _TEXT))),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class IncrementalAlterConfigsRequest(Request[_IncrementalAlterConfigsStruct]):  # type: ignore[misc]
+    """Request to set some settings of topics and leave the others (KIP-339).
+
+    AlterConfigs, which aiokafka has, would put the others back to their defaults.
+    """
+
+    API_KEY = 44
+
+    def __init__(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """`configs`: the settings by topic."""
+        self._resources = [
+            (_TOPIC, topic, [(name, _SET, value) for name, value in values.items()])
+            for topic, values in configs.items()
+        ]
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class(self._resources, False)
+
+
+def configs_altered(response: Any) -> Iterator[TopicAnswer]:
+    """Yield the answer for each topic of an IncrementalAlterConfigs response."""
+    for code, message, _, topic in response.resources:
+        yield TopicAnswer(topic, code, message)

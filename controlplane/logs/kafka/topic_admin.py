@@ -1,0 +1,109 @@
+"""Topics of a cluster: created, described, and their settings changed."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from controlplane.logs.kafka import admin_requests as requests
+from controlplane.logs.kafka.admin_requests import TopicAnswer, TopicSpec
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.error_codes import ErrorCode, described
+from controlplane.logs.kafka.errors import RETRIABLE
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reader import Retry
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+
+T = TypeVar("T")
+
+_NO_CONTROLLER = "the cluster has no controller at the moment: try again"
+_TRANSIENT = RETRIABLE | {ErrorCode.NOT_CONTROLLER}
+
+
+class TopicAdmin:
+    """Changes the topics of a cluster. Transient errors are retried for `patience_ms`."""
+
+    def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+
+    async def create(self, topics: Iterable[TopicSpec]) -> frozenset[str]:
+        """Create topics; return the names of those that did not exist before.
+
+        An existing topic stays as it is, so a call can be repeated after an unknown outcome. After
+        a time-out of the broker, a topic of this call may count as an existing one.
+
+        Raises:
+            LogUnavailable: no controller answers in time.
+            LogNotUsable: the cluster refuses a topic; others of the call may have been created.
+        """
+        wanted = {topic.name: topic for topic in topics}
+        created: set[str] = set()
+
+        async def attempt() -> None:
+            open_ = [topic for name, topic in wanted.items() if name not in created]
+            request = requests.create_topics_request(open_, self._limits.request_timeout_ms)
+            answers = list(requests.created(await self._ask_controller(request)))
+            created.update(answer.topic for answer in answers if not answer.code)
+            _check(answers, "created", accepted=ErrorCode.TOPIC_ALREADY_EXISTS)
+
+        await self._retried(attempt)
+        return frozenset(created)
+
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str | None]]:
+        """Return all settings of each topic, defaults included.
+
+        Raises:
+            LogUnavailable: no broker answers in time.
+            LogNotUsable: a topic is missing, or this user may not see its settings.
+        """
+        wanted = list(topics)
+
+        async def attempt() -> Mapping[str, Mapping[str, str | None]]:
+            response = await self._cluster.ask(requests.topic_configs_request(wanted))
+            found = list(requests.topic_configs(response))
+            _check([topic.answer for topic in found], "described")
+            return {topic.answer.topic: topic.values for topic in found}
+
+        return await self._retried(attempt)
+
+    async def alter_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Set these settings by topic and leave all others as they are.
+
+        Raises:
+            LogUnavailable: no controller answers in time.
+            LogNotUsable: the cluster refuses a setting.
+        """
+
+        async def attempt() -> None:
+            request = requests.IncrementalAlterConfigsRequest(configs)
+            answers = requests.configs_altered(await self._ask_controller(request))
+            _check(answers, "altered")
+
+        await self._retried(attempt)
+
+    async def _ask_controller(self, request: object) -> object:
+        layout = await self._cluster.layout([])
+        if layout.controller not in layout.brokers:
+            raise LogUnavailable(_NO_CONTROLLER)
+        return await self._cluster.send(layout.controller, request)
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        retry = Retry(self._limits, self._limits.patience_ms)
+        while True:
+            try:
+                return await attempt()
+            except LogUnavailable as failure:
+                await retry.after(failure, progress=0)
+
+
+def _check(answers: Iterable[TopicAnswer], verb: str, accepted: int = ErrorCode.NONE) -> None:
+    """Raise the first refusal; a transient error only if nothing is refused."""
+    failures = [_failure(answer, verb) for answer in answers if answer.code not in {0, accepted}]
+    failures.sort(key=lambda failure: isinstance(failure, LogUnavailable))
+    for failure in failures:
+        raise failure
+
+
+def _failure(answer: TopicAnswer, verb: str) -> LogError:
+    kind = LogUnavailable if answer.code in _TRANSIENT else LogNotUsable
+    reason = f": {answer.message}" if answer.message else ""
+    return kind(f"topic {answer.topic} cannot be {verb}: {described(answer.code)}{reason}")
