@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -76,6 +76,8 @@ class Beside:
     def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker
         self.compared = 0
+        self._agreed: dict[str, RecordedAnswer] = {}
+        """Answers at the last quiet point, by path."""
         self._service = service
         self._reader = reader
 
@@ -116,9 +118,13 @@ class Beside:
         for _ in range(TRIES):
             await self._quiet()
             paths = await self._paths_of(self.worker.rest)
-            different = await self._differences(paths)
+            theirs, ours = await asyncio.gather(
+                _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
+            )
+            different = _differences(theirs, ours)
             if not different:
                 self.compared += len(paths)
+                self._agreed = ours
                 return
         raise AssertionError("\n".join(f"{path}: {both}" for path, both in different.items()))
 
@@ -129,10 +135,10 @@ class Beside:
             assert ours[field] == theirs[field]
 
     async def still_answers(self) -> None:
-        """The service answers what it knows, also while its log cannot be reached."""
-        for path in await self._paths_of(self._service.rest):
-            given = await _given(self._service.rest, path)
-            assert given.status in {httpx.codes.OK, httpx.codes.NOT_FOUND}, path
+        """The service answers as at the last quiet point, also while its log is unavailable."""
+        assert self._agreed
+        ours = await _answers(self._service.rest, list(self._agreed))
+        assert _differences(self._agreed, ours) == {}
 
     async def _quiet(self) -> None:
         """Wait until the topics have not grown for a while."""
@@ -143,15 +149,6 @@ class Beside:
             await asyncio.sleep(QUIET_S)
             before, ends = ends, await self._reader.ends(TOPICS)
         raise AssertionError(f"somebody always writes: {before}, {ends}")
-
-    async def _differences(
-        self, paths: list[str]
-    ) -> dict[str, tuple[RecordedAnswer, RecordedAnswer]]:
-        theirs, ours = await asyncio.gather(
-            _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
-        )
-        answers = zip(paths, theirs, ours, strict=True)
-        return {path: (their, our) for path, their, our in answers if not same(their, our)}
 
     async def _paths_of(self, rest: httpx.AsyncClient) -> list[str]:
         """Every read endpoint of every connector, and of one that is not there."""
@@ -174,8 +171,19 @@ async def _get(rest: httpx.AsyncClient, path: str) -> Any:
     return answer.json() if answer.is_success else None
 
 
-async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> list[RecordedAnswer]:
-    return [await _given(rest, path) for path in paths]
+async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> dict[str, RecordedAnswer]:
+    return {path: await _given(rest, path) for path in paths}
+
+
+def _differences(
+    expected: Mapping[str, RecordedAnswer], given: Mapping[str, RecordedAnswer]
+) -> dict[str, tuple[RecordedAnswer, RecordedAnswer]]:
+    """Both answers of each path for which they differ."""
+    return {
+        path: (answer, given[path])
+        for path, answer in expected.items()
+        if not same(answer, given[path])
+    }
 
 
 async def _given(rest: httpx.AsyncClient, path: str) -> RecordedAnswer:
