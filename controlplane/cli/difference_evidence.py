@@ -121,17 +121,17 @@ _WHOLE = {
 }
 
 
-def _differing(one: Any, other: Any) -> list[str]:
+def _differing(value: Any, other: Any) -> list[str]:
     """Names that only one of two listings has, or whose values differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return [name for name in sorted({**one, **other}) if not _agree(one, other, name)]
-    if isinstance(one, list) and isinstance(other, list):
-        return [name for name in unshared(one, other) if isinstance(name, str)]
+    if isinstance(value, dict) and isinstance(other, dict):
+        return [name for name in sorted({**value, **other}) if not _agree(value, other, name)]
+    if isinstance(value, list) and isinstance(other, list):
+        return [name for name in unshared(value, other) if isinstance(name, str)]
     return []
 
 
-def _agree(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    return name in one and name in other and alike(one[name], other[name])
+def _agree(values: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    return name in values and name in other and alike(values[name], other[name])
 
 
 def _member(listing: Any, name: str) -> Any:

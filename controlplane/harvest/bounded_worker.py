@@ -60,7 +60,7 @@ class BoundedWorker:
     async def _asked(
         self, method: str, path: str, body: bytes | None, kind: type[_Decoded]
     ) -> _Decoded:
-        asked, bounds = f"{method} {safe(path)}", self._bounds
+        request, bounds = f"{method} {safe(path)}", self._bounds
         left_s = self._deadline - asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(min(bounds.answer_s, left_s)):
@@ -68,43 +68,43 @@ class BoundedWorker:
         except TimeoutError:
             whole = f"{bounds.all_s:g} s for all answers"
             within = f"{bounds.answer_s:g} s" if left_s > bounds.answer_s else whole
-            raise NoAnswer(f"{self.name} gave no answer to {asked} within {within}") from None
+            raise NoAnswer(f"{self.name} gave no answer to {request} within {within}") from None
         except (httpx.HTTPError, httpx.InvalidURL) as failure:
             why = safe(str(failure)) or type(failure).__name__
-            raise NoAnswer(f"{self.name} gave no answer to {asked} ({why})") from None
+            raise NoAnswer(f"{self.name} gave no answer to {request} ({why})") from None
         if not success:
             raise WorkerRefusal(_message(answer))
-        return decoded(answer, kind, self.name, asked)
+        return decoded(answer, kind, self.name, request)
 
     async def _answer(self, method: str, path: str, body: bytes | None) -> tuple[bool, bytes]:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         if body is not None:
             headers["content-type"] = "application/json"
-        asked = self._client.stream(method, path, content=body, headers=headers)
-        async with asked as answer:
+        response_stream = self._client.stream(method, path, content=body, headers=headers)
+        async with response_stream as answer:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
                 raise NoWorker(f"{self.name} packs its answers, which nobody asked for")
             return answer.is_success, await self._read(answer, f"{method} {safe(path)}")
 
-    async def _read(self, answer: httpx.Response, asked: str) -> bytes:
-        found, bounds = bytearray(), self._bounds
+    async def _read(self, answer: httpx.Response, request: str) -> bytes:
+        content, bounds = bytearray(), self._bounds
         async for chunk in answer.aiter_raw():
-            found += chunk
+            content += chunk
             self._left_bytes -= len(chunk)
-            if len(found) > bounds.answer_bytes:
+            if len(content) > bounds.answer_bytes:
                 most = f"{bounds.answer_bytes:,} bytes"
-                raise NoAnswer(f"{self.name} answers {asked} with more than {most}")
+                raise NoAnswer(f"{self.name} answers {request} with more than {most}")
             if self._left_bytes < 0:
                 most = f"{bounds.all_bytes:,} bytes"
                 raise NoAnswer(f"{self.name} answers with more than {most} in all")
-        return bytes(found)
+        return bytes(content)
 
 
 def _message(answer: bytes) -> str:
     """Message of a refusal on one line."""
     try:
-        told: Any = json.loads(answer)
+        document: Any = json.loads(answer)
     except (ValueError, RecursionError):
-        told = None
-    message = told.get("message") if isinstance(told, dict) else None
+        document = None
+    message = document.get("message") if isinstance(document, dict) else None
     return short(str(message or "it does not say why"))

@@ -31,11 +31,11 @@ _USUAL = ConfigKey(name="", type="STRING")
 
 def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str:
     """Text of the catalogue file: a line per plugin, and a line per documented setting."""
-    found = catalogue(harvest, own, profile)
-    plugins = ",\n  ".join(json.dumps(one) for one in found["plugins"])
-    documentation = json.dumps(found["documentation"], indent=1)
+    content = catalogue(harvest, own, profile)
+    plugins = ",\n  ".join(json.dumps(entry) for entry in content["plugins"])
+    documentation = json.dumps(content["documentation"], indent=1)
     return (
-        f'{{"harvested": {json.dumps(found["harvested"])},\n'
+        f'{{"harvested": {json.dumps(content["harvested"])},\n'
         f' "plugins": [\n  {plugins}],\n'
         f' "documentation": {documentation}}}\n'
     )
@@ -49,13 +49,15 @@ def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str
         for scope, keys in harvest.definitions.items()
     }
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
-    for told in harvest.plugins:
-        known = known_plugin(told.class_name, told.type, path)
+    for plugin in harvest.plugins:
+        known = known_plugin(plugin.class_name, plugin.type, path)
         # A class of Kafka's own is known in all ways in which it is a plugin.
-        entries[told.class_name, told.type if known is None else None] = _entry(told, known, path)
-        if known is not None and told.keys is not None:
+        entries[plugin.class_name, plugin.type if known is None else None] = _entry(
+            plugin, known, path
+        )
+        if known is not None and plugin.keys is not None:
             scopes = _scopes(known, path)
-            for key in told.keys:
+            for key in plugin.keys:
                 if key.name in scopes:
                     documentation.setdefault(scopes[key.name], {})[key.name] = key.documentation
     return {
@@ -73,7 +75,7 @@ def all_known(own: KafkaPlugins, profile: Profile) -> ClassPath:
 def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
     """The plugin of Kafka's own with this class; of this type if it has several."""
     named = path.named(class_name)
-    same = [one for one in named if one.type == kind]
+    same = [plugin for plugin in named if plugin.type == kind]
     return next(iter(same or named), None)
 
 
@@ -86,28 +88,30 @@ def _scopes(known: Plugin, path: ClassPath) -> Mapping[str, str]:
     return scopes | {key.name: scope_of(known.class_name) for key in known.config or ()}
 
 
-def _entry(told: HarvestedPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:
-    version = told.version or UNDEFINED_VERSION
-    entry: dict[str, Any] = {"class": told.class_name}
+def _entry(plugin: HarvestedPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:
+    version = plugin.version or UNDEFINED_VERSION
+    entry: dict[str, Any] = {"class": plugin.class_name}
     if known is None:
-        entry["type"] = told.type
+        entry["type"] = plugin.type
     if version != (UNDEFINED_VERSION if known is None else known.version):
         entry["version"] = version
-    if told.keys is None:
+    if plugin.keys is None:
         return entry
     if known is None:
-        return entry | {"config": [_written(key, key.valid) for key in told.keys]}
-    if list(map(_facts, told.keys)) == list(map(_facts, path.keys_of(known) or ())):
+        return entry | {"config": [_written(key, key.valid) for key in plugin.keys]}
+    if list(map(_facts, plugin.keys)) == list(map(_facts, path.keys_of(known) or ())):
         return entry
     words = _words(known, path)
-    config = [_written(key, words.get(key.name, key.valid)) for key in told.keys]
+    config = [_written(key, words.get(key.name, key.valid)) for key in plugin.keys]
     return entry | {"extends": [], "config": config}
 
 
 def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
     """Words for valid values, by setting, of all plugins that share definitions with a plugin."""
-    alike = [one for one in path.plugins if one.extends and one.extends == known.extends]
-    keys = (key for one in (*alike, known) for key in path.keys_of(one) or ())
+    alike = [
+        plugin for plugin in path.plugins if plugin.extends and plugin.extends == known.extends
+    ]
+    keys = (key for plugin in (*alike, known) for key in path.keys_of(plugin) or ())
     return {key.name: key.valid for key in keys}
 
 
@@ -123,9 +127,9 @@ def _written(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
     fields = {name: getattr(key, name) for name in _FIELDS} | {"valid": valid}
     if fields["display_name"] == key.name:
         fields["display_name"] = ""
-    told = {
+    entry = {
         name: value
         for name, value in fields.items()
         if name == "type" or value != getattr(_USUAL, name)
     }
-    return {"name": key.name, **told}
+    return {"name": key.name, **entry}

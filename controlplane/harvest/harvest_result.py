@@ -135,7 +135,7 @@ def _understood(words: str) -> bool:
 _Decoded = TypeVar("_Decoded")
 
 
-def decoded(text: bytes, kind: type[_Decoded], worker: str, asked: str) -> _Decoded:
+def decoded(text: bytes, kind: type[_Decoded], worker: str, request: str) -> _Decoded:
     """A worker's answer to a question, as a value of this type.
 
     Raises:
@@ -145,6 +145,6 @@ def decoded(text: bytes, kind: type[_Decoded], worker: str, asked: str) -> _Deco
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NoWorker(
-            f"{worker} does not answer {asked} as a Connect worker does ({error}): give the URL "
+            f"{worker} does not answer {request} as a Connect worker does ({error}): give the URL "
             "of a Connect worker"
         ) from None

@@ -84,12 +84,12 @@ def jars_in(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise HarvestError(f"{folder} is no folder: name the one that holds Kafka's jars (libs/)")
-    found = sorted(islice(filter(Path.is_file, folder.rglob("*.jar")), JARS_MOST + 1))
-    if len(found) > JARS_MOST:
+    jars = sorted(islice(filter(Path.is_file, folder.rglob("*.jar")), JARS_MOST + 1))
+    if len(jars) > JARS_MOST:
         raise HarvestError(
             f"{folder} holds more than {JARS_MOST:,} jars: name the folder of Kafka's jars (libs/)"
         )
-    connects = [path for path in found if _RUNTIME.match(path.name)]
+    connects = [path for path in jars if _RUNTIME.match(path.name)]
     if not connects:
         raise HarvestError(
             f"{folder} holds no connect-runtime-*.jar: name the folder of Kafka's jars (libs/ of a "
@@ -100,7 +100,7 @@ def jars_in(folder: Path) -> list[Path]:
         names = ", ".join(distinct[:CONNECTS_SHOWN])
         raise HarvestError(f"{folder} holds several releases ({names}): name a folder of one")
     # A plugin may bring classes of Kafka, too: Kafka's own have to be found before them.
-    return sorted(found, key=lambda path: (path.parent != connects[0].parent, path))
+    return sorted(jars, key=lambda path: (path.parent != connects[0].parent, path))
 
 
 def from_jars(jars: Sequence[Path], own: KafkaPlugins, release: str | None = None) -> Harvest:
@@ -121,14 +121,14 @@ def from_line(line: bytes, own: KafkaPlugins, release: str | None = None) -> Har
         UnknownRelease: its release is unknown.
     """
     try:
-        told = msgspec.json.decode(line, type=_DefinitionsOutput)
+        output = msgspec.json.decode(line, type=_DefinitionsOutput)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HarvestError(
             f"the classes in these jars define what is not understood ({error}): use the jars of "
             "one release of Kafka"
         ) from None
-    profile = resolve(release or told.release).profile
-    return Harvest(told.release, _definitions(told, own, profile), _plugins(told))
+    profile = resolve(release or output.release).profile
+    return Harvest(output.release, _definitions(output, own, profile), _plugins(output))
 
 
 def definitions(class_path: str) -> bytes:
@@ -143,26 +143,26 @@ def definitions(class_path: str) -> bytes:
     with (
         resources.as_file(program) as source,
         tempfile.TemporaryDirectory() as folder,
-        (Path(folder) / "told").open("w+b") as told,
+        (Path(folder) / "told").open("w+b") as output_file,
     ):
         arguments = Path(folder) / "arguments"  # a command line may be too short for all jars
         arguments.write_text(f'-cp "{_escaped(class_path)}"\n', "utf-8")
         command = [java, _HEAP, f"@{arguments}", str(source)]
-        said = _run(command, told)
-        if told.tell() > OUTPUT_BYTES:
+        said = _run(command, output_file)
+        if output_file.tell() > OUTPUT_BYTES:
             raise HarvestError("the classes in these jars print without end: check the jars")
-        told.seek(0)
-        lines = told.read().splitlines()
+        output_file.seek(0)
+        lines = output_file.read().splitlines()
     if not lines or not lines[-1].startswith(b"{"):
         raise HarvestError(_complaint(said))
     return lines[-1]
 
 
-def _run(command: Sequence[str], told: Any) -> str:
+def _run(command: Sequence[str], output_file: Any) -> str:
     """Run the program and return its standard error."""
     try:
         done = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
-            command, stdout=told, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
+            command, stdout=output_file, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise HarvestError(
@@ -170,7 +170,7 @@ def _run(command: Sequence[str], told: Any) -> str:
         ) from None
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
-    told.seek(0, os.SEEK_END)
+    output_file.seek(0, os.SEEK_END)
     said = done.stderr.decode("utf-8", "replace")
     if done.returncode and any(words in said for words in _NO_COMPILER):
         raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
@@ -190,10 +190,10 @@ _TOO_OLD = ("class file has wrong version", "UnsupportedClassVersionError")
 
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
-    if found is None:
+    java = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
+    if java is None:
         raise NoJava(f"there is no Java on this machine: {_INSTALL}")
-    return found
+    return java
 
 
 def _escaped(text: str) -> str:
@@ -211,30 +211,36 @@ def _complaint(said: str) -> str:
 
 
 def _definitions(
-    told: _DefinitionsOutput, own: KafkaPlugins, profile: Profile
+    output: _DefinitionsOutput, own: KafkaPlugins, profile: Profile
 ) -> Mapping[str, Any]:
-    connector = {key.name for key in told.connector}
-    found = {name: _plain(getattr(told, name)) for name in ("connector", *CLIENTS)}
+    connector = {key.name for key in output.connector}
+    definitions_by_client = {
+        name: _plain(getattr(output, name)) for name in ("connector", *CLIENTS)
+    }
     for kind in ("source", "sink"):
-        found[kind] = _plain(key for key in getattr(told, kind) if key.name not in connector)
+        definitions_by_client[kind] = _plain(
+            key for key in getattr(output, kind) if key.name not in connector
+        )
     implied = {key.name for key in all_known(own, profile).definition("transformation")}
     transformed = (
         msgspec.structs.replace(key, name=key.name.rpartition(".")[2])
-        for key in told.transformed or ()
+        for key in output.transformed or ()
     )
-    found["transformation"] = _plain(key for key in transformed if key.name in implied)
-    return found
+    definitions_by_client["transformation"] = _plain(
+        key for key in transformed if key.name in implied
+    )
+    return definitions_by_client
 
 
-def _plugins(told: _DefinitionsOutput) -> tuple[HarvestedPlugin, ...]:
+def _plugins(output: _DefinitionsOutput) -> tuple[HarvestedPlugin, ...]:
     return tuple(
         HarvestedPlugin(
-            one.class_name,
-            _KINDS.get(one.among, one.type),
-            one.version,
-            None if one.config is None else _plain(one.config),
+            plugin.class_name,
+            _KINDS.get(plugin.among, plugin.type),
+            plugin.version,
+            None if plugin.config is None else _plain(plugin.config),
         )
-        for one in told.plugins
+        for plugin in output.plugins
     )
 
 

@@ -130,7 +130,7 @@ class _Questions:
     async def harvest(self, version: str) -> Harvest:
         """Send all requests."""
         listed = await self._listed()
-        self._names = frozenset(one.class_name for one in listed)
+        self._names = frozenset(plugin.class_name for plugin in listed)
         hidden = self._hidden()
         if self._profile.rest_all_plugins:
             await self._ask_each(listed, hidden)
@@ -141,8 +141,13 @@ class _Questions:
             )
         await self._ask_validations([*listed, *hidden])
         plugins = tuple(
-            HarvestedPlugin(one.class_name, one.type, one.version, self._keys.get(one.class_name))
-            for one in (*listed, *(one for one in hidden if one.class_name in self._keys))
+            HarvestedPlugin(
+                plugin.class_name, plugin.type, plugin.version, self._keys.get(plugin.class_name)
+            )
+            for plugin in (
+                *listed,
+                *(plugin for plugin in hidden if plugin.class_name in self._keys),
+            )
         )
         if self._silent:
             names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
@@ -155,38 +160,38 @@ class _Questions:
     async def _listed(self) -> list[_Listed]:
         """The plugins that the worker lists, by class and type; of several versions the first."""
         try:
-            found = await self._worker.get(
+            answer = await self._worker.get(
                 "/connector-plugins?connectorsOnly=false", tuple[_Listed, ...]
             )
         except WorkerRefusal as refusal:
             raise NoWorker(f"{self._worker.name} does not list plugins: {refusal}") from None
-        if len(found) > PLUGINS_MOST:
+        if len(answer) > PLUGINS_MOST:
             raise NoAnswer(f"{self._worker.name} lists more than {PLUGINS_MOST:,} plugins")
         distinct: dict[tuple[str, str], _Listed] = {}
-        for one in found:
-            distinct.setdefault((one.class_name, one.type), one)
+        for plugin in answer:
+            distinct.setdefault((plugin.class_name, plugin.type), plugin)
         return list(distinct.values())
 
     def _hidden(self) -> list[_Listed]:
         """Plugins that come with every worker, and that it does not list."""
         return [
-            _Listed(one.class_name, one.type, one.version)
-            for one in self._path.plugins
-            if one.bundled and one.class_name not in self._names
+            _Listed(plugin.class_name, plugin.type, plugin.version)
+            for plugin in self._path.plugins
+            if plugin.bundled and plugin.class_name not in self._names
         ]
 
     async def _ask_each(self, listed: list[_Listed], hidden: list[_Listed]) -> None:
         """Ask for the settings of each plugin (KIP-769)."""
-        each = {one.class_name: one for one in (*listed, *hidden)}
+        each = {plugin.class_name: plugin for plugin in (*listed, *hidden)}
         self._expect(len(each))
-        for one in each.values():
-            path = f"/connector-plugins/{quote(one.class_name, safe='')}/config"
+        for plugin in each.values():
+            path = f"/connector-plugins/{quote(plugin.class_name, safe='')}/config"
             try:
-                found = await self._worker.get(path, tuple[RestKey, ...])
+                keys = await self._worker.get(path, tuple[RestKey, ...])
             except WorkerRefusal:
-                self._keep_silent(one)
+                self._keep_silent(plugin)
             else:
-                self._tell(one, self._plain(found))
+                self._tell(plugin, self._plain(keys))
             self._step()
 
     def _keep_silent(self, plugin: _Listed) -> None:
@@ -227,19 +232,19 @@ class _Questions:
     async def _ask_validations(self, plugins: list[_Listed]) -> None:
         """Request the settings that only validations return."""
         every = not self._profile.rest_all_plugins
-        connectors = [one for one in plugins if one.type in CONNECTORS]
+        connectors = [plugin for plugin in plugins if plugin.type in CONNECTORS]
         aliased = list(self._aliased(every=every))
         self._expect(2 + len(aliased) + (len(connectors) if every else 0))
         working = None
         for kind in ("source", "sink"):
-            found = await self._ask_kind(kind, connectors)
-            working = working or found
+            validated = await self._ask_kind(kind, connectors)
+            working = working or validated
             self._step()
-        for one in aliased if working is not None else ():
-            await self._ask_aliased(one, working)
+        for plugin in aliased if working is not None else ():
+            await self._ask_aliased(plugin, working)
             self._step()
-        for one in connectors if every else ():
-            await self._ask_connector(one)
+        for plugin in connectors if every else ():
+            await self._ask_connector(plugin)
             self._step()
 
     def _aliased(self, *, every: bool) -> Iterator[_Listed]:
@@ -255,13 +260,13 @@ class _Questions:
     ) -> "_ValidatedConnector | None":
         """Ask for the settings of Connect and of clients, by a connector of a kind that works."""
         config = {**_TRIGGERS[kind], **self._overrides()}
-        of_kind = [one for one in connectors if one.type == kind]
-        for one in of_kind[:ATTEMPTS_MOST]:
-            keys = await self._validated(one, config)
+        of_kind = [connector for connector in connectors if connector.type == kind]
+        for plugin in of_kind[:ATTEMPTS_MOST]:
+            keys = await self._validated(plugin, config)
             if keys is not None:
                 self._tell_connects(kind, keys)
                 self._tell_clients(keys)
-                return _ValidatedConnector(one, _TRIGGERS[kind])
+                return _ValidatedConnector(plugin, _TRIGGERS[kind])
         self._lacking.append(
             f"no {kind} connector is validated by the worker: it tells no settings of {kind}s"
         )
@@ -280,8 +285,8 @@ class _Questions:
 
     def _tell_clients(self, keys: Iterable[ConfigKey]) -> None:
         for client in CLIENTS:
-            found = _beneath(f"{client}.override.", keys)
-            self._definitions.setdefault(client, {}).update({key.name: key for key in found})
+            client_keys = _beneath(f"{client}.override.", keys)
+            self._definitions.setdefault(client, {}).update({key.name: key for key in client_keys})
 
     async def _ask_aliased(self, plugin: _Listed, working: "_ValidatedConnector | None") -> None:
         """Ask for the settings of a transformation or predicate, by a config that names it."""
@@ -289,8 +294,8 @@ class _Questions:
         listed = _ALIASED[plugin.type]
         prefix = f"{listed}.{_ALIAS}."
         config = {**working.config, listed: _ALIAS, f"{prefix}type": plugin.class_name}
-        found = await self._validated(working.connector, config)
-        keys = list(_beneath(prefix, found or ()))
+        validation = await self._validated(working.connector, config)
+        keys = list(_beneath(prefix, validation or ()))
         implied = {key.name for key in self._path.definition(plugin.type)}
         shared = {key.name: key for key in keys if key.name in implied}
         self._definitions.setdefault(plugin.type, {}).update(shared)
@@ -327,10 +332,14 @@ class _Questions:
         path = f"/connector-plugins/{quote(name, safe='')}/config/validate"
         config = {"name": "harvest", "connector.class": name, **more}
         try:
-            found = await self._worker.put(path, config, _Validation)
+            validation = await self._worker.put(path, config, _Validation)
         except WorkerRefusal:
             return None
-        return self._plain(one.definition for one in found.configs if one.definition is not None)
+        return self._plain(
+            parameter.definition
+            for parameter in validation.configs
+            if parameter.definition is not None
+        )
 
     def _plain(self, keys: Iterable[RestKey]) -> list[ConfigKey]:
         """Settings as the rest of the program has them.
@@ -338,11 +347,11 @@ class _Questions:
         Raises:
             NoAnswer: the worker has told more of them than any worker has.
         """
-        found = [key.plain() for key in keys]
-        self._settings += len(found)
+        definitions = [key.plain() for key in keys]
+        self._settings += len(definitions)
         if self._settings > SETTINGS_MOST:
             raise NoAnswer(f"{self._worker.name} tells more than {SETTINGS_MOST:,} settings")
-        return found
+        return definitions
 
     # --- progress -------------------------------------------------------------------------------
 

@@ -30,14 +30,14 @@ class CompactionFilter:
             self._sift(batch)
 
     def _sift(self, batch: Batch) -> None:
-        seen, below = self._seen, self._below
+        keys, below = self._seen, self._below
         for index in range(len(batch) - 1, -1, -1):
             offset, key = batch.offsets[index], batch.keys[index]
             if below is not None and offset >= below:
                 continue
-            if key is None or key in seen or index in batch.aborted:
+            if key is None or key in keys or index in batch.aborted:
                 self.superseded.append(offset)
                 continue
-            seen.add(key)
+            keys.add(key)
             if batch.values[index] is None:
                 self.tombstones.append(offset)

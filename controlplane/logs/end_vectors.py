@@ -36,7 +36,7 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
     for topic, given in vector.items():
         _check(topic, given, len(ends[topic]))
     cut = {topic: padded(vector.get(topic, ()), there) for topic, there in ends.items()}
-    notices = (one for topic, there in ends.items() for one in _notices(topic, vector, there))
+    notices = (notice for topic, there in ends.items() for notice in _notices(topic, vector, there))
     return FittedEnds(cut, tuple(notices))
 
 

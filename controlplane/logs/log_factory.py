@@ -80,15 +80,15 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
         LogCorrupt: the file is damaged.
     """
     how = how or Opening()
-    found = await _open(where, how)
+    opened = await _open(where, how)
     try:
-        there = await found.log.topics()
+        there = await opened.log.topics()
         missing = missing_topics(how.topics, there, named=how.named, naming=how.naming)
         wrong = (*missing, *split_config(how.topics, there))
     except BaseException:
-        await found.log.close()
+        await opened.log.close()
         raise
-    return found._replace(problems=(*wrong, *found.problems))
+    return opened._replace(problems=(*wrong, *opened.problems))
 
 
 async def _open(where: str, how: Opening) -> Opened:
@@ -111,21 +111,23 @@ async def _open(where: str, how: Opening) -> Opened:
 
 
 def check_form(where: str, format_found: str, form: DumpForm) -> None:
-    """Raise `LogNotUsable` if something was told of the form of a log that tells it itself.
+    """Raise `LogNotUsable` if an option about the form of a dump has no effect on this log.
 
-    What would be ignored is most likely meant for another file.
+    Such an option is most likely meant for another file.
     """
     usual = DumpForm()
-    told = [name for name in form.__struct_fields__ if getattr(form, name) != getattr(usual, name)]
-    heard = _HEARD.get(format_found, _EVERY_DUMP)
-    ignored = [name for name in told if name not in heard]
+    given_options = [
+        name for name in form.__struct_fields__ if getattr(form, name) != getattr(usual, name)
+    ]
+    accepted_options = _OPTIONS_BY_FORMAT.get(format_found, _EVERY_DUMP)
+    ignored = [name for name in given_options if name not in accepted_options]
     if ignored:
         which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
         raise LogNotUsable(f"{where} {which}: leave out --{ignored[0]}")
 
 
 _EVERY_DUMP = ("format", "partitions")
-_HEARD = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
+_OPTIONS_BY_FORMAT = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
 """Options by format of dump; every dump takes those of `_EVERY_DUMP`."""
 
 
@@ -162,7 +164,7 @@ _ANEW = "get the file anew, or take what is there with `controlplane import --pa
 
 def remarks(dump: Dump) -> tuple[str, ...]:
     """Count the lines in which a tool reports about itself: a sentence per tool."""
-    counts = Counter(one.tool for one in dump.remarks)
+    counts = Counter(remark.tool for remark in dump.remarks)
     return tuple(
         f"1 line is a remark of {tool}, not a record"
         if number == 1
@@ -191,12 +193,12 @@ async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
     from controlplane.logs.kafka.limits import ReadLimits  # noqa: PLC0415
     from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
 
-    told = how.configuration
+    configuration = how.configuration
     reader = await KafkaReader.open(
-        bootstrap or told.settings(WorkerSettings).bootstrap_servers or "",
-        security=told.make(AccessSettings, kafka_security),
+        bootstrap or configuration.settings(WorkerSettings).bootstrap_servers or "",
+        security=configuration.make(AccessSettings, kafka_security),
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
-        limits=told.settings(ReadLimits, READER),
+        limits=configuration.settings(ReadLimits, READER),
     )
     try:
         await _check(reader, how)
@@ -257,5 +259,5 @@ def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozense
     return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
 
 
-def _more(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {topic: max(one.get(topic, 0), other.get(topic, 0)) for topic in (*one, *other)}
+def _more(numbers: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {topic: max(numbers.get(topic, 0), other.get(topic, 0)) for topic in (*numbers, *other)}

@@ -46,8 +46,8 @@ def brokers_of(where: str) -> str:
 
 def without_login(where: str) -> str:
     """Return the name of a log without the login, for display."""
-    scheme, found, rest = where.partition("://")
-    return f"{scheme}{found}{rest.rpartition('@')[2]}" if scheme == "kafka" else where
+    scheme, separator, rest = where.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if scheme == "kafka" else where
 
 
 def path_of(where: str) -> Path:
@@ -58,13 +58,13 @@ def path_of(where: str) -> Path:
     """
     if not where.strip():
         raise LogNotUsable(f"no log is named: give {_FORMS}")
-    scheme, found, rest = where.partition("://")
+    scheme, separator, rest = where.partition("://")
     if {where, rest.removeprefix("/")} & _IN_MEMORY:
         raise LogNotUsable(
             f"{where} names no file, and a log in memory ends with its process: give {_FORMS} "
             '(a program can open one with ControlPlane.open("memory:"))'
         )
-    if not found or os.sep in scheme:
+    if not separator or os.sep in scheme:
         return Path(where)
     if scheme != "sqlite" or not rest.strip("/"):
         raise LogNotUsable(f"{where!r} names no log: give {_FORMS}")

@@ -26,7 +26,7 @@ def spans(
     Raises `LogNotUsable` for a topic that `ends` lacks, and for more offsets than a topic has
     partitions.
     """
-    found = []
+    ranges = []
     for topic in dict.fromkeys(topics):
         upto = topic_in(ends, topic)
         first = _padded(topic, (start or {}).get(topic, ()), [0] * len(upto))
@@ -34,8 +34,8 @@ def spans(
         for partition, end in enumerate(upto):
             begin, behind = max(0, first[partition]), min(last[partition], end)
             if begin < behind:
-                found.append(OffsetSpan(topic, partition, begin, behind))
-    return found
+                ranges.append(OffsetSpan(topic, partition, begin, behind))
+    return ranges
 
 
 def topic_in(topics: Mapping[str, V], topic: str) -> V:

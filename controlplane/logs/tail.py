@@ -25,9 +25,9 @@ class ChangeCounter:
         self._next.set()
         self._next = asyncio.Event()
 
-    async def beyond(self, seen: int) -> None:
-        """Wait until the count differs from `seen`."""
-        while self.count == seen:
+    async def beyond(self, count: int) -> None:
+        """Wait until the count differs from the given one."""
+        while self.count == count:
             await self._next.wait()
 
 
@@ -37,7 +37,7 @@ async def follow(
     """Read to the end, wait for a change, read on; never ends."""
     names, at = tuple(topics), start
     while True:
-        seen = changes.count
+        count = changes.count
         ends = await log.ends(names)
         read = read_offsets(at, ends)
         async for batch in log.read(names, at, ends):
@@ -46,7 +46,7 @@ async def follow(
         for progress in progress_to(ends, read):
             yield progress
         at = further(at, ends)
-        await changes.beyond(seen)
+        await changes.beyond(count)
 
 
 class ReadProgress(LazyBatch):

@@ -84,20 +84,20 @@ def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
     partitions = there.get(topics.config, 1)
     if partitions == 1:
         return ()
-    told = (
+    effect = (
         f"the config topic {topics.config} has {partitions} partitions and must have one: workers "
         f"from {since('config_partition_required')} on refuse to start with it, older ones take "
         "the partitions in any order, here they are taken by time"
     )
-    return (told,)
+    return (effect,)
 
 
 def _no_topic(what: str, topic: str, there: list[str], naming: str) -> LogNotUsable:
-    found = ", ".join(there[:TOPICS_SHOWN]) or "none"
+    listed = ", ".join(there[:TOPICS_SHOWN]) or "none"
     more = f" and {len(there) - TOPICS_SHOWN} more" if len(there) > TOPICS_SHOWN else ""
     hint = f" ({naming})" if naming else ""
     without = "" if what == "config" else ", or leave it unnamed if there is none"
     return LogNotUsable(
-        f"there is no topic {topic} (found: {found}{more}): "
+        f"there is no topic {topic} (found: {listed}{more}): "
         f"name the {what} topic as it is called here{without}{hint}"
     )

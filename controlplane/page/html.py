@@ -24,10 +24,10 @@ _EMPTY = {"meta", "rect", "path", "line", "polyline", "circle", "wbr"}
 
 def el(name: str, /, *content: HtmlContent, **attributes: str | float | bool | None) -> Html:
     """Create an element. `class_` is `class`, `view_box` is `viewBox`; None omits an attribute."""
-    told = "".join(_attribute(key, value) for key, value in attributes.items())
+    attribute_text = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _EMPTY and not content:
-        return Html(f"<{name}{told}/>")
-    return Html(f"<{name}{told}>{join(content)}</{name}>")
+        return Html(f"<{name}{attribute_text}/>")
+    return Html(f"<{name}{attribute_text}>{join(content)}</{name}>")
 
 
 def join(content: HtmlContent) -> Html:
@@ -38,7 +38,7 @@ def join(content: HtmlContent) -> Html:
         return content
     if isinstance(content, str):
         return Html(escape(safe(content)))
-    return Html("".join(join(one) for one in content))
+    return Html("".join(join(child) for child in content))
 
 
 _NAMES = {"view_box": "viewBox", "preserve_aspect_ratio": "preserveAspectRatio"}

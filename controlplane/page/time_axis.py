@@ -45,7 +45,7 @@ class TimeAxis:
         """Labels of the ticks; CSS hides every other one on narrow screens."""
         step, ticks = self._step_ms(), self.ticks()
         words = [tick_words(tick, step) for tick in ticks]
-        longer = [one for _, one in words]
+        longer = [word for _, word in words]
         texts = [
             self._label(tick, words[number][0], _news(longer, number), is_odd=number % 2 == 1)
             for number, tick in enumerate(ticks)

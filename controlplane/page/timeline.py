@@ -94,11 +94,11 @@ class ConnectorTimeline(msgspec.Struct, frozen=True):
     @property
     def extremes(self) -> tuple[OffsetPoint, ...]:
         """Points with the least and the greatest offset; empty without offsets."""
-        drawn = [(one.value, one) for line in self.lines for one in line.points]
-        some = [(value, one) for value, one in drawn if value is not None]
-        if not some:
+        drawn = [(point.value, point) for line in self.lines for point in line.points]
+        known = [(value, point) for value, point in drawn if value is not None]
+        if not known:
             return ()
-        return min(some, key=itemgetter(0))[1], max(some, key=itemgetter(0))[1]
+        return min(known, key=itemgetter(0))[1], max(known, key=itemgetter(0))[1]
 
     @property
     def moves(self) -> bool:

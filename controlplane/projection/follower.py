@@ -149,9 +149,9 @@ class Follower:
         """Counter that increases with each fold of new entries."""
         return self._positions.moves
 
-    def moved(self, seen: int) -> Awaitable[None]:
-        """Return as soon as `moves` differs from `seen`."""
-        return self._positions.moved(seen)
+    def moved(self, moves: int) -> Awaitable[None]:
+        """Return as soon as `moves` differs from the given number."""
+        return self._positions.moved(moves)
 
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.

@@ -56,8 +56,8 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
     stop = {topic: ends[topic] for topic in topics}
     begun = await start_snapshots(log, fold, stop)
     loading = await _gathered(log, fold, begun, stop)
-    for topic, found in begun.items():
-        fold.adopt(topic, found.part, found.about.ends)
+    for topic, snapshot in begun.items():
+        fold.adopt(topic, snapshot.part, snapshot.about.ends)
     # In a thread: it may take long, and must not block the event loop.
     contested = await asyncio.to_thread(loading.finish)
     if contested:
@@ -73,11 +73,13 @@ async def _gathered(
 ) -> BulkLoader:
     """Read the records behind the snapshots; drop a snapshot that a later record contradicts."""
     while True:
-        loading, seen, overtaken = BulkLoader(fold), set(), set()
+        loading, topics_read, overtaken = BulkLoader(fold), set(), set()
         async for batch in _read(log, stop, begun, stop):
-            if (batch.topic, batch.partition) not in seen and precedes_snapshot_end(batch, begun):
+            if (batch.topic, batch.partition) not in topics_read and precedes_snapshot_end(
+                batch, begun
+            ):
                 overtaken.add(batch.topic)
-            seen.add((batch.topic, batch.partition))
+            topics_read.add((batch.topic, batch.partition))
             loading.add(batch)
         if not overtaken:
             return loading

@@ -94,9 +94,9 @@ class ReadPositions:
         self.failure = failure
         self._wake()
 
-    async def moved(self, seen: int) -> None:
-        """Return as soon as `moves` differs from `seen`."""
-        while self._moves == seen:
+    async def moved(self, moves: int) -> None:
+        """Return as soon as `moves` differs from the given number."""
+        while self._moves == moves:
             await self._changed.wait()
 
     async def wait_for_records(self, positions: Iterable[Position]) -> None:

@@ -90,9 +90,9 @@ class _Maker:
         share of all writes.
         """
         newest = await self._newest()
-        seen = newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        begin = newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
         rows = newest.rows if newest else 0
-        return sum(upto) - sum(seen) >= max(self._settings.tail_records, rows)
+        return sum(upto) - sum(begin) >= max(self._settings.tail_records, rows)
 
     async def make(self, upto: Sequence[int]) -> bool:
         """Make a snapshot of the settled records; return False if records are removed meanwhile."""

@@ -53,17 +53,17 @@ async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
 
 
 async def _passed_on(
-    world: World, asked: RunningWorker, request: WorkerRequest, command: AnyCommand
+    world: World, worker: RunningWorker, request: WorkerRequest, command: AnyCommand
 ) -> Exchange:
     """Forward a request to the leader; its release may lack the endpoint."""
-    refusal = await asked.refusal(command)
+    refusal = await worker.refusal(command)
     if refusal is not None and forwarding.rejects_at_once(command, refusal):
         raise refused(refusal)
-    way = asked.worker.name, world.cluster.leader
+    way = worker.worker.name, world.cluster.leader
     leader = world.cluster.running.get(world.cluster.leader)
     if leader is None:
         return Exchange(forwarding.unreachable().answer(), passed_on=way)
-    body = forwarding.forwarded_body(command, request.body, asked.worker.profile)
+    body = forwarding.forwarded_body(command, request.body, worker.worker.profile)
     try:
         command = await _command(request._replace(body=body, signed=False), leader)
     except RestError as error:

@@ -33,9 +33,9 @@ class Journal:
         await self._news()
         self._deeds = []
 
-    async def note(self, asked: CommandRequest, step: Step) -> None:
+    async def note(self, request: CommandRequest, step: Step) -> None:
         """Add an executed step, with the records since the last one."""
-        self._deeds.append(JournalStep(asked, step.name, await self._news(), step.action))
+        self._deeds.append(JournalStep(request, step.name, await self._news(), step.action))
 
     def end(self) -> list[JournalStep]:
         """Return all steps since `begin`."""

@@ -9,18 +9,18 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, other: Any) -> bool:
     """True if two values are equal."""
     known: _NumberedValues = {}
-    return _number(one, known) == _number(other, known)
+    return _number(first, known) == _number(other, known)
 
 
-def unshared(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+def unshared(first: Sequence[Any], other: Sequence[Any]) -> list[Any]:
     """The elements that only one of two lists has, in their order."""
     known: _NumberedValues = {}
-    mine, theirs = ([_number(element, known) for element in listed] for listed in (one, other))
+    mine, theirs = ([_number(element, known) for element in listed] for listed in (first, other))
     shared = {*mine} & {*theirs}
-    numbered = zip((*one, *other), (*mine, *theirs), strict=True)
+    numbered = zip((*first, *other), (*mine, *theirs), strict=True)
     return [element for element, number in numbered if number not in shared]
 
 

@@ -29,7 +29,7 @@ def bytes_of(text: str) -> bytes | None:
         return None
     if text == EMPTY:
         return b""
-    return _BYTE.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    return _BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
 
 
 def text_of(raw: bytes | None) -> str:
@@ -54,8 +54,8 @@ def printable(text: str) -> str:
     return _SWALLOWED.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _escaped(found[0])
+def _escape(match: re.Match[str]) -> str:
+    return _escaped(match[0])
 
 
 def _escaped(char: str) -> str:

@@ -108,7 +108,7 @@ class _ScenarioParser:
 
     def _options(self, words: list[str], number: int) -> dict[str, str]:
         options: dict[str, str] = {}
-        for name, value in (found.groups() for word in words if (found := _OPTION.fullmatch(word))):
+        for name, value in (match.groups() for word in words if (match := _OPTION.fullmatch(word))):
             if name in options:
                 self._fail(number, f"{name}= is given twice: leave one")
             options[name] = value

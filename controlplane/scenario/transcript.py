@@ -74,9 +74,9 @@ def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
     return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
+def entries(listed: Sequence[Entry], topics: Topics) -> list[str]:
     """Records with their positions: `config@4  key  value`."""
-    if not found:
+    if not listed:
         return [NOTHING]
     rows = [
         (
@@ -84,7 +84,7 @@ def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
             key_text_of(entry.key),
             text_of(entry.value) + ("  (aborted)" if entry.aborted else ""),
         )
-        for entry in found
+        for entry in listed
     ]
     return aligned(rows, 0, _KEY_WIDTH)
 

@@ -274,10 +274,10 @@ def _hazards(reader: WorkerView) -> dict[str, str]:
     """Records on which this worker chokes, or about which members of a cluster cannot agree."""
     state = reader.state
     places = {entry.position: _place(reader, entry) for entry in reader.entries}
-    found = hazards(
+    hazards_found = hazards(
         reader.entries, state.profile, topics=state.topics, exactly_once=state.exactly_once
     )
-    return {places[hazard.position]: hazard.danger.value for hazard in reversed(found)}
+    return {places[hazard.position]: hazard.danger.value for hazard in reversed(hazards_found)}
 
 
 LOOKS: Mapping[str, ViewDefinition] = {

@@ -114,8 +114,8 @@ class WorkerGroup:
         heir = next((name for name in self.workers if name in self.running), None)
         return None if heir is None else await self.lead(heir)
 
-    async def _stepped(self, name: str, asked: CommandRequest, step: Step) -> None:
-        await self._journal.note(asked, step)
+    async def _stepped(self, name: str, request: CommandRequest, step: Step) -> None:
+        await self._journal.note(request, step)
         if self.armed.get(name) == step.name:
             del self.armed[name]
             raise Crashed(step.name)

@@ -41,12 +41,12 @@ def columns(workers: Iterable[Worker]) -> list[Column]:
     groups: dict[tuple[str, bool], list[Worker]] = defaultdict(list)
     for worker in sorted(workers):
         groups[worker.release, worker.exactly_once].append(worker)
-    found = []
+    columns_found = []
     for _, group in sorted(groups.items(), key=_age):
         names = " ".join(worker.name for worker in group)
         first = group[0]
-        found.append(Column(f"{first.runs} ({names})", first.profile, first.exactly_once))
-    return found
+        columns_found.append(Column(f"{first.runs} ({names})", first.profile, first.exactly_once))
+    return columns_found
 
 
 def _age(group: tuple[tuple[str, bool], Sequence[Worker]]) -> tuple[int, str, bool]:

@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
         ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
         text = json.dumps(document, indent=2, ensure_ascii=ascii_only)
     # A lone surrogate is no UTF-8, but as an escape it is JSON.
-    write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+    write(_SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n")
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -36,14 +36,16 @@ def trusted_pem(store: JavaStore) -> str:
     """
     content = _content(store.path, _TRUST)
     if content.startswith(jks.MAGIC):
-        found = [ssl.DER_cert_to_PEM_cert(one) for one in _trusted_by_jks(store, content)]
+        certificates = [
+            ssl.DER_cert_to_PEM_cert(certificate) for certificate in _trusted_by_jks(store, content)
+        ]
     else:
         opened = _opened(store, content, _TRUST)
         own = [opened.cert] if opened.cert else []
-        found = [_pem(one.certificate) for one in (*own, *opened.additional_certs)]
-    if not found:
+        certificates = [_pem(trusted.certificate) for trusted in (*own, *opened.additional_certs)]
+    if not certificates:
         raise SettingsError(f"{store.path} holds no certificates to trust")
-    return "".join(found)
+    return "".join(certificates)
 
 
 def identity_pem(store: JavaStore, password: str) -> Secret:
@@ -61,7 +63,7 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     opened = _opened(store, content, _KEY)
     if opened.key is None or opened.cert is None:
         raise SettingsError(f"{store.path} holds no private key with its certificate")
-    others = [one.certificate for one in opened.additional_certs]
+    others = [certificate.certificate for certificate in opened.additional_certs]
     from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415
 
     key = opened.key.private_bytes(
@@ -115,7 +117,7 @@ def _conversion(path: Path) -> str:
 
 def _chain(own: "Certificate", others: Sequence["Certificate"]) -> "list[Certificate]":
     """Order the chain from a certificate to its root; a store may hold unrelated certificates."""
-    issuers = {one.subject: one for one in others}
+    issuers = {certificate.subject: certificate for certificate in others}
     chain = [own]
     while issuer := issuers.pop(chain[-1].issuer, None):
         chain.append(issuer)

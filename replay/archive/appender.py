@@ -81,14 +81,16 @@ class Appender:
         """
         segment_writer = self._segment_writer((batch.topic, batch.partition))
         fresh = segment_writer.add(table_of([batch]))
-        if sum(one.waiting_bytes for one in self._segment_writers.values()) > WAITING_BYTES:
-            max(self._segment_writers.values(), key=lambda one: one.waiting_bytes).write()
+        if sum(waiting.waiting_bytes for waiting in self._segment_writers.values()) > WAITING_BYTES:
+            max(self._segment_writers.values(), key=lambda waiting: waiting.waiting_bytes).write()
         return fresh
 
     def segment_writer(self, place: PartitionId, start: int) -> SegmentWriter:
         """Create a writer of a partition from `start` on, for another process (`take_over`)."""
         part = self.cluster.parts.get(place, NOTHING)
-        touched = tuple(one for one in part.segments if one.end > start) or part.segments[-1:]
+        touched = (
+            tuple(segment for segment in part.segments if segment.end > start) or part.segments[-1:]
+        )
         return self._new(place, part._replace(segments=touched))
 
     def take_over(self, segments: Iterable[Segment]) -> None:
@@ -129,7 +131,9 @@ class Appender:
         return made
 
     def _manifest(self, snapshots: tuple[Snapshot, ...] = ()) -> Manifest:
-        filled = (one for writer in self._segment_writers.values() for one in writer.segments)
+        filled = (
+            segment for writer in self._segment_writers.values() for segment in writer.segments
+        )
         segments = [*self._written, *filled]
         return Manifest(
             self._name,
@@ -139,7 +143,11 @@ class Appender:
             self._secrets,
             int(time() * 1_000),
             tuple(self._reaches[place] for place in sorted(self._reaches)),
-            tuple(sorted(segments, key=lambda one: (one.topic, one.partition, one.start))),
+            tuple(
+                sorted(
+                    segments, key=lambda segment: (segment.topic, segment.partition, segment.start)
+                )
+            ),
             snapshots,
         )
 

@@ -117,7 +117,9 @@ def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
             reaches[reach.topic, reach.partition].append(reach)
         for segment in manifest.segments:
             segments[segment.topic, segment.partition].append(segment)
-    parts = {place: _part(some, segments.pop(place, [])) for place, some in sorted(reaches.items())}
+    parts = {
+        place: _part(ranges, segments.pop(place, [])) for place, ranges in sorted(reaches.items())
+    }
     _check_whole(parts, segments)
     return parts
 

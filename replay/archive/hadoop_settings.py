@@ -79,9 +79,9 @@ class HadoopSettings(msgspec.Struct, frozen=True):
         """Settings of one bucket, without the prefix `fs.s3a.`."""
         every = {name.removeprefix(S3A): value for name, value in self.values.items()}
         own = f"{_BUCKET}{bucket}."
-        general = {name: one for name, one in every.items() if not name.startswith(_BUCKET)}
+        general = {name: value for name, value in every.items() if not name.startswith(_BUCKET)}
         return general | {
-            name.removeprefix(own): one for name, one in every.items() if name.startswith(own)
+            name.removeprefix(own): value for name, value in every.items() if name.startswith(own)
         }
 
 
@@ -97,9 +97,11 @@ def settings(conf: Mapping[str, str]) -> HadoopSettings:
     folder = os.environ.get("HADOOP_CONF_DIR")
     properties = _in_file(Path(folder) / "core-site.xml") if folder else {}
     properties |= {
-        name.removeprefix(OF_SPARK): one for name, one in conf.items() if is_hadoops(name)
+        name.removeprefix(OF_SPARK): value for name, value in conf.items() if is_hadoops(name)
     }
-    return HadoopSettings({name: one for name, one in properties.items() if name.startswith(S3A)})
+    return HadoopSettings(
+        {name: value for name, value in properties.items() if name.startswith(S3A)}
+    )
 
 
 def is_hadoops(name: str) -> bool:
@@ -116,10 +118,12 @@ def _in_file(path: Path) -> dict[str, str]:
         raise BadStoreSetting(
             f"{path} cannot be read ({error}): correct it, or unset HADOOP_CONF_DIR"
         ) from None
-    pairs = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
+    pairs = (
+        (element.findtext("name"), element.findtext("value")) for element in root.iter("property")
+    )
     properties = {name.strip(): (value or "").strip() for name, value in pairs if name}
     return {
-        name: _VARIABLE.sub(lambda one: _variable(one, properties), value)
+        name: _VARIABLE.sub(lambda match: _variable(match, properties), value)
         for name, value in properties.items()
     }
 
@@ -150,7 +154,7 @@ def for_arrow(hadoop_settings: HadoopSettings, bucket: str) -> dict[str, Any]:
     names = hadoop_settings.of(bucket)
     check_known(names)
     options: dict[str, Any] = {
-        _NAMES[name]: one for name, one in names.items() if one and name in _NAMES
+        _NAMES[name]: value for name, value in names.items() if value and name in _NAMES
     }
     if ("access_key" in options) is not ("secret_key" in options):
         raise BadStoreSetting(

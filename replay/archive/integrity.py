@@ -33,7 +33,7 @@ class CheckedStore:
         self.where = store.where
         self.settings = store.settings
         self._store = store
-        self._unchecked = {one.file: one for one in files}
+        self._unchecked = {file.file: file for file in files}
 
     def names(self, folder: str) -> list[str]:
         """Delegate to the store."""

@@ -103,7 +103,7 @@ def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
 def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
     """The first name outside of the cluster's folder; None if all are inside."""
     inside = folder(cluster) + "/"
-    return next((one for one in names if not one.startswith(inside) or ".." in one), None)
+    return next((name for name in names if not name.startswith(inside) or ".." in name), None)
 
 
 def _part(cluster: str, topic: str, partition: int) -> str:

@@ -112,7 +112,7 @@ class Manifest(msgspec.Struct, frozen=True):
             if segment.winners is not None:
                 yield segment.winners
         for snapshot in self.snapshots:
-            yield from (one.stored for one in snapshot.topics)
+            yield from (topic.stored for topic in snapshot.topics)
             if snapshot.folded is not None:
                 yield snapshot.folded
 
@@ -162,7 +162,7 @@ def _checked(name: str, content: bytes, cluster: str, number: int, previous: str
         raise ArchiveCorrupt(
             f"{name} is manifest {manifest.number} of cluster {manifest.cluster}: put it back there"
         )
-    elsewhere = layout.named_wrongly(cluster, (one.file for one in manifest.files))
+    elsewhere = layout.named_wrongly(cluster, (file.file for file in manifest.files))
     if elsewhere is not None:
         raise ArchiveCorrupt(f"{name} names a file elsewhere ({elsewhere[:80]!r}): restore it")
     return manifest

@@ -52,12 +52,12 @@ class BucketStore:
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted."""
-        return sorted(one.base_name for one in self._found(folder, recursive=False))
+        return sorted(file.base_name for file in self._found(folder, recursive=False))
 
     def walk(self, folder: str) -> Iterator[str]:
         """All files in a folder and its subfolders."""
-        files = (one for one in self._found(folder, recursive=True) if one.is_file)
-        yield from sorted(one.path[len(self._root) + 1 :] for one in files)
+        files = (file for file in self._found(folder, recursive=True) if file.is_file)
+        yield from sorted(file.path[len(self._root) + 1 :] for file in files)
 
     def size(self, name: str) -> int | None:
         """Size of a file in bytes; None if it does not exist."""
@@ -105,7 +105,7 @@ class BucketStore:
     def _claimed_by_others(self, claims: str, wanted: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
         files = self._found(claims, recursive=False)
-        times = {one.base_name: one.mtime for one in files if one.base_name.startswith(wanted)}
+        times = {file.base_name: file.mtime for file in files if file.base_name.startswith(wanted)}
         if mine not in times:  # the store does not list new files at once
             return True
         lapsed = times.pop(mine) - timedelta(seconds=CLAIM_S)

@@ -149,14 +149,16 @@ def _check_archived(
     topic, partition = place
     offsets = table.column("offset")
     first, last = offsets[0].as_py(), offsets[-1].as_py()
-    touched = [one for one in part.segments if one.start <= last and first < one.end]
+    touched = [
+        segment for segment in part.segments if segment.start <= last and first < segment.end
+    ]
     read = [
         group.read(*SCHEMA.names)
-        for one in touched
-        for group in row_groups(opened(store, one.stored))
+        for segment in touched
+        for group in row_groups(opened(store, segment.stored))
         if group.first_offset <= last and first <= group.last_offset
     ]
-    there = pa.concat_tables(one.cast(SCHEMA) for one in read) if read else SCHEMA.empty_table()
+    there = pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
     where = pc.index_in(offsets, value_set=there.column("offset"))
     if where.null_count:
         missing = offsets.filter(pc.is_null(where))[0].as_py()

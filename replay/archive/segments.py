@@ -102,7 +102,9 @@ def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_ro
     ) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=row_group_rows)
-    return EncodedFile.of(sink.getvalue().to_pybytes(), sum(one.num_rows for one in tables))
+    return EncodedFile.of(
+        sink.getvalue().to_pybytes(), sum(row_group_table.num_rows for row_group_table in tables)
+    )
 
 
 class ArchiveFile(NamedTuple):
@@ -205,7 +207,7 @@ def _check_columns(name: str, there: pa.Schema) -> None:
     """Raise `ArchiveCorrupt` unless a file has the columns of a segment."""
     foreign = sorted(set(there.names) - set(SCHEMA.names))
     missing = sorted(set(SCHEMA.names) - set(there.names))
-    wrong = [one for one in SCHEMA.names if one in there.names and _differs(there, one)]
+    wrong = [column for column in SCHEMA.names if column in there.names and _differs(there, column)]
     for what, which in (("foreign", foreign), ("no", missing), ("another type of", wrong)):
         if which:
             raise ArchiveCorrupt(

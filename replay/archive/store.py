@@ -109,7 +109,7 @@ class FolderStore:
         """Names directly in a folder, sorted."""
         at = self._root / folder
         with reading(str(at)), suppress(FileNotFoundError, NotADirectoryError):
-            return sorted(one.name for one in at.iterdir())
+            return sorted(path.name for path in at.iterdir())
         return []
 
     def walk(self, folder: str) -> Iterator[str]:

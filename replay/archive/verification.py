@@ -38,8 +38,8 @@ class Verification(NamedTuple):
 
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:
     """Check all files that a cluster's manifests name; the chain was checked on reading."""
-    segments = [one for part in cluster.parts.values() for one in part.segments]
-    files = [one for manifest in cluster.chain.manifests for one in manifest.files]
+    segments = [part_segment for part in cluster.parts.values() for part_segment in part.segments]
+    files = [file for manifest in cluster.chain.manifests for file in manifest.files]
     flaws = []
     for stored in files:
         flaw = flaw_of(cluster.store, stored)
@@ -58,8 +58,8 @@ def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Ver
         cluster.chain.head,
         len(cluster.chain.manifests),
         len(segments),
-        sum(one.stored.records for one in segments),
-        sum(one.bytes for one in files),
+        sum(checked.stored.records for checked in segments),
+        sum(file.bytes for file in files),
         tuple(flaws),
         tuple(gap.sentence for gap in cluster.gaps),
         tuple(_leftovers(cluster)),
@@ -71,7 +71,9 @@ def _flaws(cluster: ArchivedCluster, segment: Segment, before_ms: int | None) ->
     name = segment.stored.file
     try:
         file = opened(cluster.store, segment.stored)
-        table = pa.concat_tables(one.read(*SCHEMA.names) for one in row_groups(file)).cast(SCHEMA)
+        table = pa.concat_tables(group.read(*SCHEMA.names) for group in row_groups(file)).cast(
+            SCHEMA
+        )
     except ArchiveCorrupt as error:
         yield str(error)
         return
@@ -97,7 +99,7 @@ def _wins(
     except ArchiveCorrupt:
         return False
     groups = row_groups(file)
-    there = pa.concat_tables(one.read(*SCHEMA.names) for one in groups).cast(SCHEMA)
+    there = pa.concat_tables(group.read(*SCHEMA.names) for group in groups).cast(SCHEMA)
     return any(
         there.equals(
             winners([HeldRows(table)], segment.topic, cluster.topics, before_ms, removed=kept)
@@ -108,8 +110,10 @@ def _wins(
 
 def _leftovers(cluster: ArchivedCluster) -> Iterator[str]:
     """Files in a cluster's folder that no manifest names."""
-    named = {one.file for manifest in cluster.chain.manifests for one in manifest.files}
-    named |= {layout.manifest(cluster.name, one.number) for one in cluster.chain.manifests}
+    named = {file.file for manifest in cluster.chain.manifests for file in manifest.files}
+    named |= {
+        layout.manifest(cluster.name, manifest.number) for manifest in cluster.chain.manifests
+    }
     for name in cluster.store.walk(layout.folder(cluster.name)):
         if name not in named:
             yield name

@@ -47,7 +47,7 @@ def winners(
         _counting(runs, topic, topics, aborted=aborted, removed=removed) for aborted in readers
     ]
     wanted = pc.unique(
-        pa.chunked_array([one for some in offsets for one in some.chunks], pa.int64())
+        pa.chunked_array([chunk for column in offsets for chunk in column.chunks], pa.int64())
     )
     tables = [
         _timed(rows, times, before_ms).filter(

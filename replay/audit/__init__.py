@@ -37,8 +37,8 @@ def audit(clusters: Iterable[ClusterLog], thresholds: Thresholds | None = None) 
 def together(fleet: Iterable[AuditResult]) -> list[Finding]:
     """Combine the findings of clusters with those between them, the worst first."""
     clusters = list(fleet)
-    alone = (finding for one in clusters for finding in one.findings)
-    return sorted([*alone, *in_common(one.shares for one in clusters)], key=_order)
+    alone = (finding for cluster in clusters for finding in cluster.findings)
+    return sorted([*alone, *in_common(cluster.shares for cluster in clusters)], key=_order)
 
 
 def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditResult:

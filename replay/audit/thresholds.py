@@ -130,7 +130,7 @@ def thresholds(changes: dict[str, str]) -> Thresholds:
     Raises:
         BadThreshold: unknown name, no number, or a value that is too small.
     """
-    by_name = {one.name: one for one in known()}
+    by_name = {threshold.name: threshold for threshold in known()}
     fields = {}
     for name, text in changes.items():
         if name not in by_name:

@@ -47,7 +47,7 @@ def _decoded(runs: list[str]) -> bytes:
     joined = "".join(run + _ZEROS[len(run) % _QUANTUM :] for run in plain)
     end = len(joined) - _QUANTUM
     decoded = [a2b_base64(joined[start : end + start]) for start in range(_QUANTUM)]
-    decoded += [bytes.fromhex(one) for run in runs for one in _HEX.findall(run)]
+    decoded += [bytes.fromhex(digits) for run in runs for digits in _HEX.findall(run)]
     return _BETWEEN.join(decoded)
 
 

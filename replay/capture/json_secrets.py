@@ -289,7 +289,7 @@ def _quoted(text: str, *, halves: bool = False) -> str:
     written = json_converter.encode(text).decode()
     if not halves:
         return written
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[0], written)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[0], written)
 
 
 def _of_number(token: str, hide: SecretMask) -> str:

@@ -176,4 +176,6 @@ class LogCapture:
 
 
 def _records(cluster: ArchivedCluster) -> int:
-    return sum(one.stored.records for part in cluster.parts.values() for one in part.segments)
+    return sum(
+        segment.stored.records for part in cluster.parts.values() for segment in part.segments
+    )

@@ -178,7 +178,7 @@ class SparkCapture(LogCapture):
                 self._source.read(spans, COMMITTED) if committed is None else committed
             )
             answers = self._archived(spans, committed_offsets)
-            self._appending.take_over(one for answer in answers for one in answer.segments)
+            self._appending.take_over(segment for answer in answers for segment in answer.segments)
             self._own.update(topic for answer in answers for topic in answer.own)
             read = sum(answer.read for answer in answers)
         for (topic, partition), span in spans.items():
@@ -192,7 +192,7 @@ class SparkCapture(LogCapture):
         for row in self._rows(places_only.mapInArrow(runs, RUNS_DDL)).to_pylist():
             place = row["topic"], row["partition"]
             run_bounds.setdefault(place, []).append((row["first"], row["behind"]))
-        return {place: SeenOffsets(some) for place, some in run_bounds.items()}
+        return {place: SeenOffsets(bounds) for place, bounds in run_bounds.items()}
 
     def _rows(self, frame: DataFrame) -> pa.Table:
         try:
@@ -216,8 +216,8 @@ class SparkCapture(LogCapture):
         rows = self._source.read(spans, EVERYTHING)
         table = self._rows(rows.mapInArrow(partial(archived, job=job), ANSWERS_DDL))
         answers = [
-            msgspec.msgpack.decode(one, type=PartitionResult)
-            for one in table.column("answer").to_pylist()
+            msgspec.msgpack.decode(encoded_answer, type=PartitionResult)
+            for encoded_answer in table.column("answer").to_pylist()
         ]
         for answer in answers:
             if answer.wrong:

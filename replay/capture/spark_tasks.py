@@ -110,7 +110,7 @@ def archived(batches: Iterator[pa.RecordBatch], job: CaptureTask) -> Iterator[pa
             if place not in archivers:
                 archivers[place] = _PartitionArchiver(place, job)
             archivers[place].add(rows_of_place)
-    answers = [msgspec.msgpack.encode(one.answer()) for one in archivers.values()]
+    answers = [msgspec.msgpack.encode(archiver.answer()) for archiver in archivers.values()]
     yield pa.record_batch([pa.array(answers, pa.binary())], schema=ANSWERS)
 
 
@@ -186,9 +186,9 @@ def _headers(column: pa.ListArray) -> pa.Array:
 def _by_place(rows: pa.Table) -> Iterator[tuple[PartitionId, pa.Table]]:
     """Split rows by topic and partition, in order."""
     places = rows.group_by(["topic", "partition"], use_threads=False).aggregate([])
-    for one in places.to_pylist():
+    for place in places.to_pylist():
         wanted = pc.and_(
-            pc.equal(rows.column("topic"), one["topic"]),
-            pc.equal(rows.column("partition"), one["partition"]),
+            pc.equal(rows.column("topic"), place["topic"]),
+            pc.equal(rows.column("partition"), place["partition"]),
         )
-        yield (one["topic"], one["partition"]), rows.filter(wanted)
+        yield (place["topic"], place["partition"]), rows.filter(wanted)

@@ -181,11 +181,11 @@ class StreamedCapture(SparkCapture):
     async def positions(self, topics: set[str]) -> dict[PartitionId, int]:
         """Start offsets of a stream: the last archived record, or the begin of a partition."""
         there = await self._log.topics()
-        found = {}
+        offsets = {}
         for topic in topics:
             for partition, offset in enumerate(self._starts(topic, there[topic])):
-                found[topic, partition] = offset or EARLIEST
-        return found
+                offsets[topic, partition] = offset or EARLIEST
+        return offsets
 
     async def append(
         self, frame: DataFrame, first: dict[PartitionId, int], behind: dict[PartitionId, int]

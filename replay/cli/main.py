@@ -84,7 +84,7 @@ class ReplayGroup(click.Group):
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """List the subcommands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.about) for name, one in COMMANDS.items()])
+            formatter.write_dl([(name, command.about) for name, command in COMMANDS.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the group's arguments; a reader of the help may close the pipe."""

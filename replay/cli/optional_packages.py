@@ -103,7 +103,7 @@ def _stand_ins() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [one for one in sys.modules if _is_extra(one)]:
+        for name in [module for module in sys.modules if _is_extra(module)]:
             del sys.modules[name]
         sys.modules.update(real)
 

@@ -119,10 +119,12 @@ class ConnectorAssessment(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> ReleaseVerdict:
         """Worst verdict of everything found."""
-        severities = [one.sighting.counts_as for one in self.situations]
-        severities += [one.severity for one in self.divergences]
-        severities += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
-        return max((_VERDICTS[one] for one in severities), default=ReleaseVerdict.COMPATIBLE)
+        severities = [situation.sighting.counts_as for situation in self.situations]
+        severities += [divergence.severity for divergence in self.divergences]
+        severities += [_HAZARDOUS.get(hazard.danger, Severity.INFO) for hazard in self.hazards]
+        return max(
+            (_VERDICTS[severity] for severity in severities), default=ReleaseVerdict.COMPATIBLE
+        )
 
 
 class ClusterAssessment(msgspec.Struct, frozen=True):
@@ -137,7 +139,9 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> ReleaseVerdict:
         """Worst verdict of all connectors."""
-        return max((one.verdict for one in self.assessed), default=ReleaseVerdict.COMPATIBLE)
+        return max(
+            (assessed.verdict for assessed in self.assessed), default=ReleaseVerdict.COMPATIBLE
+        )
 
     @property
     def plan(self) -> list[PreparationStep]:
@@ -146,8 +150,10 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
         Steps for the whole cluster come last, because they may need all workers to be stopped.
         """
         why: dict[tuple[StepTime, str], dict[str, None]] = defaultdict(dict)
-        for one in sorted(self.assessed, key=lambda one: one.connector is None):
-            for step in one.steps:
+        for assessed_connector in sorted(
+            self.assessed, key=lambda assessed_connector: assessed_connector.connector is None
+        ):
+            for step in assessed_connector.steps:
                 why[step.when, step.command][step.why] = None
         steps = (
             PreparationStep(when, command, "; ".join(reasons))
@@ -158,7 +164,11 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
     @property
     def findings(self) -> list[Finding]:
         """Every situation as a finding."""
-        return [seen.finding(self.cluster) for one in self.assessed for seen in one.situations]
+        return [
+            situation.finding(self.cluster)
+            for assessed in self.assessed
+            for situation in assessed.situations
+        ]
 
 
 def assess(
@@ -220,14 +230,16 @@ def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]
 def _situations(evidence: LogEvidence) -> Iterable[ObservedSituation]:
     for situation in SITUATIONS:
         if situation.concerns(evidence.roll):
-            yield from (ObservedSituation(situation, one) for one in situation.look(evidence))
+            yield from (
+                ObservedSituation(situation, sighting) for sighting in situation.look(evidence)
+            )
 
 
 def _changes(evidence: LogEvidence) -> list[Change]:
     """Differences between the releases; offsets are traced only if some differ: that is slow."""
     start, goal = evidence.roll.start, evidence.roll.goal
     changes = diff(evidence.read_by(start), evidence.read_by(goal))
-    if all(one.cause is not None for one in changes):
+    if all(change.cause is not None for change in changes):
         return changes
     return diff(evidence.state_of(start, trace=True), evidence.state_of(goal, trace=True))
 
@@ -240,8 +252,8 @@ def _hazards(evidence: LogEvidence) -> list[Hazard]:
     """
     roll = evidence.roll
     known, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
-    new = [one for one in met if one not in known or one.danger is Danger.STOPS_WORKER]
-    ours = [one for one in new if one.danger is not Danger.OFFSETS_DISAGREE]
+    new = [hazard for hazard in met if hazard not in known or hazard.danger is Danger.STOPS_WORKER]
+    ours = [hazard for hazard in new if hazard.danger is not Danger.OFFSETS_DISAGREE]
     return ours + _disagreement(evidence)
 
 
@@ -258,7 +270,9 @@ def _disagreement(evidence: LogEvidence) -> list[Hazard]:
     # The last record may belong to an aborted transaction that not all members see.
     last = evidence.topics.config, max(older, newer) - 1
     place = next(
-        one.position for one in reversed(evidence.entries) if (one.topic, one.offset) == last
+        entry.position
+        for entry in reversed(evidence.entries)
+        if (entry.topic, entry.offset) == last
     )
     reason = (
         f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
@@ -271,7 +285,7 @@ def _disagreement(evidence: LogEvidence) -> list[Hazard]:
 def _assessed(
     evidence: LogEvidence, name: str | None, findings: _ConnectorFindings
 ) -> ConnectorAssessment:
-    divergences = tuple(_divergence(one, findings.seen) for one in findings.changes)
+    divergences = tuple(_divergence(change, findings.seen) for change in findings.changes)
     situations, met = tuple(findings.seen), tuple(findings.hazards)
     steps = tuple(_steps(evidence, findings))
     if name is None:
@@ -293,8 +307,10 @@ def _steps(evidence: LogEvidence, findings: _ConnectorFindings) -> Iterator[Prep
             yield PreparationStep(
                 StepTime.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value
             )
-    for one in sorted(findings.seen, key=lambda one: one.situation.number != ABORTED):
-        yield from one.sighting.steps
+    for observed in sorted(
+        findings.seen, key=lambda observed: observed.situation.number != ABORTED
+    ):
+        yield from observed.sighting.steps
 
 
 def _divergence(change: Change, situations: Sequence[ObservedSituation]) -> Divergence:

@@ -94,14 +94,16 @@ class ReportedConnector(msgspec.Struct, frozen=True):
     def reasons(self) -> list[str]:
         """Reasons of the verdict, one line each."""
         lines = []
-        for one in self.situations:
-            text = f"{one.name} ({one.ground}): {one.sentence}"
-            lines.append(f"{one.severity.value}: {text} [{', '.join(one.evidence)}]")
+        for situation in self.situations:
+            text = f"{situation.name} ({situation.ground}): {situation.sentence}"
+            lines.append(f"{situation.severity.value}: {text} [{', '.join(situation.evidence)}]")
         for divergence in self.divergences:
             where = "" if divergence.record is None else f" [{divergence.record}]"
             fact = f"{divergence.fact} {divergence.item}".strip()
             lines.append(f"{divergence.severity.value}: {fact}: {divergence.words}{where}")
-        return lines + [f"{one.danger}: {one.reason} [{one.record}]" for one in self.hazards]
+        return lines + [
+            f"{hazard.danger}: {hazard.reason} [{hazard.record}]" for hazard in self.hazards
+        ]
 
 
 class ReportedAssessment(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to"}):
@@ -120,7 +122,7 @@ class ReportedAssessment(msgspec.Struct, frozen=True, rename={"start": "from", "
         return release_change.change_text(self.start, self.goal, self.mode)
 
 
-VERDICTS: Mapping[str, ReleaseVerdict] = {one.words: one for one in ReleaseVerdict}
+VERDICTS: Mapping[str, ReleaseVerdict] = {level.words: level for level in ReleaseVerdict}
 """Verdicts by their words."""
 
 
@@ -133,7 +135,7 @@ def reported(assessment: ClusterAssessment, topics: Topics) -> ReportedAssessmen
         roll.goal.release,
         roll.mode.value,
         assessment.verdict.words,
-        tuple(_connector(one, topics) for one in assessment.assessed),
+        tuple(_connector(assessed, topics) for assessed in assessment.assessed),
         assessment.remarks,
         tuple(map(_step, assessment.plan)),
     )
@@ -144,10 +146,10 @@ def _connector(assessment: ConnectorAssessment, topics: Topics) -> ReportedConne
         assessment.connector,
         assessment.verdict.words,
         assessment.views,
-        tuple(_divergence(found, topics) for found in assessment.divergences),
-        tuple(_situation(found, topics) for found in assessment.situations),
-        tuple(_hazard(found, topics) for found in assessment.hazards),
-        tuple(_write(found) for found in assessment.writes),
+        tuple(_divergence(divergence, topics) for divergence in assessment.divergences),
+        tuple(_situation(situation, topics) for situation in assessment.situations),
+        tuple(_hazard(hazard, topics) for hazard in assessment.hazards),
+        tuple(_write(write) for write in assessment.writes),
     )
 
 
@@ -176,7 +178,7 @@ def _situation(observed: ObservedSituation, topics: Topics) -> ReportedSituation
         situation.ground,
         sighting.severity,
         sighting.sentence,
-        tuple(place(one, topics) for one in sighting.evidence),
+        tuple(place(position, topics) for position in sighting.evidence),
         tuple(map(_step, sighting.steps)),
     )
 

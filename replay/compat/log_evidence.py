@@ -113,7 +113,7 @@ class LogEvidence:
         For releases without such support (KIP-618) all records count.
         """
         support = self.roll.newer.exactly_once_support
-        log = (one for one in self.entries if one.topic == self.topics.config)
+        log = (entry for entry in self.entries if entry.topic == self.topics.config)
         return fold(log, self.roll.newer, topics=self.topics, exactly_once=support)
 
     def read_by(self, profile: Profile) -> ClusterState:
@@ -129,9 +129,10 @@ class LogEvidence:
         """
         others = self.topics.config, self.topics.status, self.topics.commands
         last = {
-            (one.topic, one.key): one
-            for one in self.entries
-            if one.topic not in others and not (one.aborted and one.topic != self.topics.offsets)
+            (archived.topic, archived.key): archived
+            for archived in self.entries
+            if archived.topic not in others
+            and not (archived.aborted and archived.topic != self.topics.offsets)
         }
         last_entries: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
         for (topic, key), entry in last.items():
@@ -154,10 +155,10 @@ class LogEvidence:
     @cached_property
     def _by_kind(self) -> dict[tuple[type, str], list[EvidenceRecord]]:
         records: dict[tuple[type, str], list[EvidenceRecord]] = defaultdict(list)
-        for one in (*self.config, *self.status):
-            name = getattr(one.record, "connector", None)
+        for record in (*self.config, *self.status):
+            name = getattr(record.record, "connector", None)
             if name is not None:
-                records[type(one.record), name].append(one)
+                records[type(record.record), name].append(record)
         return dict(records)
 
     def all_of(self, kind: type, name: str) -> Sequence[EvidenceRecord]:
@@ -171,7 +172,7 @@ class LogEvidence:
 
     def names_of(self, kind: type) -> list[str]:
         """Connectors that have records of a type."""
-        return sorted(name for one, name in self._by_kind if one is kind)
+        return sorted(name for record_kind, name in self._by_kind if record_kind is kind)
 
     @property
     def connectors(self) -> list[str]:
@@ -180,34 +181,34 @@ class LogEvidence:
 
     def configured_at(self, name: str, rank: int) -> bool:
         """True if a connector had a config when a record was written."""
-        before = [one for one in self.all_of(ConnectorConfig, name) if one.rank < rank]
+        before = [record for record in self.all_of(ConnectorConfig, name) if record.rank < rank]
         return bool(before) and before[-1].record.properties is not None
 
     def removed_between(
         self, name: str, first: EvidenceRecord, last: EvidenceRecord
     ) -> EvidenceRecord | None:
         """Record that removed a connector between two others; None if it was never removed."""
-        for one in self.all_of(ConnectorConfig, name):
-            if first.rank < one.rank < last.rank and one.record.properties is None:
-                return one
+        for record in self.all_of(ConnectorConfig, name):
+            if first.rank < record.rank < last.rank and record.record.properties is None:
+                return record
         return None
 
     def last_statuses(self, name: str) -> dict[int | None, EvidenceRecord]:
         """Last record of a connector (None) and of each task, tombstones included."""
         statuses: dict[int | None, EvidenceRecord] = {}
-        for one in self.all_of(ConnectorStatus, name):
-            statuses[None] = one
-        for one in self.all_of(TaskStatus, name):
-            statuses[one.record.task] = one
+        for record in self.all_of(ConnectorStatus, name):
+            statuses[None] = record
+        for record in self.all_of(TaskStatus, name):
+            statuses[record.record.task] = record
         return statuses
 
     def status_before(self, name: str, instance: int | None, rank: int) -> Status | None:
         """Status of a connector (None) or a task before a record was written."""
         kind = ConnectorStatus if instance is None else TaskStatus
         statuses = [
-            one.record.status
-            for one in self.all_of(kind, name)
-            if one.rank < rank and (instance is None or one.record.task == instance)
+            record.record.status
+            for record in self.all_of(kind, name)
+            if record.rank < rank and (instance is None or record.record.task == instance)
         ]
         return statuses[-1] if statuses else None
 
@@ -222,7 +223,9 @@ class LogEvidence:
     @cached_property
     def session_key(self) -> EvidenceRecord | None:
         """The record of the last session key; None without one."""
-        return next((one for one in self.config[::-1] if isinstance(one.record, SessionKey)), None)
+        return next(
+            (record for record in self.config[::-1] if isinstance(record.record, SessionKey)), None
+        )
 
 
 def _content(value: bytes | None, profile: Profile) -> Any:

@@ -15,7 +15,7 @@ from replay.findings import CLUSTER, called
 
 def worst(rolls: Iterable[ReportedAssessment]) -> ReleaseVerdict:
     """Worst verdict of several assessments."""
-    return max((VERDICTS[one.verdict] for one in rolls), default=ReleaseVerdict.COMPATIBLE)
+    return max((VERDICTS[roll.verdict] for roll in rolls), default=ReleaseVerdict.COMPATIBLE)
 
 
 def document(rolls: Sequence[ReportedAssessment]) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def junit(
     `failed` maps unreadable clusters to reasons; each is an error.
     """
     root = ET.Element("testsuites", name="replay compat")
-    for one in rolls:
-        _suite(root, one)
+    for roll in rolls:
+        _suite(root, roll)
     for cluster, sentence in failed.items():
         _unread(root, safe(cluster), safe(sentence))
     ET.indent(root)
@@ -49,7 +49,7 @@ def _unread(root: ET.Element, cluster: str, sentence: str) -> None:
 
 def _suite(root: ET.Element, roll: ReportedAssessment) -> None:
     compatible = ReleaseVerdict.COMPATIBLE.words
-    failed = [one for one in roll.connectors if one.verdict != compatible]
+    failed = [connector for connector in roll.connectors if connector.verdict != compatible]
     suite = ET.SubElement(
         root,
         "testsuite",
@@ -58,10 +58,10 @@ def _suite(root: ET.Element, roll: ReportedAssessment) -> None:
         failures=str(len(failed)),
         errors="0",
     )
-    for one in roll.connectors:
-        name = called(one.connector)
+    for connector in roll.connectors:
+        name = called(connector.connector)
         case = ET.SubElement(suite, "testcase", classname=safe(roll.cluster), name=name)
-        if one.verdict != compatible:
-            message = f"{name}: {one.verdict}"
-            failure = ET.SubElement(case, "failure", type=one.verdict, message=message)
-            failure.text = "\n".join(map(safe, one.reasons))
+        if connector.verdict != compatible:
+            message = f"{name}: {connector.verdict}"
+            failure = ET.SubElement(case, "failure", type=connector.verdict, message=message)
+            failure.text = "\n".join(map(safe, connector.reasons))

@@ -29,7 +29,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
         A warning whose steps all come afterwards needs no preparation.
         """
-        afterwards = bool(self.steps) and all(one.when is StepTime.AFTER for one in self.steps)
+        afterwards = bool(self.steps) and all(step.when is StepTime.AFTER for step in self.steps)
         return Severity.INFO if afterwards and self.severity is Severity.WARNING else self.severity
 
 

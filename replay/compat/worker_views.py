@@ -49,7 +49,10 @@ def view(state: ClusterState, name: str) -> ReleaseView:
         _tasks(state, name),
         name in config.inconsistent,
         None if reported is None else reported.state.value,
-        {task: one.state.value for task, one in sorted(status.tasks.get(name, {}).items())},
+        {
+            task: task_status.state.value
+            for task, task_status in sorted(status.tasks.get(name, {}).items())
+        },
         _meanwhile(state, name),
         _REPORTS[wanted or Target.STARTED].value if configured and state.profile.statuses else None,
     )

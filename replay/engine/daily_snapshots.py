@@ -45,7 +45,7 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     previous = next(iter(reversed(list(cluster.snapshots))), None)
     done = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
     days = sorted({day for part in cluster.parts.values() for day in _days(cluster, part, done)})
-    for day in [one for one in days[:-1] if one > done][-DAYS_AT_ONCE:]:
+    for day in [finished for finished in days[:-1] if finished > done][-DAYS_AT_ONCE:]:
         limit = time_limit((day + 1) * DAY_MS - 1)
         ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
         previous = _snapshot(cluster, previous, day, ends)
@@ -77,7 +77,7 @@ def _snapshot(
     folded = _folded(cluster, previous, name, {topic: ends[topic] for topic in whole})
     plan = planned(cluster, FittedEnds(ends), PlanStart(previous))
     rows = [_rows(cluster, plan, name, topic) for topic in ends if topic not in every]
-    return Snapshot(name, ends, tuple(one for one in rows if one is not None), folded)
+    return Snapshot(name, ends, tuple(row for row in rows if row is not None), folded)
 
 
 def _rows(cluster: ArchivedCluster, plan: ReadPlan, day: str, topic: str) -> TopicRows | None:
@@ -117,7 +117,7 @@ def _known(
     if not any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
         alike = _known_to(cluster, previous, topic, ends, exactly_once=False)
         return [
-            TopicStates(reads, {one: alike.parts[one] for one in READERS[reads]})
+            TopicStates(reads, {profile: alike.parts[profile] for profile in READERS[reads]})
             for reads in READERS
         ]
     return [_known_to(cluster, previous, topic, ends, exactly_once=reads) for reads in READERS]

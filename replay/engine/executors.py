@@ -91,11 +91,11 @@ def unheard(number: signal.Signals) -> Iterator[None]:
     signal. Python then runs the handler in the main thread, between two steps of starting a
     process. The handler is therefore replaced, too.
     """
-    heard: list[int] = []
+    signals: list[int] = []
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     is_main = threading.current_thread() is threading.main_thread()
     previous = (
-        signal.signal(number, lambda heard_number, _: heard.append(heard_number))
+        signal.signal(number, lambda heard_number, _: signals.append(heard_number))
         if is_main
         else None
     )
@@ -105,7 +105,7 @@ def unheard(number: signal.Signals) -> Iterator[None]:
         if is_main:
             signal.signal(number, previous)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if heard:
+        if signals:
             signal.raise_signal(number)
 
 

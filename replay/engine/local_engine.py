@@ -113,9 +113,9 @@ class LocalEngine:
             question,
             [
                 ReducedTopic(
-                    topic, _batches(some), partial(_ranked, ranks, some), begun.get(topic, {})
+                    topic, _batches(rows), partial(_ranked, ranks, rows), begun.get(topic, {})
                 )
-                for topic, some in tables.items()
+                for topic, rows in tables.items()
             ],
         )
 
@@ -125,7 +125,7 @@ class LocalEngine:
         """Snapshot states of topics, for all of these releases."""
         if snapshot is None or snapshot.folded is None:
             return {}
-        key = snapshot.folded.file, tuple(one.release for one in profiles)
+        key = snapshot.folded.file, tuple(profile.release for profile in profiles)
         if key not in self._thawed:  # needed for the plan, and again for the fold
             store, topics = self.cluster.store, self.cluster.topics
             support = self.options.exactly_once
@@ -152,7 +152,7 @@ class LocalEngine:
         if not plan.folded and not reading._may_name_own_topics(plan):
             return []
         (state,) = reading.states(plan, kip)
-        named = {one for name in state.config.connectors for one in offsets_topics(state, name)}
+        named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
         return sorted(named - {topics.offsets})
 
     def _may_name_own_topics(self, plan: ReadPlan) -> bool:

@@ -23,7 +23,7 @@ def gaps_before(
             part = cluster.parts[topic, partition]
             known = _says_offsets(cluster, moment, (topic, partition))
             behind = end if known else _next(part, end)
-            gaps += [OffsetGap(topic, partition, one) for one in part.gaps if one.start < behind]
+            gaps += [OffsetGap(topic, partition, gap) for gap in part.gaps if gap.start < behind]
     return tuple(gaps)
 
 
@@ -36,5 +36,5 @@ def _says_offsets(cluster: ArchivedCluster, moment: str | None, place: Partition
 
 def _next(part: ArchivedPartition, end: int) -> int:
     """First offset that is known to lie behind the cut of a partition."""
-    at = bisect_left(part.segments, end + 1, key=lambda one: one.end)
+    at = bisect_left(part.segments, end + 1, key=lambda segment: segment.end)
     return max(end, part.segments[at].start) if at < len(part.segments) else part.end

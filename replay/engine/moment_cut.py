@@ -48,7 +48,7 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)
     limit = _limit(cluster, moment, list(now))
     config = cluster.topics.config
-    own = [one for one in own_topics(ends_within(cluster, config, limit)) if one in ends]
+    own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
     wanted = dict.fromkeys([*names, *own])
     cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in wanted})
     if all(cut.ends[topic] == ends[topic] for topic in wanted):  # else a clock was ahead
@@ -120,7 +120,7 @@ def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
 
 def _first_ms(part: ArchivedPartition) -> int | None:
     """First known time in a partition; later segments may begin earlier."""
-    return next((one.first_ms for one in part.segments if one.first_ms >= 0), None)
+    return next((segment.first_ms for segment in part.segments if segment.first_ms >= 0), None)
 
 
 def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
@@ -129,7 +129,7 @@ def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
     part = cluster.parts.get((topic, partition))
     if part is None or topic not in topics:
         raise UnknownMoment(f"the archive has no record at {moment}: no such topic or partition")
-    at = bisect_left(part.segments, offset + 1, key=lambda one: one.end)
+    at = bisect_left(part.segments, offset + 1, key=lambda segment: segment.end)
     if at < len(part.segments):
         segment = part.segments[at]
         file = opened(cluster.store, segment.stored)
@@ -161,7 +161,9 @@ def ends_within(cluster: ArchivedCluster, topic: str, limit: Rank) -> list[int]:
 
 def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) -> int:
     # Segments whose last record is earlier belong to the cut completely.
-    first = bisect_left(part.segments, limit[0], key=lambda one: max(one.latest_ms, UNKNOWN_MS))
+    first = bisect_left(
+        part.segments, limit[0], key=lambda archived: max(archived.latest_ms, UNKNOWN_MS)
+    )
     end = part.segments[first - 1].end if first else 0
     for at in range(first, len(part.segments)):
         segment = part.segments[at]

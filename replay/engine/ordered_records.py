@@ -34,7 +34,7 @@ def records(cluster: ArchivedCluster, moment: str | None = None) -> Iterator[Ent
         ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
     """
     parts = planned(cluster, _cut(cluster, moment), derived=False).parts
-    return (one.entry for one in ordered(cluster, parts))
+    return (ranked.entry for ranked in ordered(cluster, parts))
 
 
 def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[OffsetGap, ...]:
@@ -57,7 +57,7 @@ def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterato
     """
     reader = PartitionReader(cluster.store, cluster.topics, ())
     runs = [_placed(part, reader.runs(part)) for part in parts if part.rows]
-    return merge(*runs, key=lambda one: one[:4])
+    return merge(*runs, key=lambda ranked: ranked[:4])
 
 
 def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:

@@ -39,7 +39,9 @@ def explained(
     for part in plan.parts:
         for piece in part.pieces:
             kinds[piece.kind] += piece.end - piece.begin
-    archived = sum(one.stored.records for part in cluster.parts.values() for one in part.segments)
+    archived = sum(
+        segment.stored.records for part in cluster.parts.values() for segment in part.segments
+    )
     return PlanSummary(
         plan.cluster,
         backend,
@@ -51,6 +53,6 @@ def explained(
         dict(kinds),
         archived,
         sum(slices),
-        sum(some for some in slices if some > 1),
+        sum(number for number in slices if number > 1),
         plan.ends,
     )

@@ -39,6 +39,8 @@ class InProcessEngine:
 
     def states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         """Return, for each query, the state of each release."""
-        self._progress.begin("reading", sum(part.rows for one in queries for part in one.plan.busy))
+        self._progress.begin(
+            "reading", sum(part.rows for query in queries for part in query.plan.busy)
+        )
         advance = self._progress.advance
-        return [one.local.states(one.plan, one.profiles, advance) for one in queries]
+        return [query.local.states(query.plan, query.profiles, advance) for query in queries]

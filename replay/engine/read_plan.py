@@ -70,7 +70,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
     def stored(self) -> list[StoredFile]:
         """Files with rows to read, each once."""
         every = (piece.stored for part in self.parts for piece in part.pieces)
-        return list({one.file: one for one in every}.values())
+        return list({file.file: file for file in every}.values())
 
     @property
     def busy(self) -> list[PartitionPlan]:
@@ -79,7 +79,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
 
     def only(self, topics: Sequence[str]) -> "ReadPlan":
         """The plan restricted to some topics."""
-        return replace(self, parts=tuple(part for one in topics for part in self.parts_of(one)))
+        return replace(self, parts=tuple(part for topic in topics for part in self.parts_of(topic)))
 
     def parts_of(self, topic: str) -> list[PartitionPlan]:
         """Plans of a topic's partitions."""
@@ -89,14 +89,16 @@ class ReadPlan(msgspec.Struct, frozen=True):
 def nearest(cluster: ArchivedCluster, ends: Ends) -> Snapshot | None:
     """The latest snapshot that lies completely before a cut."""
     for snapshot in reversed(list(cluster.snapshots)):
-        if all(_within(snapshot.ends.get(topic, ()), some) for topic, some in ends.items()):
+        if all(
+            _within(snapshot.ends.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()
+        ):
             return snapshot
     return None
 
 
 def _within(at: Sequence[int], ends: Sequence[int]) -> bool:
     """Compare end offsets; topics gain partitions and never lose any."""
-    return all(one <= end for one, end in zip(at, ends, strict=False))
+    return all(known_end <= end for known_end, end in zip(at, ends, strict=False))
 
 
 class PlanStart(NamedTuple):

@@ -61,14 +61,14 @@ def slices(
         return [PlanSlice(part, None)]
     groups: list[list[FileRows]] = [[]]
     for piece in part.pieces:
-        rows = sum(one.end - one.begin for one in (*groups[-1], piece))
+        rows = sum(rows_of_file.end - rows_of_file.begin for rows_of_file in (*groups[-1], piece))
         if groups[-1] and rows > limits.slice_rows:
             groups.append([])
         groups[-1].append(piece)
     before = _before(cluster, part)
     return [
-        PlanSlice(replace(part, pieces=tuple(some)), before.get(some[0].stored.file))
-        for some in groups
+        PlanSlice(replace(part, pieces=tuple(group)), before.get(group[0].stored.file))
+        for group in groups
     ]
 
 

@@ -82,10 +82,14 @@ def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...])
         tasks,
         name in state.config.inconsistent,
         _status(state.status.connectors.get(name)),
-        {task: shown for task, one in sorted(reported.items()) if (shown := _status(one))},
+        {
+            task: shown
+            for task, task_status in sorted(reported.items())
+            if (shown := _status(task_status))
+        },
         [
-            {"partition": redacted_value("", one.partition), "offset": _offset(one.offset)}
-            for one in offsets.shown
+            {"partition": redacted_value("", view.partition), "offset": _offset(view.offset)}
+            for view in offsets.shown
         ],
         (*trouble, *remarks, *_left_out(offsets.left_out)),
     )
@@ -142,7 +146,7 @@ def table_of(connector_rows: Iterable[ConnectorRow]) -> pa.Table:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, dict):
-        return json_converter.encode({str(key): one for key, one in value.items()}).decode()
+        return json_converter.encode({str(key): item for key, item in value.items()}).decode()
     if isinstance(value, list):
         return json_converter.encode(value).decode()
     if isinstance(value, str):

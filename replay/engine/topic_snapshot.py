@@ -68,10 +68,14 @@ def thawed(
         folded = _DECODER.decode(_unpacked(content))
         states = {}
         for topic, kinds in folded.kinds.items():
-            wanted = [_kind(one, topics, topic, exactly_once=exactly_once) for one in profiles]
+            wanted = [
+                _kind(profile, topics, topic, exactly_once=exactly_once) for profile in profiles
+            ]
             if all(kind in kinds for kind in wanted):
                 numbers = [kinds[kind] for kind in wanted]
-                parts = {one: _thaw(topics, topic, folded.parts[one]) for one in set(numbers)}
+                parts = {
+                    number: _thaw(topics, topic, folded.parts[number]) for number in set(numbers)
+                }
                 states[topic] = {
                     profile: parts[number]
                     for profile, number in zip(profiles, numbers, strict=True)
@@ -106,5 +110,8 @@ def _kind(profile: Profile, topics: Topics, topic: str, *, exactly_once: bool) -
     return kind_of(fold, topic)
 
 
-READERS = {False: PROFILES, True: tuple(one for one in PROFILES if one.exactly_once_support)}
+READERS = {
+    False: PROFILES,
+    True: tuple(release for release in PROFILES if release.exactly_once_support),
+}
 """Releases that can read a log, without and with exactly-once support."""

@@ -20,7 +20,7 @@ def batch(topic: str, partition: int, table: pa.Table) -> ColumnBatch:
         columns["timestamp"].to_pylist() if "timestamp" in columns else [-1] * length,
         columns["key"].to_pylist(),
         columns["value"].to_pylist(),
-        {row: _headers(some) for row, some in enumerate(headers) if some},
+        {row: _headers(row_headers) for row, row_headers in enumerate(headers) if row_headers},
         frozenset(row for row, is_aborted in enumerate(marks) if is_aborted),
     )
 
@@ -28,7 +28,8 @@ def batch(topic: str, partition: int, table: pa.Table) -> ColumnBatch:
 def _headers(stored: list[HeaderRow]) -> Headers:
     """Headers of an entry; names are stored as bytes, because any text may be one."""
     return tuple(
-        ((one["name"] or b"").decode("utf-8", "surrogatepass"), one["value"]) for one in stored
+        ((header["name"] or b"").decode("utf-8", "surrogatepass"), header["value"])
+        for header in stored
     )
 
 

@@ -59,7 +59,7 @@ def lint(
         rehearsal = Rehearsal(cluster, running, known(left), later)
         for finding in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
             findings.setdefault((finding.connector, finding.kind), finding)
-    return sorted(findings.values(), key=lambda one: (by_name(one.connector), one.kind))
+    return sorted(findings.values(), key=lambda listed: (by_name(listed.connector), listed.kind))
 
 
 class Rehearsal(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
             finding, covered = rule(self, name, changes)
             if finding is not None:
                 yield finding
-            changes = [one for one in changes if one not in covered]
+            changes = [change for change in changes if change not in covered]
 
     def finding(  # noqa: PLR0913 - the fields of a finding
         self,
@@ -117,7 +117,7 @@ _REPORTED = (Aspect.STATUS, Aspect.TASK_STATUS)
 
 def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
     """A commit whose task configs are no longer complete."""
-    if not any(one.aspect is Aspect.INCONSISTENT and one.after for one in changes):
+    if not any(change.aspect is Aspect.INCONSISTENT and change.after for change in changes):
         return None, ()
     wanted = rehearsal.started.config.targets.get(name, Target.STARTED)
     finding = rehearsal.finding(
@@ -129,12 +129,18 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
         evidence=(rehearsal.place(name, Aspect.TASKS),),
         advice=rerun(name) if wanted is Target.PAUSED else "",
     )
-    return finding, [one for one in changes if one.aspect in (*_TASKS, Aspect.INCONSISTENT)]
+    return finding, [
+        change for change in changes if change.aspect in (*_TASKS, Aspect.INCONSISTENT)
+    ]
 
 
 def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
     """KAFKA-17719: a commit before the connector's config is dropped."""
-    lost = [one for one in changes if one.aspect is Aspect.TASKS and one.after < one.before]
+    lost = [
+        change
+        for change in changes
+        if change.aspect is Aspect.TASKS and change.after < change.before
+    ]
     config = rehearsal.started.config
     if not lost or name not in config.connectors:
         return None, ()
@@ -148,7 +154,7 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Find
         evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
         advice=rerun(name) if wanted is Target.PAUSED else "",
     )
-    return finding, [one for one in changes if one.aspect in _TASKS]
+    return finding, [change for change in changes if change.aspect in _TASKS]
 
 
 _BADNESS = {
@@ -184,13 +190,13 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
         ),
         advice=written(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
     )
-    return finding, [one for one in changes if one.aspect in _TASKS]
+    return finding, [change for change in changes if change.aspect in _TASKS]
 
 
 def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
     """The last report is unreadable, and earlier ones are gone."""
-    lost = [one for one in changes if one.aspect in _REPORTED and one.after is None]
-    whole = any(one.aspect is Aspect.STATUS for one in lost)
+    lost = [change for change in changes if change.aspect in _REPORTED and change.after is None]
+    whole = any(change.aspect is Aspect.STATUS for change in lost)
     what = "its status (404)" if whole else f"the status of {count(len(lost), 'task')}"
     text = f"loses {what} until it is reported again"
     return _about_reports(rehearsal, name, "status-lost", text, lost)
@@ -198,7 +204,7 @@ def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
 
 def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
     """The tombstone of a report is gone, but the report remains."""
-    back = [one for one in changes if one.aspect in _REPORTED and one.before is None]
+    back = [change for change in changes if change.aspect in _REPORTED and change.before is None]
     text = f"shows {count(len(back), 'report')} again that had been removed"
     return _about_reports(rehearsal, name, "status-returns", text, back)
 
@@ -206,7 +212,7 @@ def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
 def _about_reports(
     rehearsal: Rehearsal, name: str, kind: str, text: str, covered: list[Change]
 ) -> _FindingChanges:
-    causes = (one.cause for one in covered)
+    causes = (change.cause for change in covered)
     finding = (
         rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if covered else None
     )
@@ -225,7 +231,7 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Findi
         name,
         Severity.WARNING,
         f"is read differently: {'; '.join(words)}{tail}",
-        evidence=(one.cause for one in changes),
+        evidence=(change.cause for change in changes),
         advice="check these records, and write the intended values again",
     )
     return finding, changes
@@ -256,7 +262,7 @@ def _thrown(
     cluster: str, before: Iterable[Hazard], after: Iterable[Hazard], later: str
 ) -> Iterator[Finding]:
     """Records on which a worker fails only because others are gone."""
-    known = {(one.position, one.danger) for one in before}
+    known = {(earlier.position, earlier.danger) for earlier in before}
     for hazard in after:
         if hazard.danger in _THROWN and (hazard.position, hazard.danger) not in known:
             yield Finding(

@@ -107,7 +107,9 @@ class MarkLane:
             self._marks.append(EventMark(at_ms, kind, place, _HAPPENED[kind]))
             return
         self._kinds[kind] += 1
-        words = ", ".join(f"{number} × {_HAPPENED[one]}" for one, number in self._kinds.items())
+        words = ", ".join(
+            f"{number} × {_HAPPENED[happened]}" for happened, number in self._kinds.items()
+        )
         several = kind if len(self._kinds) == 1 else "several"
         self._marks[-1] = EventMark(last.at_ms, several, place, words, last.number + 1)
 
@@ -200,7 +202,9 @@ class ConnectorActivity:
             self.tasks[task] = state
         place = self.places["tasks"] = self._task_places[task] = self._place(decoded.position)
         numbers = Counter(self.tasks.values())
-        worst = next((one.value for one in _WORST_FIRST if one in numbers), None)
+        worst = next(
+            (worst_state.value for worst_state in _WORST_FIRST if worst_state in numbers), None
+        )
         self._tasks.becomes(decoded.time_ms, worst, place, in_words(by_state(self.tasks)))
 
     def _move(self, decoded: DecodedRecord) -> None:
@@ -214,7 +218,7 @@ class ConnectorActivity:
 def by_state(tasks: Mapping[int, State]) -> dict[str, int]:
     """Number of tasks in each state, the worst first."""
     numbers = Counter(tasks.values())
-    return {one.value: numbers[one] for one in _WORST_FIRST if one in numbers}
+    return {state.value: numbers[state] for state in _WORST_FIRST if state in numbers}
 
 
 def in_words(numbers: Mapping[str, int]) -> str:

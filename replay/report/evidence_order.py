@@ -21,10 +21,10 @@ def named(
     listed = list(connectors)
     return dict.fromkeys(
         chain(
-            chain.from_iterable(one.places for one in findings),
+            chain.from_iterable(finding.places for finding in findings),
             ends,
             _reasons(changes),
-            chain.from_iterable(one.places.values() for one in listed),
+            chain.from_iterable(finding.places.values() for finding in listed),
             _latest(listed),
             _drawn(listed),
         )

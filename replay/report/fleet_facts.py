@@ -97,11 +97,11 @@ class _ReportPass:
         every = self._connectors(followed, [*result.findings, *linted], rolls)
         connectors = self._drawn(every[: look.limits.listed], followed)
         wrong, rehearsed = self._findings(result.findings), self._findings(linted)
-        changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
+        changes = tuple(self._change(change, {row.name for row in connectors}) for change in rolls)
         shared = map(self._place, result.shares.positions)
         listed = (*wrong.listed, *rehearsed.listed)
         parts, missing = _parts(log.entries), tuple(self._missing())
-        beside = chain.from_iterable(one.places for one in missing)
+        beside = chain.from_iterable(gap.places for gap in missing)
         ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
         wanted = named(listed, ends, changes, connectors)
         evidence = self._evidence(wanted)
@@ -136,12 +136,12 @@ class _ReportPass:
         """Activity of every connector that has a record."""
         followed: dict[str, ConnectorActivity] = {}
         time = self._time or TimeRange(0, 0)
-        for one in read(self._cluster):
-            self._config = one.config
-            if one.about is not None:
-                if one.about not in followed:
-                    followed[one.about] = ConnectorActivity(time, self._place)
-                followed[one.about].see(one)
+        for record in read(self._cluster):
+            self._config = record.config
+            if record.about is not None:
+                if record.about not in followed:
+                    followed[record.about] = ConnectorActivity(time, self._place)
+                followed[record.about].see(record)
         return followed
 
     def _connectors(
@@ -179,8 +179,8 @@ class _ReportPass:
         """Add timelines to the first connectors."""
         number = self._look.limits.drawn if self._time is not None else 0
         drawn = (
-            msgspec.structs.replace(one, timeline=followed[one.name].timeline())
-            for one in rows[:number]
+            msgspec.structs.replace(row, timeline=followed[row.name].timeline())
+            for row in rows[:number]
         )
         return (*drawn, *rows[number:])
 
@@ -209,9 +209,9 @@ class _ReportPass:
     # --- findings ---------------------------------------------------------------------------
 
     def _findings(self, findings: Sequence[Finding]) -> FindingsFacts:
-        worst_first = sorted(findings, key=lambda one: -_RANK[one.severity])
+        worst_first = sorted(findings, key=lambda finding: -_RANK[finding.severity])
         shown, topics = worst_first[: self._look.limits.findings], self._cluster.topics
-        listed = tuple(finding_facts(one, {self._log.cluster: topics}) for one in shown)
+        listed = tuple(finding_facts(finding, {self._log.cluster: topics}) for finding in shown)
         return FindingsFacts(listed, _by_severity(findings))
 
     def _place(self, position: Position) -> str:
@@ -248,16 +248,23 @@ class _ReportPass:
 
     def _change(self, step: ReportedAssessment, listed: set[str]) -> ReleaseFacts:
         bad = [
-            one for one in step.connectors if VERDICTS[one.verdict] is not ReleaseVerdict.COMPATIBLE
+            connector
+            for connector in step.connectors
+            if VERDICTS[connector.verdict] is not ReleaseVerdict.COMPATIBLE
         ]
-        shown = [one for one in bad if one.connector is None or one.connector in listed]
+        shown = [
+            connector
+            for connector in bad
+            if connector.connector is None or connector.connector in listed
+        ]
         return ReleaseFacts(
             step.goal,
             VERDICTS[step.verdict],
             tuple(map(_judged, shown)),
             len(bad) - len(shown),
             tuple(
-                (one.when, one.command, one.why) for one in step.plan[: self._look.limits.findings]
+                (step_line.when, step_line.command, step_line.why)
+                for step_line in step.plan[: self._look.limits.findings]
             ),
         )
 
@@ -266,7 +273,7 @@ class _ReportPass:
     def _evidence(self, wanted: dict[str, None]) -> tuple[ShownRecord, ...]:
         """Records to show, in the order of their first mention."""
         limit = self._look.limits.evidence
-        shown = {one for one, _ in zip(wanted, range(limit), strict=False)}
+        shown = {evidence for evidence, _ in zip(wanted, range(limit), strict=False)}
         return tuple(
             ShownRecord(at, entry.timestamp, key(entry), value(entry))
             for entry in self._log.entries
@@ -335,7 +342,7 @@ def _time_of(entries: Sequence[Entry], topics: Topics) -> TimeRange | None:
     if not timed:
         return None
     first, last = min(timed, key=_at), max(timed, key=_at)
-    named = (place(one.position, topics) for one in (first, last))
+    named = (place(entry.position, topics) for entry in (first, last))
     return TimeRange(first.timestamp, last.timestamp, *named)
 
 
@@ -354,12 +361,14 @@ def _parts(entries: Iterable[Entry]) -> tuple[PartitionFacts, ...]:
 
 def _numbers(connectors: Iterable[ReportConnector]) -> dict[str, int]:
     """Number of connectors, in total and by reported state."""
-    there = [one for one in connectors if one.there]
-    states = Counter(one.reported or "UNKNOWN" for one in there)
-    failed = sum("FAILED" in one.tasks and one.reported != "FAILED" for one in there)
+    there = [connector for connector in connectors if connector.there]
+    states = Counter(connector.reported or "UNKNOWN" for connector in there)
+    failed = sum(
+        "FAILED" in connector.tasks and connector.reported != "FAILED" for connector in there
+    )
     return {"there": len(there), "with failed tasks": failed, **states}
 
 
 def _by_severity(findings: Iterable[Finding]) -> dict[str, int]:
-    numbers = Counter(one.severity for one in findings)
+    numbers = Counter(finding.severity for finding in findings)
     return {severity.value: numbers[severity] for severity in reversed(Severity)}

@@ -42,7 +42,8 @@ class OffsetLines:
     def lines(self) -> tuple[tuple[OffsetLine, ...], int]:
         """Drawn lines, and the number of other partitions."""
         lines = (
-            OffsetLine(one.partition, one.field, tuple(one.points)) for one in self._lines.values()
+            OffsetLine(line.partition, line.field, tuple(line.points))
+            for line in self._lines.values()
         )
         return tuple(lines), len(self._undrawn)
 

@@ -54,7 +54,9 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
     yield summary(fleet, indexes, between, failed or {})
     if len(fleet) > 1:
         yield fleet_matrix(fleet, indexes)
-    yield shared(between, {one.cluster: index for one, index in zip(fleet, indexes, strict=True)})
+    yield shared(
+        between, {facts.cluster: index for facts, index in zip(fleet, indexes, strict=True)}
+    )
     for cluster_facts, index in zip(fleet, indexes, strict=True):
         if len(fleet) == 1:
             yield from _parts(cluster_facts, index)
@@ -67,8 +69,8 @@ def page(fleet: Sequence[ClusterFacts], failed: Mapping[str, str] | None = None)
 
 def _between(fleet: Sequence[ClusterFacts]) -> list[FindingFacts]:
     """Findings about resources that clusters share by mistake."""
-    topics = {one.cluster: one.topics for one in fleet}
-    return [finding_facts(one, topics) for one in in_common(each.shares for each in fleet)]
+    topics = {cluster_facts.cluster: cluster_facts.topics for cluster_facts in fleet}
+    return [finding_facts(finding, topics) for finding in in_common(each.shares for each in fleet)]
 
 
 def _links(

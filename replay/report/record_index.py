@@ -17,7 +17,7 @@ class RecordIndex(NamedTuple):
     @classmethod
     def of(cls, number: int, cluster_facts: ClusterFacts) -> "RecordIndex":
         """Create the index of a cluster."""
-        return cls(number, {one.place: row for row, one in enumerate(cluster_facts.evidence)})
+        return cls(number, {record.place: row for row, record in enumerate(cluster_facts.evidence)})
 
     def anchor(self, place: str) -> str | None:
         """Anchor of a record; None if it is not shown."""

@@ -140,7 +140,8 @@ def _updated(was: _ConnectorRows, rows: ConfigRows, name: str, hashes: RowHashes
         numbers[at] = number
         if at == _AT_DEFERRED:
             waiting = {
-                task: hashes.cell(_DEFERRED, name, task, one) for task, one in (after or {}).items()
+                task: hashes.cell(_DEFERRED, name, task, config)
+                for task, config in (after or {}).items()
             }
     return _RowChange(_ConnectorRows(rows, numbers, waiting), by)
 
@@ -179,7 +180,7 @@ class DigestFold:
 
     def take(self, work: DigestChunk) -> bytes:
         """Fold some records; return the digests after each of them, concatenated."""
-        return b"".join([self._after(one, work.hashes) for one in work.records])
+        return b"".join([self._after(record, work.hashes) for record in work.records])
 
     def rest(self) -> bytes:
         """Nothing: every record has its digest already."""

@@ -36,9 +36,11 @@ def decoded(
     everyone = as_one(profiles)
     return [
         TimedRecord(
-            one.time_ms, one.entry, _seen(one.entry, everyone) if one.topic == config else None
+            record.time_ms,
+            record.entry,
+            _seen(record.entry, everyone) if record.topic == config else None,
         )
-        for one in records
+        for record in records
     ]
 
 

@@ -70,25 +70,29 @@ def alike(
     if len(groups) == 1:
         ((profiles, intervals),) = groups
         releases = names(profiles, all_profiles)
-        yield from (SharedInterval(releases, one) for one in intervals)
+        yield from (SharedInterval(releases, interval) for interval in intervals)
         return
     places: dict[tuple[Any, ...], list[tuple[Interval, list[Profile]]]] = {}
     for profiles, intervals in groups:
-        for one in intervals:
-            there = places.setdefault((*one.place, one.until), [])
-            seers = next((some for other, some in there if holds(other.value, one.value)), None)
+        for interval in intervals:
+            there = places.setdefault((*interval.place, interval.until), [])
+            seers = next(
+                (others for other, others in there if holds(other.value, interval.value)), None
+            )
             if seers is None:
-                there.append((one, list(profiles)))
+                there.append((interval, list(profiles)))
             else:
                 seers.extend(profiles)
     for there in places.values():
-        yield from (SharedInterval(names(seers, all_profiles), one) for one, seers in there)
+        yield from (
+            SharedInterval(names(seers, all_profiles), interval) for interval, seers in there
+        )
 
 
 def names(profiles: Collection[Profile], all_profiles: Sequence[Profile]) -> tuple[str, ...]:
     """Names of releases, in the order of the query."""
     releases = {profile.release for profile in profiles}
-    return tuple(one.release for one in all_profiles if one.release in releases)
+    return tuple(profile.release for profile in all_profiles if profile.release in releases)
 
 
 def holds(was: Any, now: Any) -> bool:

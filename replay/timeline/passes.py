@@ -114,9 +114,9 @@ def digested(share: WorkShare) -> Iterator[ShareStep[bytes]]:
     sees_aborted = share.sees_aborted
     reading = SharedFold(share.profiles, DigestFold(topics, share.profiles[0]))
     for records in share.steps():
-        visible = [one for one in records if sees_aborted or not one.entry.aborted]
+        visible = [record for record in records if sees_aborted or not record.entry.aborted]
         group_digests = reading.take(DigestChunk(decoded(visible, share.profiles, share.topic)))
-        moments = (Moment(one.time_ms, one.entry.position) for one in visible)
+        moments = (Moment(record.time_ms, record.entry.position) for record in visible)
         yield ShareStep(len(records), group_digests, MomentColumns(share.topic, moments))
 
 
@@ -126,10 +126,10 @@ def _digests(step: ShareStep[bytes], all_profiles: Sequence[Profile]) -> Iterato
     columns = zip(*(split_digests(digests) for _, digests in step.found), strict=True)
     for after, digests in zip(step.moments, columns, strict=True):
         same: dict[bytes, tuple[int, ...]] = {}
-        for group, one in enumerate(digests):
-            same[one] = (*same.get(one, ()), group)
-        for one, those in same.items():
-            yield SharedDigest(releases[those], after, one.hex())
+        for group, digest in enumerate(digests):
+            same[digest] = (*same.get(digest, ()), group)
+        for digest, those in same.items():
+            yield SharedDigest(releases[those], after, digest.hex())
 
 
 class _ReleaseNames(dict[tuple[int, ...], tuple[str, ...]]):

@@ -131,7 +131,7 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
     Raises:
         NotWritable: the file cannot be written.
     """
-    values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
+    values = {field.name for field in schema if field.name in _VALUES and field.type == pa.string()}
     with atomic_write(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
         rows = iter(rows)
         while plain_rows := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
@@ -153,5 +153,5 @@ def _json(cell: Any) -> str | None:
 
 def _text(cell: Any) -> Any:
     if isinstance(cell, dict):
-        return {name: _text(one) for name, one in cell.items()}
+        return {name: _text(value) for name, value in cell.items()}
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

@@ -94,9 +94,9 @@ def run_shares(
     """
     wanted = [(job, topic) for job in jobs for topic in topics(job)]
     shares = [_shares(job, topic, by.slots // len(wanted)) for job, topic in wanted]
-    results = by.run(work, [share for some in shares for share in some])
-    for (job, _), some in zip(wanted, shares, strict=True):
-        yield job, map(_joined, zip(*[next(results) for _ in some], strict=True))
+    results = by.run(work, [share for job_shares in shares for share in job_shares])
+    for (job, _), job_shares in zip(wanted, shares, strict=True):
+        yield job, map(_joined, zip(*[next(results) for _ in job_shares], strict=True))
 
 
 def _shares(job: TimelineJob, topic: str, wanted: int) -> list[WorkShare]:
@@ -109,4 +109,4 @@ def _shares(job: TimelineJob, topic: str, wanted: int) -> list[WorkShare]:
 
 def _joined(steps: "Sequence[ShareStep[F]]") -> "ShareStep[F]":
     """Join the same step of several shares."""
-    return steps[0]._replace(found=[group for one in steps for group in one.found])
+    return steps[0]._replace(found=[group for step in steps for group in step.found])

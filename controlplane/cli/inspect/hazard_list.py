@@ -55,17 +55,19 @@ async def show(
 
 
 def _of(source: InputLog, entries: Iterable[Entry], profile: Profile) -> list[HazardHit]:
-    found = hazards(entries, profile, topics=source.topics, exactly_once=source.exactly_once)
-    return [HazardHit(hazard) for hazard in found]
+    release_hazards = hazards(
+        entries, profile, topics=source.topics, exactly_once=source.exactly_once
+    )
+    return [HazardHit(hazard) for hazard in release_hazards]
 
 
 def _of_all(source: InputLog, entries: Iterable[Entry]) -> list[HazardHit]:
     """Hazards of all releases; equal hazards of several releases become one."""
     releases: dict[Hazard, list[str]] = {}
-    for profile, found in hazards_of_each(
+    for profile, release_hazards in hazards_of_each(
         entries, _profiles(source), topics=source.topics, exactly_once=source.exactly_once
     ):
-        for hazard in dict.fromkeys(found):
+        for hazard in dict.fromkeys(release_hazards):
             releases.setdefault(hazard, []).append(profile.release)
     ordered = sorted(releases, key=worst_first)
     return [HazardHit(hazard, tuple(releases[hazard])) for hazard in ordered]

@@ -114,13 +114,13 @@ def _write_private(path: Path, text: str) -> None:
 
 
 async def _exported(api: Api, name: str) -> BundledConnector:
-    found = await summary(api, name)
-    if found is None:
+    connector_summary = await summary(api, name)
+    if connector_summary is None:
         raise no_connector(name)
-    if RUNNING in found.states:
+    if RUNNING in connector_summary.states:
         note(f"{name} is running, so its offsets keep changing: stop it first for exact offsets")
-    state = await target_state(api, found)
-    config = dict(found.info["config"])
+    state = await target_state(api, connector_summary)
+    config = dict(connector_summary.info["config"])
     topics = await _topics(api, name)
     return BundledConnector(name, config, state, await _offsets(api, name), topics)
 
@@ -209,9 +209,9 @@ def _renamed(connectors: list[BundledConnector], name: str | None) -> list[Bundl
 
 
 async def _imported(api: Api, bundled: BundledConnector, *, dry_run: bool) -> ConnectorResult:
-    found = await summary(api, bundled.name)
-    if found is not None:
-        return await _continued(api, bundled, found, dry_run=dry_run)
+    existing = await summary(api, bundled.name)
+    if existing is not None:
+        return await _continued(api, bundled, existing, dry_run=dry_run)
     if api.server.ours:
         return await _created(api, bundled, dry_run=dry_run)
     await api.send("POST", "/connectors", _stopped(bundled), dry_run=dry_run)
@@ -237,17 +237,17 @@ def _stopped(bundled: BundledConnector) -> dict[str, Any]:
 
 
 async def _continued(
-    api: Api, bundled: BundledConnector, found: ConnectorSummary, *, dry_run: bool
+    api: Api, bundled: BundledConnector, existing: ConnectorSummary, *, dry_run: bool
 ) -> ConnectorResult:
     """Complete the import of an existing connector, after an interruption."""
-    changed = changes_of(found.info["config"], bundled.config)
+    changed = changes_of(existing.info["config"], bundled.config)
     if changed:
         words = "; ".join(in_words(changed))
         raise Declined(
             f"{bundled.name} exists with another config ({words}): delete it, or import under "
             "another name with -n"
         )
-    state = await target_state(api, found)
+    state = await target_state(api, existing)
     if state == bundled.target_state and not await _alteration(api, bundled):
         return ConnectorResult(bundled.name, UNCHANGED)
     if state != STOPPED:

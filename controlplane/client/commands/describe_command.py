@@ -61,10 +61,14 @@ async def describe_connector(
 
 
 async def _document(api: Api, name: str, *, with_tasks: bool) -> dict[str, Any]:
-    found = await summary(api, name)
-    if found is None:
+    connector_summary = await summary(api, name)
+    if connector_summary is None:
         raise no_connector(name)
-    document = {**found.info, "status": found.status, "topics": await _topics(api, name)}
+    document = {
+        **connector_summary.info,
+        "status": connector_summary.status,
+        "topics": await _topics(api, name),
+    }
     if with_tasks:
         document["task_configs"] = await api.get(connector(name, "tasks"))
     return document

@@ -114,17 +114,17 @@ async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     Exit code 1: there are differences.
     """
     if files:
-        found = [difference for file in files for difference in await _from_file(api, file)]
+        differences = [difference for file in files for difference in await _from_file(api, file)]
     else:
         api.need("past to compare with")
-        found = await _between(api, names, begin or "", end)
+        differences = await _between(api, names, begin or "", end)
     if output != "table":
-        print_document([difference.document() for difference in found], output)
-    elif found:
-        table(("CONNECTOR", "WHAT", "CHANGE"), [difference.row() for difference in found])
+        print_document([difference.document() for difference in differences], output)
+    elif differences:
+        table(("CONNECTOR", "WHAT", "CHANGE"), [difference.row() for difference in differences])
     else:
         say("no difference")
-    if found:
+    if differences:
         raise SystemExit(FOUND)
 
 

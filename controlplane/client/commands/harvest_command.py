@@ -128,8 +128,8 @@ def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, s
             worker = BoundedWorker(client, cluster.shown)
             version = await version_of(worker)
             profile = _profile(release or version)
-            found = await from_worker(worker, version, profile, kafkas_own(), progress)
-            return found, catalogue_text(found, kafkas_own(), profile)
+            harvested_worker = await from_worker(worker, version, profile, kafkas_own(), progress)
+            return harvested_worker, catalogue_text(harvested_worker, kafkas_own(), profile)
 
     with counting(f"asking {cluster.shown}") as progress:
         return asyncio.run(harvested(progress))
@@ -139,10 +139,12 @@ def _of_jars(folder: Path, release: str | None) -> tuple[Harvest, str]:
     jars = jars_in(folder)
     with working(f"asking the classes of {count(len(jars), 'jar')}"):
         try:
-            found = from_jars(jars, kafkas_own(), release)
+            harvested_jars = from_jars(jars, kafkas_own(), release)
         except UnknownRelease as error:
             raise _unknown(error) from None
-    return found, catalogue_text(found, kafkas_own(), _profile(release or found.release))
+    return harvested_jars, catalogue_text(
+        harvested_jars, kafkas_own(), _profile(release or harvested_jars.release)
+    )
 
 
 def _profile(release: str) -> Profile:

@@ -215,8 +215,8 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 @asynccontextmanager
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     """With `stop`, stop the connector within this context; then restore its target state."""
-    found = await summary(api, name) if stop else None
-    before = STOPPED if found is None else await target_state(api, found)
+    connector_summary = await summary(api, name) if stop else None
+    before = STOPPED if connector_summary is None else await target_state(api, connector_summary)
     if before == STOPPED:
         yield
         return
@@ -263,9 +263,9 @@ async def _check_stopped(api: Api, name: str, before: list[OffsetEntry]) -> None
         with _advising(name):
             await api.send("PATCH", connector(name, "offsets"), {"offsets": before}, dry_run=True)
         return
-    found = await summary(api, name)
-    if not api.server.ours and found is not None and found.state != STOPPED:
-        raise Declined(_to_be_stopped(name, found.state, _ADD_STOP))
+    connector_summary = await summary(api, name)
+    if not api.server.ours and connector_summary is not None and connector_summary.state != STOPPED:
+        raise Declined(_to_be_stopped(name, connector_summary.state, _ADD_STOP))
 
 
 async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:

@@ -82,7 +82,11 @@ async def summaries(api: Api) -> list[ConnectorSummary]:
     names = sorted(await api.get("/connectors"))
     expanded = await api.get("/connectors", expand=["status", "info"])
     if isinstance(expanded, list):  # before 2.3
-        return [found for name in names if (found := await summary(api, name)) is not None]
+        return [
+            connector_summary
+            for name in names
+            if (connector_summary := await summary(api, name)) is not None
+        ]
     if any(name not in expanded for name in names):  # those without a status are left out
         expanded = await api.get("/connectors", expand="info") | expanded
     return [_expanded(name, expanded[name]) for name in names if name in expanded]

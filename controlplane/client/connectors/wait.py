@@ -46,15 +46,29 @@ class ConnectorFailed(click.ClickException):
     exit_code = FOUND
 
 
-def _settled(one: ConnectorSummary | None, state: str) -> bool:
+def _settled(connector_summary: ConnectorSummary | None, state: str) -> bool:
     """True if a connector and all of its tasks are in this state."""
-    return one is not None and one.states == {state} and len(one.tasks) == len(one.info["tasks"])
+    return (
+        connector_summary is not None
+        and connector_summary.states == {state}
+        and len(connector_summary.tasks) == len(connector_summary.info["tasks"])
+    )
 
 
-RUNS = WaitGoal("runs", lambda one: _settled(one, RUNNING) and bool(one and one.tasks))
-RESTS = WaitGoal("is paused", lambda one: _settled(one, PAUSED))
-STANDS = WaitGoal("is stopped", lambda one: _settled(one, STOPPED) and not (one and one.tasks))
-GONE = WaitGoal("is gone", lambda one: one is None, fails=False)
+RUNS = WaitGoal(
+    "runs",
+    lambda connector_summary: (
+        _settled(connector_summary, RUNNING) and bool(connector_summary and connector_summary.tasks)
+    ),
+)
+RESTS = WaitGoal("is paused", lambda connector_summary: _settled(connector_summary, PAUSED))
+STANDS = WaitGoal(
+    "is stopped",
+    lambda connector_summary: (
+        _settled(connector_summary, STOPPED) and not (connector_summary and connector_summary.tasks)
+    ),
+)
+GONE = WaitGoal("is gone", lambda connector_summary: connector_summary is None, fails=False)
 
 
 def wait_options(command: Decorated) -> Decorated:

@@ -240,10 +240,12 @@ class LoggedKeys:
         return None if cause is None else cause.partition
 
     def _logged_in(self, topic: str) -> Mapping[tuple[Any, ...], _LoggedPartition]:
-        found = spellings(self._state, topic, self._connector).items()
+        spelled_partitions = spellings(self._state, topic, self._connector).items()
         logged = {
-            known: _LoggedPartition(spelled[0].subject.partition, [one.key for one in spelled])
-            for (_, known), spelled in found
+            known: _LoggedPartition(
+                spelled[0].subject.partition, [spelling.key for spelling in spelled]
+            )
+            for (_, known), spelled in spelled_partitions
         }
         nowhere = encode_partition(
             self._connector, None

@@ -140,9 +140,9 @@ def _in_several(
     parts: Iterable[Mapping[bytes | None, bytes | None]],
 ) -> set[bytes | None]:
     """Keys that lie in several partitions: a foreign writer used another partitioner."""
-    seen: set[bytes | None] = set()
+    keys_before: set[bytes | None] = set()
     twice: set[bytes | None] = set()
     for part in parts:
-        twice |= seen & part.keys()
-        seen |= part.keys()
+        twice |= keys_before & part.keys()
+        keys_before |= part.keys()
     return twice

@@ -19,7 +19,7 @@ _UNSAFE = re.compile(
 
 def safe(text: str) -> str:
     """A text on one line, with escapes for characters that would control the terminal."""
-    return _UNSAFE.sub(lambda found: _escape(found.group()), text)
+    return _UNSAFE.sub(lambda match: _escape(match.group()), text)
 
 
 def _escape(character: str) -> str:

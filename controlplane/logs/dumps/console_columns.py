@@ -60,16 +60,16 @@ class ColumnLayout(NamedTuple):
         match = self.labelled.match(text)
         if not match:
             raise DumpLineError(f"does not begin with the columns {', '.join(self.names)}")
-        found = match.groupdict()
+        groups = match.groupdict()
         rest = text[match.end() :].removesuffix(b"\r" if self.has_carriage_return else b"")
         headers, rest = self._first(rest) if self.has_headers else (NO_HEADERS, rest)
         if self.partition_is_last:
-            rest, _, found["partition"] = rest.rpartition(self.separator)
+            rest, _, groups["partition"] = rest.rpartition(self.separator)
         key, value = self._key_and_value(rest)
         return ConsoleRow(
-            _number(found.get("timestamp")),
-            _number(found.get("partition")),
-            _number(found.get("offset")),
+            _number(groups.get("timestamp")),
+            _number(groups.get("partition")),
+            _number(groups.get("offset")),
             headers,
             key,
             value,

@@ -44,9 +44,9 @@ class Remark(NamedTuple):
 def remark(number: int, line: bytes) -> Remark | None:
     """Return the remark in a line; None if the line is no known remark."""
     for tool, pattern in _REMARKS.items():
-        found = pattern.fullmatch(line)
-        if found:
-            return Remark(number, tool, int(found.groupdict().get("total") or 0))
+        match = pattern.fullmatch(line)
+        if match:
+            return Remark(number, tool, int(match.groupdict().get("total") or 0))
     return None
 
 
@@ -179,11 +179,11 @@ class Collector:
 
     def _missing(self) -> Iterator[Problem]:
         """Report records that a tool has counted but that are missing: the tool skipped them."""
-        told = [one for one in self._remarks if one.total]
-        total = sum(one.total for one in told)
+        total_remarks = [noted for noted in self._remarks if noted.total]
+        total = sum(noted.total for noted in total_remarks)
         if total > self._records:
             reason = f"tells of {total} records, and {self._records} are there"
-            yield Problem(told[-1].line, reason, taken=True)
+            yield Problem(total_remarks[-1].line, reason, taken=True)
 
 
 _MAY_BE_LOST = (

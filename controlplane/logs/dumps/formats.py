@@ -103,7 +103,7 @@ def _not_empty(path: Path, dump: Dump) -> Dump:
     """Return the dump; raise if no line is a record, so that garbage is no empty log."""
     if dump.entries or not (dump.problems or dump.remarks):
         return dump
-    remarks = (Problem(one.line, f"is a remark of {one.tool}") for one in dump.remarks)
+    remarks = (Problem(remark.line, f"is a remark of {remark.tool}") for remark in dump.remarks)
     first = next(chain(dump.problems, remarks))
     raise LogNotUsable(
         f"{path} was read as {dump.format}, but none of its lines is a record: "

@@ -53,12 +53,12 @@ def _copy(connection: sqlite3.Connection, made: Path) -> None:
 def _check(made: Path, source: Path) -> None:
     """Check every page and every record: the copy includes damaged ones unchanged."""
     with closing(sqlite3.connect(made, isolation_level=None)) as copy:
-        (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-        if found == "ok":
+        (complaint,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+        if complaint == "ok":
             try:
                 check_all(copy)
             except DamagedRecord as damage:
-                found = str(damage)
-    if found != "ok":
-        why = " ".join(found.split())
+                complaint = str(damage)
+    if complaint != "ok":
+        why = " ".join(complaint.split())
         raise LogCorrupt(f"The log {source} is damaged ({why}): go back to an earlier backup")

@@ -128,22 +128,22 @@ class SqliteLog:
         names = tuple(dict.fromkeys(topics))
         with self._watch.inbox() as inbox:
             while True:
-                seen = self._watch.count
-                found = await self._read(
+                writes = self._watch.count
+                entries = await self._read(
                     partial(reader.news, topics=names, start=start, settings=self._settings)
                 )
-                read = read_offsets(start, found.ends)
-                for batch in found.batches:
+                read = read_offsets(start, entries.ends)
+                for batch in entries.batches:
                     yield batch
                     read[batch.topic][batch.partition] = batch.end
-                async for batch in self._chunks(found.rest):
+                async for batch in self._chunks(entries.rest):
                     yield batch
                     read[batch.topic][batch.partition] = batch.end
-                for progress in progress_to(found.ends, read):
+                for progress in progress_to(entries.ends, read):
                     yield progress
-                start = at = further(start, found.ends)
+                start = at = further(start, entries.ends)
                 with suppress(CommitGap):
-                    while not await self._watch.beyond(seen, inbox):
+                    while not await self._watch.beyond(writes, inbox):
                         for appended in batches_after(inbox.popleft(), at):
                             yield appended
 
@@ -225,8 +225,10 @@ class SqliteLog:
         for row_range in await self._read(
             partial(reader.plan, topics=[topic], stop={topic: limits})
         ):
-            while some := await self._write(partial(compaction.remove_first, row_range=row_range)):
-                removed += some
+            while removed_rows := await self._write(
+                partial(compaction.remove_first, row_range=row_range)
+            ):
+                removed += removed_rows
         return removed
 
     async def backup(self, path: Path | str) -> None:

@@ -124,8 +124,8 @@ def cluster_id(connection: sqlite3.Connection) -> str | None:
     """Return the cluster id of a log; None if its schema version has none."""
     if schema_version(connection) < NAMED_VERSION:
         return None
-    found = connection.execute("SELECT id FROM cluster").fetchone()
-    return None if found is None else str(found[0])
+    row = connection.execute("SELECT id FROM cluster").fetchone()
+    return None if row is None else str(row[0])
 
 
 def _new_cluster_id() -> str:

@@ -28,12 +28,12 @@ class SqliteSnapshotStore:
     async def pieces(self, number: int) -> AsyncIterator[bytes]:
         """Pieces of a snapshot in the order of `add`."""
         first = 0
-        while some := await asyncio.to_thread(
+        while pieces_read := await asyncio.to_thread(
             self._pool.ask, partial(_pieces, number=number, first=first)
         ):
-            for piece in some:
+            for piece in pieces_read:
                 yield piece
-            first += len(some)
+            first += len(pieces_read)
 
     async def begin(self, topic: str, kind: str) -> int:
         """Begin a snapshot and return its number."""

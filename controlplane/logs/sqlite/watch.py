@@ -62,14 +62,14 @@ class Watch:
             yield inbox
         finally:
             # By identity: two empty queues are equal.
-            self._inboxes = [one for one in self._inboxes if one is not inbox]
+            self._inboxes = [other for other in self._inboxes if other is not inbox]
 
-    async def beyond(self, seen: int, inbox: Inbox) -> bool:
+    async def beyond(self, count: int, inbox: Inbox) -> bool:
         """Wait for an own commit or a change of the file; return True if only the file changed."""
         self._waiting += 1
         self._look_again()
         try:
-            while self._seen == seen and not inbox:
+            while self._seen == count and not inbox:
                 await self._woken.wait()
         finally:
             self._waiting -= 1

@@ -155,10 +155,10 @@ class Writer:
             try:
                 self._ledger.connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as error:
-                told = log_error(error, self._path)
+                failure = log_error(error, self._path)
                 busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 if not busy or time.monotonic() > deadline:
-                    raise told from error
+                    raise failure from error
                 time.sleep(random.uniform(*RETRY_MS) / 1_000)  # noqa: S311  no secret
             else:
                 return

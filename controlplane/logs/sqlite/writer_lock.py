@@ -60,22 +60,22 @@ def writer_lock(path: Path) -> Iterator[None]:
 def _held(companion: Path, path: Path) -> int:
     """Open and lock the companion; return the descriptor."""
     while True:
-        found = os.open(companion, _FLAGS, file_mode())
+        number = os.open(companion, _FLAGS, file_mode())
         try:
-            fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.read(found, 20).decode("ascii", "replace").strip()
-            os.close(found)
+            who = os.read(number, 20).decode("ascii", "replace").strip()
+            os.close(number)
             raise LogHeld(path, who) from None
-        if _is_at(companion, found):
-            os.truncate(found, 0)
-            os.write(found, f"{os.getpid()}\n".encode("ascii"))
-            return found
-        os.close(found)  # the holder removed the file between open and flock: try again
+        if _is_at(companion, number):
+            os.truncate(number, 0)
+            os.write(number, f"{os.getpid()}\n".encode("ascii"))
+            return number
+        os.close(number)  # the holder removed the file between open and flock: try again
 
 
-def _is_at(companion: Path, found: int) -> bool:
+def _is_at(companion: Path, number: int) -> bool:
     """Return True if the locked file is still the file at the path."""
     with suppress(FileNotFoundError):
-        return os.path.samestat(companion.stat(), os.fstat(found))
+        return os.path.samestat(companion.stat(), os.fstat(number))
     return False

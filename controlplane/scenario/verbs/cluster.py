@@ -46,12 +46,12 @@ async def cluster(world: World, step: ScenarioStep) -> list[str]:
 def _workers(words: Iterable[str]) -> dict[str, Worker]:
     workers: dict[str, Worker] = {}
     for word in words:
-        found = _WORKER.fullmatch(word)
-        if found is None:
+        match = _WORKER.fullmatch(word)
+        if match is None:
             raise BadStep(f"`{word}` is no worker: write it like w1@3.4 or w1@3.9+eos")
-        if found[1] in workers:
-            raise BadStep(f"there are two workers {found[1]}: name them differently")
-        workers[found[1]] = step_options.worker(found[1], found[2])
+        if match[1] in workers:
+            raise BadStep(f"there are two workers {match[1]}: name them differently")
+        workers[match[1]] = step_options.worker(match[1], match[2])
     return workers
 
 

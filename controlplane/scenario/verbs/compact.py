@@ -25,12 +25,12 @@ async def compact(world: World, step: ScenarioStep) -> list[str]:
     if topic not in await world.log.topics():
         raise BadStep(f"there is no topic {topic} yet")
     tombstones = step_options.choice(step, "tombstones", ("kept", "gone"), "kept") == "gone"
-    before = [one for one in await world.entries() if one.topic == topic]
+    before = [entry for entry in await world.entries() if entry.topic == topic]
     await world.log.compact(topic, tombstones=tombstones)
-    kept = {one.position for one in await world.entries()}
+    kept = {entry.position for entry in await world.entries()}
     rows = [
-        (position_text(one.position, world.topics), key_text_of(one.key))
-        for one in before
-        if one.position not in kept
+        (position_text(entry.position, world.topics), key_text_of(entry.key))
+        for entry in before
+        if entry.position not in kept
     ]
     return transcript.aligned(rows) if rows else [transcript.NONE]

@@ -18,5 +18,7 @@ async def log(world: World, step: ScenarioStep) -> list[str]:
     step_options.started(world)
     step_options.only(step, words=1, options=("from", "topic"))
     topic, start = step_options.topic(step, world), step_options.number(step, "from", 0)
-    found = [one for one in await world.entries() if one.topic == topic and one.offset >= start]
-    return transcript.entries(found, world.topics)
+    entries = [
+        entry for entry in await world.entries() if entry.topic == topic and entry.offset >= start
+    ]
+    return transcript.entries(entries, world.topics)

@@ -45,10 +45,10 @@ async def given(world: World, step: ScenarioStep) -> list[str]:
 
 
 def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
-    found = _RECORD.fullmatch(line)
-    if found is None:
+    match = _RECORD.fullmatch(line)
+    if match is None:
         raise BadStep("not a record: write key, two spaces, value (∅ for a tombstone)", number)
-    return bytes_of(found[1]), bytes_of(found[2])
+    return bytes_of(match[1]), bytes_of(match[2])
 
 
 async def _hand(world: World, step: ScenarioStep, topic: str) -> ForeignWriter:

@@ -31,7 +31,7 @@ def only(
         raise BadStep(f"`{step.verb}` takes {wanted}, and {len(step.words)} are there")
     for name in step.options:
         if name not in options:
-            known = ", ".join(f"{one}=" for one in options) or "none"
+            known = ", ".join(f"{option}=" for option in options) or "none"
             raise BadStep(f"`{step.verb}` has no option {name}= (known: {known})")
     if step.body and not body:
         raise BadStep(f"`{step.verb}` takes no lines before ----", 1)
@@ -63,12 +63,12 @@ def duration_ms(step: ScenarioStep, option: str) -> int:
 
 def time_ms(text: str, said: str) -> int:
     """Parse a time into ms; `said` is the text for errors."""
-    found = _SECONDS.fullmatch(text)
-    if found is None:
+    match = _SECONDS.fullmatch(text)
+    if match is None:
         raise BadStep(f"{said} is not a time: write it like 5s or 250ms")
-    if len(found[2]) > _DIGITS_MAX:
+    if len(match[2]) > _DIGITS_MAX:
         raise BadStep(f"{said} is too long a time: write it with {_DIGITS_MAX} digits at most")
-    return int(f"{found[1]}{found[2]}") * _UNIT_MS[found[3]]
+    return int(f"{match[1]}{match[2]}") * _UNIT_MS[match[3]]
 
 
 def path(text: str) -> str:
@@ -97,16 +97,16 @@ def worker(name: str, release: str) -> Worker:
     """A worker of a release: `3.4`, `kip`, or `3.9+eos` with exactly-once support enabled."""
     plain = release.removesuffix(EXACTLY_ONCE)
     try:
-        found = resolve(plain)
-        check_support(found.profile, exactly_once=release != plain)
+        running = resolve(plain)
+        check_support(running.profile, exactly_once=release != plain)
     except UnknownRelease as error:
         raise BadStep(str(error)) from None
     # Other commands read it as the nearest release they know, and say so. What a scenario prints
     # would change with the day on which the release becomes known.
-    if found.warning:
-        nearest = found.profile.release
+    if running.warning:
+        nearest = running.profile.release
         raise BadStep(f"release {plain} is not known here: name the nearest, {nearest}, or kip")
-    return Worker(name, plain, found.profile, release != plain)
+    return Worker(name, plain, running.profile, release != plain)
 
 
 def started(world: World) -> None:

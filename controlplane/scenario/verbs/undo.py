@@ -44,9 +44,9 @@ async def undo(world: World, step: ScenarioStep) -> list[str]:
     attempt = await world.cluster.execute(leader.worker.name, command)
     match attempt.ended:
         case None:
-            told = NO_RESPONSE
+            result = NO_RESPONSE
         case Rejected(_, text):
-            told = printable(f"refused: {text}")
+            result = printable(f"refused: {text}")
         case _:
-            told = "done"
-    return await attempted(world, attempt, told)
+            result = "done"
+    return await attempted(world, attempt, result)

@@ -55,8 +55,8 @@ def header_of(look: ViewDefinition, titles: Sequence[str]) -> TranscriptRow | No
 def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[ClusterState]:
     """State of each column, computed by one fold."""
     return [
-        refold(entries, one.profile, topics=world.topics, exactly_once=one.exactly_once)
-        for one in world.columns
+        refold(entries, column.profile, topics=world.topics, exactly_once=column.exactly_once)
+        for column in world.columns
     ]
 
 

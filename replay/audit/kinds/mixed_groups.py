@@ -60,8 +60,8 @@ class MixedGroups:
         for other, moved in behind.items():
             yield from self._crossed(worker, other, decoded, moved)
         if generation > before.generation:
-            for ahead, heard in self._heard.items():
-                if heard.generation > generation and heard.number > before.number:
+            for ahead, report in self._heard.items():
+                if report.generation > generation and report.number > before.number:
                     self._waiting.setdefault(ahead, {})[worker] = decoded.kept
 
     def _crossed(

@@ -90,5 +90,5 @@ def _in_clear(key: str, value: Any) -> bool:
         if bare != value:
             return redacted_text(bare) != bare
     hidden: list[Any] = []
-    redacted_value(judged_by, value, lambda one, _: hidden.append(one))
+    redacted_value(judged_by, value, lambda secret, _: hidden.append(secret))
     return bool(hidden)

@@ -121,7 +121,7 @@ class Zombies:
 
 
 def _words(what: ConnectorOrTask, first: _Ownership, second: _Ownership) -> FindingText:
-    stale, owner = sorted((first, second), key=lambda one: one.generation)
+    stale, owner = sorted((first, second), key=lambda ownership: ownership.generation)
     if stale.generation == owner.generation:
         sentence = (
             f"{instance(*what)} has two owners: {first.worker} and {second.worker} both run it in "

@@ -35,7 +35,7 @@ class RequestTrail:
 
     def __init__(self, requests: Iterable[TrailRequest] = ()) -> None:
         self._by_connector: dict[str | None, list[TrailRequest]] = {}
-        for request in sorted(requests, key=lambda one: one.time_ms):
+        for request in sorted(requests, key=lambda recorded: recorded.time_ms):
             self._by_connector.setdefault(request.connector, []).append(request)
 
     def near(
@@ -52,10 +52,12 @@ class RequestTrail:
                 if request.verb is None or request.verb in verbs
             ]
             if matches:
-                return sorted(matches, key=lambda one: abs(one.time_ms - time_ms))
+                return sorted(matches, key=lambda request: abs(request.time_ms - time_ms))
         return []
 
     def _between(self, name: str | None, first_ms: int, last_ms: int) -> list[TrailRequest]:
         requests = self._by_connector.get(name, [])
-        begin = bisect_left(requests, first_ms, key=lambda one: one.time_ms)
-        return requests[begin : bisect_right(requests, last_ms, key=lambda one: one.time_ms)]
+        begin = bisect_left(requests, first_ms, key=lambda request: request.time_ms)
+        return requests[
+            begin : bisect_right(requests, last_ms, key=lambda request: request.time_ms)
+        ]

@@ -40,7 +40,10 @@ def _list(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     if is_given:
         table(("KIND", "MEANING"), KINDS.items())
         say()
-        shown = [(one.name, f"{one.usual} {one.unit}".strip(), one.reason) for one in known()]
+        shown = [
+            (threshold.name, f"{threshold.usual} {threshold.unit}".strip(), threshold.reason)
+            for threshold in known()
+        ]
         table(("THRESHOLD", "DEFAULT", "MEANING"), shown)
         ctx.exit()
 
@@ -100,13 +103,13 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     most informational findings; 1: findings that need action; 2: bad input.
     """
     profile, limits = read_profile(release), _thresholds(changes)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
+    check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
     done = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
-    everything = together(one.audited for one in done.results.values())
+    everything = together(outcome.audited for outcome in done.results.values())
     fleet = FleetFindings(
-        [one for one in everything if _FindingFilter(kinds, least)(one)],
-        {cluster: one.topics for cluster, one in done.results.items()},
+        [finding for finding in everything if _FindingFilter(kinds, least)(finding)],
+        {cluster: outcome.topics for cluster, outcome in done.results.items()},
     )
     if output == "json":
         print_json(fleet.document | done.document)
@@ -145,7 +148,7 @@ def _print(fleet: FleetFindings) -> None:
     several = len(fleet.topics) > 1
     if fleet.findings:
         heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
-        table(heads, [_row(one, fleet, several=several) for one in fleet.findings])
+        table(heads, [_row(finding, fleet, several=several) for finding in fleet.findings])
         say()
     for advice, about in _advised(fleet.findings).items():
         say(f"{', '.join(about)}: {advice}")
@@ -168,9 +171,9 @@ def _row(finding: Finding, fleet: FleetFindings, *, several: bool) -> tuple[str,
 def _advised(findings: Sequence[Finding]) -> dict[str, list[str]]:
     """Each advice once, with its connectors or clusters."""
     advised: dict[str, list[str]] = {}
-    for one in findings:
-        whom = advised.setdefault(one.advice, []) if one.advice else []
-        name = one.cluster if one.connector is None else called(one.connector)
+    for finding in findings:
+        whom = advised.setdefault(finding.advice, []) if finding.advice else []
+        name = finding.cluster if finding.connector is None else called(finding.connector)
         if name not in whom:
             whom.append(name)
     return advised

@@ -127,7 +127,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     if not engine.is_spark and (jars or checkpoint):
         raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
     secrets = _secrets(mode, key, how.topics)
-    every = [_source(one) for one in sources]
+    every = [_source(source) for source in sources]
     alone = len(every) == 1
     job = CaptureOptions(
         store_named(archive), how, secrets, output, None if once else pause_s, alone=alone

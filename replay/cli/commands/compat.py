@@ -74,7 +74,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     look = _CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
     done = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
-    rolls = [one for each in done.results.values() for one in each.rolls]
+    rolls = [step for each in done.results.values() for step in each.rolls]
     if output == "json":
         print_json(report_formats.document(rolls) | done.document)
     elif output == "junit":
@@ -100,25 +100,25 @@ class _CompatTask(msgspec.Struct, frozen=True):
         rolls = (
             assess(
                 entries,
-                one,
+                change,
                 topics=log.topics,
                 cluster=log.cluster,
                 exactly_once=log.exactly_once,
             )
-            for one in self.way
+            for change in self.way
         )
-        return CompatOutcome(tuple(reported(one, log.topics) for one in rolls))
+        return CompatOutcome(tuple(reported(assessment, log.topics) for assessment in rolls))
 
 
 # --- printing -------------------------------------------------------------------------------
 
 
 def _print(done: ClusterResults[CompatOutcome]) -> None:
-    for one in done.results.values():
-        for step in one.rolls:
+    for outcome in done.results.values():
+        for step in outcome.rolls:
             _print_roll(step)
-        if len(one.rolls) > 1:
-            verdict = report_formats.worst(one.rolls)
+        if len(outcome.rolls) > 1:
+            verdict = report_formats.worst(outcome.rolls)
             say(f"all steps: {verdict.words}", style=_STYLES[verdict])
     if len(done.results) > 1:
         _print_fleet(done)
@@ -126,42 +126,47 @@ def _print(done: ClusterResults[CompatOutcome]) -> None:
 
 def _print_fleet(done: ClusterResults[CompatOutcome]) -> None:
     """Print a row per cluster, and the number of clusters per verdict."""
-    verdicts = {name: report_formats.worst(one.rolls) for name, one in done.results.items()}
+    verdicts = {name: report_formats.worst(outcome.rolls) for name, outcome in done.results.items()}
     heads = ("CLUSTER", "VERDICT", *(word.upper() for word in VERDICTS), "STEPS")
     rows = (
-        (name, verdicts[name].words, *_numbers(one.rolls)) for name, one in done.results.items()
+        (name, verdicts[name].words, *_numbers(outcome.rolls))
+        for name, outcome in done.results.items()
     )
     table(heads, rows)
     say()
     numbers = Counter(verdicts.values())
-    parts = (f"{numbers[one]} {one.words}" for one in sorted(numbers, reverse=True))
+    parts = (f"{numbers[verdict]} {verdict.words}" for verdict in sorted(numbers, reverse=True))
     say(f"{count(len(verdicts), 'cluster')}: {', '.join(parts)}")
 
 
 def _numbers(rolls: Sequence[ReportedAssessment]) -> tuple[str, ...]:
     """Number of connectors per verdict, and of steps, for one cluster."""
     worst_of: dict[str, int] = {}
-    for connector in (connector for one in rolls for connector in one.connectors):
+    for connector in (connector for step in rolls for connector in step.connectors):
         name, verdict = connector.connector, VERDICTS[connector.verdict]
         if name is not None:
             worst_of[name] = max(verdict, worst_of.get(name, verdict))
     numbers = Counter(worst_of.values())
     return (
-        *(str(numbers[one]) for one in VERDICTS.values()),
-        str(sum(len(one.plan) for one in rolls)),
+        *(str(numbers[level]) for level in VERDICTS.values()),
+        str(sum(len(step.plan) for step in rolls)),
     )
 
 
 def _print_roll(step: ReportedAssessment) -> None:
     say(f"{step.cluster}: {step}: {step.verdict}", style=_STYLES[VERDICTS[step.verdict]])
-    named = [one for one in step.connectors if one.connector is not None]
+    named = [connector for connector in step.connectors if connector.connector is not None]
     if named:
         heads = ("CONNECTOR", "VERDICT", f"AS {step.start}", f"AS {step.goal}")
         table(
-            heads, ((called(one.connector), one.verdict, *map(_brief, one.views)) for one in named)
+            heads,
+            (
+                (called(connector.connector), connector.verdict, *map(_brief, connector.views))
+                for connector in named
+            ),
         )
-    for one in step.connectors:
-        _print_reasons(one)
+    for connector in step.connectors:
+        _print_reasons(connector)
     for remark in step.remarks:
         say(remark)
     _print_plan(step)
@@ -195,9 +200,9 @@ def _print_reasons(connector: ReportedConnector) -> None:
 
 def _print_plan(step: ReportedAssessment) -> None:
     for when, heading in _STEPS.items():
-        steps = [one for one in step.plan if one.when == when.value]
+        steps = [preparation for preparation in step.plan if preparation.when == when.value]
         if steps:
             say(heading, style="bold")
-        for one in steps:
-            say(f"  {one.command}")
-            say(f"    # {one.why}")
+        for preparation in steps:
+            say(f"  {preparation.command}")
+            say(f"    # {preparation.why}")

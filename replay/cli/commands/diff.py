@@ -176,20 +176,22 @@ def command(  # noqa: PLR0913 - click passes every option by name
         before = _DiffSide(archive, cluster, since, profiles[0])
         sides.append((before, _DiffSide(archive, other, until, profiles[-1])))
     questions = [side.question() for both in sides for side in both]
-    tell([one.plan for one in questions])
+    tell([question.plan for question in questions])
     if is_explained:
         explain(engine_choice.plans(engine, questions), output)
         return
     known = _known([side for both in sides for side in both], questions, engine)
     comparisons = [_compared(next(known), next(known), connectors) for _ in sides]
-    check_connectors(connectors, {name for one in comparisons for name in _names(one)})
+    check_connectors(
+        connectors, {name for comparison in comparisons for name in _names(comparison)}
+    )
     if file is not None:
-        write(file, CHANGES, (row for one in comparisons for row in _rows(one)))
+        write(file, CHANGES, (row for comparison in comparisons for row in _rows(comparison)))
     elif output == "json":
-        print_json([_document(one) for one in comparisons])
+        print_json([_document(comparison) for comparison in comparisons])
     else:
         _print(comparisons)
-    if any(one.changes for one in comparisons):
+    if any(comparison.changes for comparison in comparisons):
         raise SystemExit(FOUND)
 
 
@@ -206,7 +208,7 @@ def _known(
 def _compared(before: _SideStates, after: _SideStates, connectors: Sequence[str]) -> _Comparison:
     changes = differences(before.state, after.state)
     if connectors:
-        changes = [one for one in changes if one.connector in connectors]
+        changes = [difference for difference in changes if difference.connector in connectors]
     return _Comparison(before, after, changes)
 
 
@@ -225,7 +227,7 @@ def _document(compared: _Comparison) -> dict[str, Any]:
         "from": compared.before.document,
         "to": compared.after.document,
         "gaps": gaps_of([known.plan for known in (compared.before, compared.after)]),
-        "changes": [_change(one) for one in compared.changes],
+        "changes": [_change(difference) for difference in compared.changes],
     }
 
 
@@ -235,8 +237,8 @@ def _rows(compared: _Comparison) -> Iterator[RowDocument]:
     before, after = (
         side | {"as_of": json_converter.encode(side["as_of"]).decode()} for side in sides
     )
-    for one in compared.changes:
-        yield {"from": before, "to": after} | _change(one)
+    for difference in compared.changes:
+        yield {"from": before, "to": after} | _change(difference)
 
 
 def _change(difference: Change) -> dict[str, Any]:
@@ -253,9 +255,9 @@ def _change(difference: Change) -> dict[str, Any]:
 
 def _print(comparisons: Sequence[_Comparison]) -> None:
     rows = [
-        (compared.after.side.cluster.name, *_row(compared, one))
+        (compared.after.side.cluster.name, *_row(compared, difference))
         for compared in comparisons
-        for one in compared.changes
+        for difference in compared.changes
     ]
     if rows:
         table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "CAUSE"), rows)

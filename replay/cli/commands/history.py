@@ -83,7 +83,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
     """
     profiles = archive.profiles(releases)
     plans = archive.each(
-        lambda one: (one, planned(archive.local(one, derived=False), moment, profiles))
+        lambda local: (local, planned(archive.local(local, derived=False), moment, profiles))
     )
     tell([plan for _, plan in plans])
     jobs = [
@@ -144,11 +144,11 @@ def _about(job: _HistoryTask) -> RowDocument:
 def _events(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[RowDocument]:
     """Rows, one per effect of a record; the first row holds the record's value."""
     before = None
-    for one in effects:
-        entry, row = one.event.entry, event_document(one.event, topics)
+    for effect in effects:
+        entry, row = effect.event.entry, event_document(effect.event, topics)
         value = records.document(entry)["value"] if entry.position != before else None
         before = entry.position
-        yield row | {"record": row["record"] | {"value": value}, "meaning": one.meaning.value}
+        yield row | {"record": row["record"] | {"value": value}, "meaning": effect.meaning.value}
 
 
 def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:
@@ -156,15 +156,15 @@ def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:
     say(f"{cluster}: {job.reader.connector}, as {release} reads it", style="bold")
     heads = ("RECORD", "TIME", "MEANING", "WHAT", "CHANGE")
     table(heads, _rows(effects, job.cluster.topics))
-    number = len({one.event.entry.position for one in effects})
+    number = len({effect.event.entry.position for effect in effects})
     say(f"{cluster}: {count(number, 'record')} of {job.reader.connector}")
 
 
 def _rows(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[tuple[str, ...]]:
     """Lines, one per effect of a record; the first line holds its position."""
-    meanings = {id(one.event): one.meaning.value for one in effects}
+    meanings = {id(effect.event): effect.meaning.value for effect in effects}
     last = None
-    for event in shortened(one.event for one in effects):
+    for event in shortened(effect.event for effect in effects):
         position = event.entry.position
         again, last = position == last, position
         yield (

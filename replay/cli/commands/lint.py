@@ -30,11 +30,11 @@ def lint(
     findings that need action; 2: bad input.
     """
     profile = read_profile(release)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
+    check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     done = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
     fleet = FleetFindings(
-        [finding for one in done.results.values() for finding in one.findings],
-        {cluster: one.topics for cluster, one in done.results.items()},
+        [finding for outcome in done.results.values() for finding in outcome.findings],
+        {cluster: outcome.topics for cluster, outcome in done.results.items()},
     )
     if output == "json":
         print_json({"release": profile.release} | fleet.document | done.document)
@@ -72,11 +72,11 @@ def _print(fleet: FleetFindings) -> None:
         return
     several = len(fleet.topics) > 1
     heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "FINDING", "RECORDS")
-    table(heads, [_row(one, fleet, several=several) for one in fleet.findings])
-    for one in fleet.findings:
-        if one.advice:
-            whose = f"{one.cluster}, " if several else ""
-            say(f"{whose}{called(one.connector)}: {one.advice}")
+    table(heads, [_row(finding, fleet, several=several) for finding in fleet.findings])
+    for finding in fleet.findings:
+        if finding.advice:
+            whose = f"{finding.cluster}, " if several else ""
+            say(f"{whose}{called(finding.connector)}: {finding.advice}")
 
 
 def _row(finding: Finding, fleet: FleetFindings, *, several: bool) -> tuple[str, ...]:

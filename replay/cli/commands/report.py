@@ -67,7 +67,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     check_place(file)
     profile = read_profile(release)
-    check_support(profile, exactly_once=any(one.reading.exactly_once for one in inputs))
+    check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     look = _ReportTask(ReportTask(profile, towards, limits, requests))

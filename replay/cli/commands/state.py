@@ -83,21 +83,21 @@ def state(  # noqa: PLR0913 - click passes every option by name
         return StateQuery(local, planned(local, moment, profiles), profiles)
 
     questions = archive.each(question)
-    tell([one.plan for one in questions])
+    tell([asked_state.plan for asked_state in questions])
     if is_explained:
         explain(engine_choice.plans(engine, questions), output)
         return
     with engine_choice.engine(engine, questions) as opened:
         found_states = opened.states(questions)
     answers = [
-        _ClusterStates(one.local.cluster.name, one.plan, states)
-        for one, states in zip(questions, found_states, strict=True)
+        _ClusterStates(query.local.cluster.name, query.plan, states)
+        for query, states in zip(questions, found_states, strict=True)
     ]
     connector_rows = [
         row
         for answer in answers
-        for one in answer.states
-        for row in rows(answer.cluster, one, connectors)
+        for cluster_state in answer.states
+        for row in rows(answer.cluster, cluster_state, connectors)
     ]
     _check_found(connectors, connector_rows)
     if file is not None:
@@ -131,17 +131,17 @@ def _document(answer: _ClusterStates, connector_rows: list[ConnectorRow]) -> dic
         "gaps": [gap.sentence for gap in answer.plan.gaps],
         "states": [
             {
-                "profile": one.profile.release,
-                "exactly_once": one.exactly_once,
-                "digest": digest(one),
-                "unreadable": _unreadable(one),
+                "profile": cluster_state.profile.release,
+                "exactly_once": cluster_state.exactly_once,
+                "digest": digest(cluster_state),
+                "unreadable": _unreadable(cluster_state),
                 "connectors": [
                     msgspec.structs.asdict(row)
                     for row in connector_rows
-                    if (row.cluster, row.profile) == (answer.cluster, one.profile.release)
+                    if (row.cluster, row.profile) == (answer.cluster, cluster_state.profile.release)
                 ],
             }
-            for one in answer.states
+            for cluster_state in answer.states
         ],
     }
 
@@ -156,8 +156,8 @@ def _print(answers: list[_ClusterStates], connector_rows: list[ConnectorRow]) ->
     heads = ("CLUSTER", "RELEASE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
     table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in connector_rows])
     for answer in answers:
-        for one in answer.states:
-            _print_unreadable(answer.cluster, one)
+        for cluster_state in answer.states:
+            _print_unreadable(answer.cluster, cluster_state)
         vector = msgspec.json.encode(answer.plan.ends).decode()
         say(f"{answer.cluster}: {count(len(answer.states), 'state')} as of {vector}")
 
@@ -178,7 +178,7 @@ def _print_unreadable(cluster: str, state: ClusterState) -> None:
 
 
 def _cells(row: ConnectorRow) -> tuple[str, ...]:
-    states = Counter(one["state"] for one in row.task_status.values()).most_common()
+    states = Counter(task["state"] for task in row.task_status.values()).most_common()
     remarks = ("inconsistent",) if row.inconsistent else ()
     return (
         row.cluster,

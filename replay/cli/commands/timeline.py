@@ -103,12 +103,12 @@ def command(  # noqa: PLR0913 - click passes every option by name
         timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
         if file is not None:
             write(
-                file, kind.schema, (kind.row(job.cluster.name, one) for job, one in timeline_rows)
+                file, kind.schema, (kind.row(job.cluster.name, row) for job, row in timeline_rows)
             )
             return
         results: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
-        for job, one in timeline_rows:
-            results[job.cluster.name].append(one)
+        for job, row in timeline_rows:
+            results[job.cluster.name].append(row)
     if output == "json":
         print_json([_document(job, results[job.cluster.name], kind) for job in jobs])
     else:
@@ -139,9 +139,9 @@ def _all_rows(
 ) -> Iterator[tuple[TimelineJob, Any]]:
     """Yield all rows; at the end, check that every named connector occurred."""
     there: set[str] = set()
-    for job, one in kind.rows(jobs, advance, by):
-        there.update(kind.about(one))
-        yield job, one
+    for job, row in kind.rows(jobs, advance, by):
+        there.update(kind.about(row))
+        yield job, row
     check_connectors(jobs[0].question.connectors, there)
 
 
@@ -149,7 +149,7 @@ def _document(job: TimelineJob, timeline_rows: Iterable[Any], kind: "_TimelineKi
     releases = [profile.release for profile in job.question.profiles]
     about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": releases}
     about["gaps"] = [gap.sentence for gap in job.plan.gaps]
-    return about | {kind.name: [kind.row(job.cluster.name, one) for one in timeline_rows]}
+    return about | {kind.name: [kind.row(job.cluster.name, row) for row in timeline_rows]}
 
 
 # --- intervals ------------------------------------------------------------------------------

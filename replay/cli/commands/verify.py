@@ -39,7 +39,7 @@ class _VerifyResults(NamedTuple):
     def wrong(self) -> Iterator[str]:
         """Problems of the clusters, one sentence each."""
         alone = len(self.results) + len(self.failed) == 1
-        sentences = self.failed | {name: _flawed(one) for name, one in self.results.items()}
+        sentences = self.failed | {name: _flawed(result) for name, result in self.results.items()}
         for name, sentence in sentences.items():
             if sentence:
                 yield sentence if alone else f"{name}: {sentence}"
@@ -83,7 +83,7 @@ def verify(
         click.echo(f"Error: {safe(sentence)}", err=True)
     if wrong:
         raise SystemExit(REFUSED)
-    if any(one.gaps for one in looked.results.values()):
+    if any(result.gaps for result in looked.results.values()):
         raise SystemExit(FOUND)
 
 
@@ -124,7 +124,7 @@ def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
     hashes = {name: _hashes(cluster) for name, cluster in looked.opened.items()}
     for head in heads:
         name, of_one, sha256 = head.rpartition("=")
-        if not of_one and not any(sha256 in one for one in hashes.values()):
+        if not of_one and not any(sha256 in file_hash for file_hash in hashes.values()):
             yield f"no manifest has the hash {sha256[:64]}: {_RESTORE}"
         elif of_one and name in hashes and sha256 not in hashes[name]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
@@ -138,12 +138,12 @@ _RESTORE = "the end of the archive was cut off, restore it"
 
 def _hashes(cluster: ArchivedCluster) -> set[str]:
     """Hashes of a cluster's manifests."""
-    _, *previous = (one.previous for one in cluster.chain.manifests)
+    _, *previous = (manifest.previous for manifest in cluster.chain.manifests)
     return {cluster.chain.head, *previous}
 
 
 def _bytes(cluster: ArchivedCluster) -> int:
-    return sum(one.bytes for manifest in cluster.chain.manifests for one in manifest.files)
+    return sum(file.bytes for manifest in cluster.chain.manifests for file in manifest.files)
 
 
 def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
@@ -156,15 +156,15 @@ def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
 
 def _print(results: Iterable[Verification]) -> None:
     heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "HEAD")
-    table(heads, [_row(one) for one in results])
-    for one in results:
-        _print_some(one.cluster, "flaw", one.flaws)
-        _print_some(one.cluster, "gap", one.gaps)
-        if one.leftovers:
-            files = count(len(one.leftovers), "file")
+    table(heads, [_row(result) for result in results])
+    for result in results:
+        _print_some(result.cluster, "flaw", result.flaws)
+        _print_some(result.cluster, "gap", result.gaps)
+        if result.leftovers:
+            files = count(len(result.leftovers), "file")
             say(
-                f"{one.cluster}: {files} that no manifest names: an append died, or a manifest was "
-                f"removed (--head detects that): {one.leftovers[0]} …"
+                f"{result.cluster}: {files} that no manifest names: an append died, or a manifest "
+                f"was removed (--head detects that): {result.leftovers[0]} …"
             )
 
 

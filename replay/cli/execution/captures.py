@@ -84,24 +84,26 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
 
     Returns True if everything was archived. Problems are printed.
     """
-    streamed = [one for one in sources if job.checkpoint and is_cluster(one.where)]
-    looks = [await _look(one, job) for one in sources if one not in streamed]
-    _print([one.captured for one in looks if one.captured], job)
-    nothing_works = not streamed and all(one.error for one in looks)
+    streamed = [source for source in sources if job.checkpoint and is_cluster(source.where)]
+    looks = [await _look(source, job) for source in sources if source not in streamed]
+    _print([look.captured for look in looks if look.captured], job)
+    nothing_works = not streamed and all(look.error for look in looks)
     ends = job.pause_s is None or nothing_works
-    living = [] if ends else [one.source for one in looks if one.goes_on]
-    failed = [one for one in looks if one.error]
-    for one in failed:
-        _tell(one, job, is_tried_again=one.source in living)
-    _tell_what_follows([one.source for one in looks if one.captured and one.source in living], job)
+    living = [] if ends else [look.source for look in looks if look.goes_on]
+    failed = [look for look in looks if look.error]
+    for look in failed:
+        _tell(look, job, is_tried_again=look.source in living)
+    _tell_what_follows(
+        [look.source for look in looks if look.captured and look.source in living], job
+    )
     done = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
-    return all(done) and all(one.source in living for one in failed)
+    return all(done) and all(look.source in living for look in failed)
 
 
 def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None:
     """Announce that the command waits: otherwise it would wait silently."""
     if living:
-        called = ", ".join(one.called for one in living)
+        called = ", ".join(source.called for source in living)
         click.echo(
             f"{called}: captured again every {job.pause_s:g} s until Ctrl-C; --once captures once",
             err=True,
@@ -112,13 +114,13 @@ async def _go_on(living: list[CaptureSource], job: CaptureOptions) -> bool:
     """Capture repeatedly. Returns False if no log can be archived and waiting does not help."""
     while living and job.pause_s is not None:
         await asyncio.sleep(job.pause_s)
-        looks = [await _look(one, job) for one in living]
-        _print([one.captured for one in looks if one.captured and one.captured.added], job)
-        failed = [one for one in looks if one.error]
-        passes = any(isinstance(one.error, _PASSES) for one in failed)
+        looks = [await _look(source, job) for source in living]
+        _print([look.captured for look in looks if look.captured and look.captured.added], job)
+        failed = [look for look in looks if look.error]
+        passes = any(isinstance(look.error, _PASSES) for look in failed)
         goes_on = passes or len(failed) < len(looks)
-        for one in failed:
-            _tell(one, job, is_tried_again=goes_on)
+        for look in failed:
+            _tell(look, job, is_tried_again=goes_on)
         if not goes_on:
             return False
     return True
@@ -220,7 +222,7 @@ async def _stream(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool
     ended = Event()
     with ThreadPoolExecutor(len(sources)) as threads:
         try:
-            followed = (_streamed(one, job, threads, ended) for one in sources)
+            followed = (_streamed(source, job, threads, ended) for source in sources)
             return all(await asyncio.gather(*followed))
         finally:  # threads do not notice an interrupt by themselves
             ended.set()
@@ -260,15 +262,15 @@ TOPICS_SHOWN = 5
 def _print_results(captured: Sequence[CaptureResult], output: str) -> None:
     """Print added records, gaps and the head of each cluster."""
     if output == "json":
-        print_json([_document(one) for one in captured])
+        print_json([_document(result) for result in captured])
         return
-    table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(one) for one in captured])
-    for one in captured:
-        for gap in one.cluster.gaps:
-            say(f"{one.cluster.name}: {gap.sentence}", style="yellow")
-        if 0 < len(one.left_out) <= TOPICS_SHOWN:
-            topics = ", ".join(one.left_out)
-            say(f"{one.cluster.name}: not archived, because no connector names them: {topics}")
+    table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(result) for result in captured])
+    for result in captured:
+        for gap in result.cluster.gaps:
+            say(f"{result.cluster.name}: {gap.sentence}", style="yellow")
+        if 0 < len(result.left_out) <= TOPICS_SHOWN:
+            topics = ", ".join(result.left_out)
+            say(f"{result.cluster.name}: not archived, because no connector names them: {topics}")
 
 
 def _row(captured: CaptureResult) -> tuple[str, ...]:

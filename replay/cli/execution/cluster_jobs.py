@@ -121,9 +121,9 @@ def for_each(
             shown.begin(job.name, len(named))
             look = functools.partial(_looked_at, job=job, resume=resume)
             outcomes_of = executor.run(look, named)
-            for one, outcomes in zip(named, outcomes_of, strict=True):
+            for log, outcomes in zip(named, outcomes_of, strict=True):
                 for outcome in outcomes:
-                    _add(done, one.cluster, outcome, alone=len(named) == 1)
+                    _add(done, log.cluster, outcome, alone=len(named) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
         raise _interrupted(len(done.results), len(inputs), way.resume) from None
@@ -146,7 +146,7 @@ def _add(
 ) -> None:
     result, error, gaps = outcome
     if gaps:
-        done.gaps[cluster] = [one.sentence for one in gaps]
+        done.gaps[cluster] = [gap.sentence for gap in gaps]
     if result is not None:
         done.results[cluster] = result
     elif error is not None and (alone or isinstance(error, ResultNotWritable)):
@@ -170,10 +170,10 @@ def _found_anywhere(
     inputs: Sequence[LogInput], way: JobOptions
 ) -> tuple[list[LogInput], Path | None]:
     """Inputs and result folder with absolute paths, for Spark's tasks."""
-    if not all(one.archived for one in inputs):
+    if not all(log.archived for log in inputs):
         raise click.UsageError("Spark's tasks read archives only: create one with `replay capture`")
     resume = way.resume and way.resume.absolute()
-    return [one._replace(where=anywhere(one.where)) for one in inputs], resume
+    return [log._replace(where=anywhere(log.where)) for log in inputs], resume
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:

@@ -19,8 +19,8 @@ def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSumma
     """Summaries of plans; nothing is started."""
     name, why = _made(choice, queries)
     return [
-        explained(one.local.cluster, one.plan, name, why, _slices(one, spark=name == SPARK))
-        for one in queries
+        explained(query.local.cluster, query.plan, name, why, _slices(query, spark=name == SPARK))
+        for query in queries
     ]
 
 
@@ -44,7 +44,7 @@ def _made(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str
     """Selected engine, with the reason."""
     if choice.is_spark:
         return SPARK, f"one job at {choice.where.master}"
-    rows = sum(part.rows for one in queries for part in one.plan.busy)
+    rows = sum(part.rows for query in queries for part in query.plan.busy)
     if choice.engine == AUTO and rows >= WORTH_IT:
         return SPARK, f"one job at {choice.where.master}, because {rows:,} rows must be read"
     return HERE, "in this process: no JVM is started"

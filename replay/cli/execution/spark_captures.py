@@ -56,7 +56,7 @@ def source(started: SparkSession, where: str, how: Opening) -> KafkaFrames:
     configuration = how.configuration
     servers = brokers_of(where) or configuration.settings(WorkerSettings).bootstrap_servers or ""
     clients = {
-        key: one.text for key, one in configuration.values.items() if key.startswith(CLIENTS)
+        key: value.text for key, value in configuration.values.items() if key.startswith(CLIENTS)
     }
     return KafkaFrames(started, servers, clients)
 

@@ -54,7 +54,7 @@ class ArchiveInput(NamedTuple):
             NoArchive: no such cluster, or none at all.
         """
         clusters = open_clusters(store_named(self.archive), self.clusters)
-        return clusters if self.trusting else [checked(one) for one in clusters]
+        return clusters if self.trusting else [checked(cluster) for cluster in clusters]
 
     def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
         """Apply a function to each cluster. Errors of single clusters are printed.
@@ -75,8 +75,8 @@ class ArchiveInput(NamedTuple):
                 errors.append(error)
         if not results:
             raise errors[0]
-        for one in errors:
-            click.echo(f"Error: {safe(str(one))}", err=True)
+        for problem in errors:
+            click.echo(f"Error: {safe(str(problem))}", err=True)
         return results
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
@@ -87,7 +87,11 @@ class ArchiveInput(NamedTuple):
         """
         by_release: dict[str, Profile] = {}
         for name in names:
-            every = [one for one in PROFILES if one.exactly_once_support or not self.exactly_once]
+            every = [
+                release
+                for release in PROFILES
+                if release.exactly_once_support or not self.exactly_once
+            ]
             for profile in every if name == EVERY else [read_profile(name)]:
                 check_support(profile, exactly_once=self.exactly_once)
                 by_release[profile.release] = profile
@@ -112,7 +116,9 @@ def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile])
 
 def tell(plans: Sequence[ReadPlan]) -> None:
     """Print notices and gaps of plans, each once."""
-    for notice in dict.fromkeys(f"{one.cluster}: {each}" for one in plans for each in one.notices):
+    for notice in dict.fromkeys(
+        f"{plan.cluster}: {each}" for plan in plans for each in plan.notices
+    ):
         click.echo(notice, err=True)
     tell_gaps(gaps_of(plans))
 

@@ -95,8 +95,8 @@ def is_archive(where: str) -> bool:
 def _inputs(
     named: tuple[str, ...], names: tuple[str, ...], reading: ReadOptions
 ) -> tuple[LogInput, ...]:
-    inputs = [one for where in named for one in _found(where, reading)]
-    archived = sum(one.archived for one in inputs)
+    inputs = [log for where in named for log in _found(where, reading)]
+    archived = sum(log.archived for log in inputs)
     if archived and reading.topics != Topics():
         raise click.UsageError(
             "an archive knows the names of its topics: name topics for logs only"
@@ -107,7 +107,7 @@ def _inputs(
         inputs = _only(inputs, names)
     elif names:
         inputs = _called(inputs, names)
-    if len({one.cluster for one in inputs}) < len(inputs):
+    if len({log.cluster for log in inputs}) < len(inputs):
         raise click.UsageError("two logs have the same name: name them with --cluster")
     return tuple(inputs)
 
@@ -136,7 +136,7 @@ def _is_cluster(folder: Path) -> bool:
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
     """The clusters with these names."""
-    there = {one.cluster: one for one in inputs}
+    there = {log.cluster: log for log in inputs}
     for name in names:
         if name not in there:
             raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(there)})")
@@ -147,5 +147,5 @@ def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
     """Logs with the given names, in their order."""
     if len(names) > len(inputs):
         raise click.UsageError("--cluster is given more often than there are logs")
-    called = [*names, *(one.cluster for one in inputs[len(names) :])]
-    return [one._replace(cluster=name) for one, name in zip(inputs, called, strict=True)]
+    called = [*names, *(log.cluster for log in inputs[len(names) :])]
+    return [log._replace(cluster=name) for log, name in zip(inputs, called, strict=True)]

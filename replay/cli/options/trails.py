@@ -43,7 +43,7 @@ def requests_by_cluster(
     Raises:
         BadTrailFile: an unreadable file, no audit stream, or an unknown cluster.
     """
-    requests: dict[str, list[TrailRequest]] = {one.cluster: [] for one in inputs}
+    requests: dict[str, list[TrailRequest]] = {log.cluster: [] for log in inputs}
     for text in texts:
         name, equals, path = text.partition("=")
         one_cluster = bool(equals) and name in requests

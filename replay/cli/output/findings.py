@@ -27,21 +27,24 @@ class FleetFindings(NamedTuple):
     @property
     def code(self) -> int:
         """Exit code of the findings."""
-        return FOUND if any(one.severity is not Severity.INFO for one in self.findings) else 0
+        return (
+            FOUND if any(finding.severity is not Severity.INFO for finding in self.findings) else 0
+        )
 
     @property
     def document(self) -> dict[str, Any]:
         """The findings as a JSON document."""
         return {
             "clusters": list(self.topics),
-            "findings": [self._document(one) for one in self.findings],
+            "findings": [self._document(finding) for finding in self.findings],
         }
 
     def places(self, finding: Finding) -> list[str]:
         """Evidence of a finding as text, with clusters if there are several."""
         shown = self._shown(finding)
         return [
-            f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)
+            f"{cluster} {evidence}"
+            for cluster, evidence in zip(finding.clusters, shown, strict=False)
         ] or shown
 
     def _document(self, finding: Finding) -> dict[str, Any]:
@@ -55,12 +58,12 @@ class FleetFindings(NamedTuple):
 
 def print_fleet(fleet: FleetFindings, what: str = "") -> None:
     """Print the number of findings: per cluster if there are several, and in total."""
-    numbers = Counter((one.cluster, one.severity) for one in fleet.findings)
+    numbers = Counter((finding.cluster, finding.severity) for finding in fleet.findings)
     if len(fleet.topics) > 1:
         columns = tuple(reversed(Severity))
         table(
-            ("CLUSTER", *(one.value.upper() for one in columns)),
-            [(name, *(str(numbers[name, one]) for one in columns)) for name in fleet.topics],
+            ("CLUSTER", *(column.value.upper() for column in columns)),
+            [(name, *(str(numbers[name, column]) for column in columns)) for name in fleet.topics],
         )
         say()
     clusters = ", ".join(fleet.topics) if len(fleet.topics) <= NAMED else ""

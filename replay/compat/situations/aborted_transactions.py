@@ -28,17 +28,19 @@ _WHY = "writes the committed records again, so that all workers read them"
 
 def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
     """15: aborted config records, which workers without exactly-once support obey."""
-    log = [one for one in evidence.entries if one.topic == evidence.topics.config]
-    aborted = [one for one in log if one.aborted]
+    log = [entry for entry in evidence.entries if entry.topic == evidence.topics.config]
+    aborted = [entry for entry in log if entry.aborted]
     if not aborted:
         return
     blind, obeying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
     changes = diff(blind, obeying)
-    for name, records in _records(evidence, sorted({one.connector for one in changes})).items():
-        ours = [one for one in changes if one.connector == name]
+    for name, records in _records(
+        evidence, sorted({change.connector for change in changes})
+    ).items():
+        ours = [change for change in changes if change.connector == name]
         yield Sighting(
             connector=name,
-            evidence=tuple(sorted({one.cause for one in ours if one.cause is not None})),
+            evidence=tuple(sorted({change.cause for change in ours if change.cause is not None})),
             severity=Severity.DANGER,
             sentence="differs by records of an aborted transaction: members with exactly-once "
             "support skip them, all others apply them",
@@ -63,7 +65,9 @@ def _as_committed(
     Applying a config would not help: the worker compares it with its own state and writes nothing.
     """
     committed, name = evidence.committed.config, changes[0].connector
-    if {one.aspect for one in changes} == {Aspect.TARGET_STATE} and name in committed.connectors:
+    if {change.aspect for change in changes} == {
+        Aspect.TARGET_STATE
+    } and name in committed.connectors:
         command = repeated_target_state(name, committed.targets[name], evidence.roll.start)
         if command is not None:
             yield PreparationStep(StepTime.BEFORE, command, _WHY)
@@ -143,17 +147,17 @@ def _again(records: _CommittedAndAborted) -> Iterator[str]:
     keys = set(records.wrong)
     if any(records.is_of_a_set(key) for key in keys):
         keys |= {key for key in records.last if records.is_of_a_set(key)}
-    meant = [one for key in keys if (one := records.committed(key)) is not None]
-    places = (one.position for one in sorted(meant, key=records.order))
+    meant = [entry for key in keys if (entry := records.committed(key)) is not None]
+    places = (entry.position for entry in sorted(meant, key=records.order))
     if meant:
         yield copied(tuple(places))
-    alone = (one for one in records.wrong.values() if records.committed(one.key) is None)
+    alone = (entry for entry in records.wrong.values() if records.committed(entry.key) is None)
     yield from _emptied(records, alone)
 
 
 def _removed(records: _CommittedAndAborted) -> Iterator[str]:
     """Commands that remove a connector; without a config its target state does not count."""
-    wrong = {type(records.kinds[key]): one for key, one in records.wrong.items()}
+    wrong = {type(records.kinds[key]): entry for key, entry in records.wrong.items()}
     for kind in (ConnectorConfig, TargetState):
         if kind in wrong:
             yield again(None, wrong[kind])

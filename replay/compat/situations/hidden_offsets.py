@@ -29,7 +29,7 @@ def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
         back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
         source, target = (there, copy) if back else (copy, there)
         ways = (own, worker) if back else (worker, own)
-        behind = [one for key, one in source.items() if _value(target, key) != one.value]
+        behind = [entry for key, entry in source.items() if _value(target, key) != entry.value]
         config = evidence.last_of(ConnectorConfig, name)
         places = [config.position] if config is not None else []
         yield Sighting(
@@ -42,7 +42,7 @@ def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
 
 
 def _positions(entries: list[Entry]) -> Iterator[Position]:
-    return (one.position for one in entries[:EVIDENCE_SHOWN])
+    return (entry.position for entry in entries[:EVIDENCE_SHOWN])
 
 
 def _value(last: LastEntries, key: bytes | None) -> bytes | None:
@@ -71,7 +71,7 @@ def aborted_offsets(evidence: LogEvidence) -> Iterator[Sighting]:
     """14: offsets of aborted transactions, read by workers without exactly-once support."""
     for name in evidence.connectors:
         last = evidence.offsets.get((evidence.topics.offsets, name), {})
-        aborted = [one for one in last.values() if one.aborted]
+        aborted = [entry for entry in last.values() if entry.aborted]
         if aborted:
             yield Sighting(
                 connector=name,
@@ -87,13 +87,13 @@ def _as_committed(
     evidence: LogEvidence, name: str, aborted: list[Entry]
 ) -> tuple[PreparationStep, ...]:
     """Steps that restore committed offsets; an alteration would find nothing to change."""
-    wrong = {one.key for one in aborted}
+    wrong = {entry.key for entry in aborted}
     last = {
-        one.key: one
-        for one in evidence.entries
-        if one.topic == evidence.topics.offsets and one.key in wrong and not one.aborted
+        entry.key: entry
+        for entry in evidence.entries
+        if entry.topic == evidence.topics.offsets and entry.key in wrong and not entry.aborted
     }
-    lines = (again(last.get(one.key), one) for one in aborted)
+    lines = (again(last.get(entry.key), entry) for entry in aborted)
     why = "writes the last committed offset again, so that all workers read it"
     steps = (PreparationStep(StepTime.BEFORE, line, why) for line in lines)
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", *steps)

@@ -38,10 +38,10 @@ def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
 
 def envelopes(evidence: LogEvidence) -> Iterator[Sighting]:
     """16: records with schemas, unreadable for releases without internal converters."""
-    wrapped = [one for one in evidence.config if is_envelope(one.content)]
+    wrapped = [record for record in evidence.config if is_envelope(record.content)]
     if wrapped:
         yield Sighting(
-            evidence=tuple(one.position for one in wrapped),
+            evidence=tuple(record.position for record in wrapped),
             severity=Severity.DANGER,
             sentence=f"{len(wrapped)} config records are wrapped in a schema: "
             f"{evidence.roll.newer.release} has no internal converters and reads none of them, "
@@ -82,7 +82,7 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
         yield PreparationStep(
             StepTime.BEFORE, copied, "the same records in a form that every release reads"
         )
-    named = ", ".join(f"{one}={topic}{PLAIN}" for one, (topic, _) in settings.items())
+    named = ", ".join(f"{setting}={topic}{PLAIN}" for setting, (topic, _) in settings.items())
     yield PreparationStep(
         StepTime.DURING, f"# {named} on every worker", "the workers continue from the copies"
     )
@@ -90,7 +90,7 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
 
 def refused_clients(evidence: LogEvidence) -> Iterator[Sighting]:
     """19: workers of a time whose brokers may refuse clients of the older release."""
-    records = [one for one in evidence.status if one.text("version") is not None]
+    records = [record for record in evidence.status if record.text("version") is not None]
     if records:
         yield Sighting(
             evidence=(records[-1].position,),

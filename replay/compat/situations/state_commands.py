@@ -56,7 +56,7 @@ def _known_to_all(evidence: LogEvidence, name: str) -> bool:
 
 def _record_again(evidence: LogEvidence, name: str) -> str:
     """Command that copies the last target state, where workers cannot write it."""
-    every = [one for one in evidence.all_of(TargetState, name) if not one.entry.aborted]
+    every = [record for record in evidence.all_of(TargetState, name) if not record.entry.aborted]
     return copied((every[-1].position,)) if every else "# create a connector"
 
 
@@ -103,4 +103,4 @@ def _quiet_before(evidence: LogEvidence, name: str) -> Target | None:
     reported = evidence.newer.status.connectors.get(name)
     state = reported.state.value if reported is not None else ""
     quiet = (Target.PAUSED, Target.STOPPED)
-    return next((one for one in quiet if one.value == state), None)
+    return next((target for target in quiet if target.value == state), None)

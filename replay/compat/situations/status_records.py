@@ -14,15 +14,17 @@ from replay.findings import Severity
 def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
     """7: STOPPED and RESTARTING are unknown to the older release; it shows the earlier state."""
     for name in evidence.connectors:
-        unread = [one for one in evidence.last_statuses(name).values() if _unread(evidence, one)]
+        unread = [
+            record for record in evidence.last_statuses(name).values() if _unread(evidence, record)
+        ]
         if not unread:
             continue
-        states = sorted({one.record.status.state.value for one in unread})
+        states = sorted({record.record.status.state.value for record in unread})
         shown = evidence.older.status.connectors.get(name)
         instead = shown.state.value if shown is not None else "no status at all (404)"
         yield Sighting(
             connector=name,
-            evidence=tuple(one.position for one in unread),
+            evidence=tuple(record.position for record in unread),
             severity=Severity.INFO,
             sentence=f"is reported {' and '.join(states)}, which {evidence.roll.older.release} "
             f"cannot read: it shows {instead} until one of its own workers reports",
@@ -44,9 +46,11 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
         if not topics:
             continue
         records = [
-            one for one in evidence.all_of(ActiveTopic, name) if one.record.activity is not None
+            record
+            for record in evidence.all_of(ActiveTopic, name)
+            if record.record.activity is not None
         ]
-        last = {one.entry.key: one for one in records if one.record.topic in topics}
+        last = {record.entry.key: record for record in records if record.record.topic in topics}
         there = name in evidence.newer.config.connectors
         release = evidence.roll.older.release
         deleted = (
@@ -55,10 +59,10 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
         living = f"has active topics; {release} does not know them, and a deletion there "
         yield Sighting(
             connector=name,
-            evidence=tuple(one.position for one in last.values()),
+            evidence=tuple(record.position for record in last.values()),
             severity=Severity.INFO if there else Severity.WARNING,
             sentence=f"{living}leaves them behind" if there else deleted,
-            steps=() if there else tuple(_removed(one) for one in last.values()),
+            steps=() if there else tuple(_removed(record) for record in last.values()),
         )
 
 
@@ -74,14 +78,14 @@ def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
     """18: statuses hold the plugin version; the older release omits it."""
     for name in evidence.connectors:
         records = [
-            one
-            for one in evidence.last_statuses(name).values()
-            if one.record.status is not None and one.record.status.version is not None
+            record
+            for record in evidence.last_statuses(name).values()
+            if record.record.status is not None and record.record.status.version is not None
         ]
         if records:
             yield Sighting(
                 connector=name,
-                evidence=tuple(one.position for one in records),
+                evidence=tuple(record.position for record in records),
                 severity=Severity.INFO,
                 sentence=f"reports the version of its plugin; {evidence.roll.older.release} "
                 "ignores it and omits it in its next report",

@@ -177,8 +177,12 @@ def _overwritten(
 ) -> Iterator[tuple[str, EvidenceRecord, EvidenceRecord]]:
     """Connectors whose last STOPPED was replaced by workers that write no `state.v2`."""
     for name in evidence.connectors:
-        every = [one for one in evidence.all_of(TargetState, name) if one.record.state is not None]
-        ours = [index for index, one in enumerate(every) if one.text(V2) is not None]
+        every = [
+            record
+            for record in evidence.all_of(TargetState, name)
+            if record.record.state is not None
+        ]
+        ours = [index for index, record in enumerate(every) if record.text(V2) is not None]
         if not ours:
             continue
         was, now = every[ours[-1]], every[-1]

@@ -28,10 +28,10 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
         deaf = [] if request is None else _deaf(evidence, name, request)
         if request is None or not deaf:
             continue
-        shown = ", ".join("the connector" if one is None else f"task {one}" for one in deaf)
+        shown = ", ".join("the connector" if task is None else f"task {task}" for task in deaf)
         again = tuple(
-            PreparationStep(StepTime.BEFORE, _restart(name, one), "restarts it wherever it runs")
-            for one in deaf
+            PreparationStep(StepTime.BEFORE, _restart(name, task), "restarts it wherever it runs")
+            for task in deaf
         )
         yield Sighting(
             connector=name,
@@ -50,8 +50,8 @@ def _deaf(evidence: LogEvidence, name: str, request: EvidenceRecord) -> list[int
     if request.record.include_tasks:
         meant += evidence.newer.config.task_ids(name)
     if request.record.only_failed:
-        meant = [one for one in meant if _failed_before(evidence, name, one, request)]
-    return [one for one in meant if one not in last or last[one].rank < request.rank]
+        meant = [task for task in meant if _failed_before(evidence, name, task, request)]
+    return [task for task in meant if task not in last or last[task].rank < request.rank]
 
 
 def _failed_before(
@@ -106,7 +106,9 @@ def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
             continue
         if commit.record.tasks <= 0 or evidence.removed_between(name, commit, config) is not None:
             continue
-        dropping = [one.release for one in evidence.roll.ahead if one.commit_needs_config]
+        dropping = [
+            profile.release for profile in evidence.roll.ahead if profile.commit_needs_config
+        ]
         wanted = evidence.newer.config.targets.get(name)
         runs, waits = wanted is Target.STARTED, wanted is Target.PAUSED
         severity = Severity.WARNING if dropping and waits else Severity.INFO
@@ -141,7 +143,7 @@ def _commit_again(
 
 
 def _last_configs(evidence: LogEvidence, name: str, tasks: int) -> tuple[Position, ...]:
-    last = {one.record.task: one.position for one in evidence.all_of(TaskConfig, name)}
+    last = {record.record.task: record.position for record in evidence.all_of(TaskConfig, name)}
     return tuple(last[task] for task in range(tasks) if task in last)
 
 
@@ -151,7 +153,7 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
         commit = evidence.commit(name)
         if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
             continue
-        falling = [one for one in evidence.roll.ahead if not one.commit_needs_config]
+        falling = [profile for profile in evidence.roll.ahead if not profile.commit_needs_config]
         who = f"a worker of {falling[0].release}" if falling else "no worker"
         there = name in evidence.newer.config.connectors
         when = _comes_back(falling[0], there=there) if falling else ""
@@ -187,7 +189,7 @@ def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
 
 
 def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
-    if any(one.commit_needs_deferred for one in evidence.roll.ahead):
+    if any(profile.commit_needs_deferred for profile in evidence.roll.ahead):
         # An empty set would end this worker and each later one.
         shunned = f"# create no connector {safe(commit.record.connector)}"
         return PreparationStep(

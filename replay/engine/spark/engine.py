@@ -54,24 +54,30 @@ class SparkEngine:
             ArchiveCorrupt: a file is missing or damaged.
             NoSpark: Spark has failed.
         """
-        return [states for some in in_jobs(queries, self._limits) for states in self._states(some)]
+        return [
+            states
+            for job_queries in in_jobs(queries, self._limits)
+            for states in self._states(job_queries)
+        ]
 
     def _states(self, queries: Sequence[StateQuery]) -> list[list[ClusterState]]:
         works = self.works(queries)
-        cut = [self._slices(one, part) for one in queries for part in one.plan.busy]
+        cut = [self._slices(query, part) for query in queries for part in query.plan.busy]
         tables = iter(self.rows(works, cut))
-        reduced = [[next(tables) for _ in one.plan.busy] for one in queries]
+        reduced = [[next(tables) for _ in query.plan.busy] for query in queries]
         ranks = [_SparkRanks() for _ in queries]
         known = list(map(_folded, queries, reduced, ranks))
         self._rank(queries, ranks)
         return [
-            _folded(one, tables, some) if some.wanted else states
-            for one, tables, some, states in zip(queries, reduced, ranks, known, strict=True)
+            _folded(query, tables, missing_ranks) if missing_ranks.wanted else states
+            for query, tables, missing_ranks, states in zip(
+                queries, reduced, ranks, known, strict=True
+            )
         ]
 
     def works(self, queries: Sequence[StateQuery]) -> list[SliceWork]:
         """Work of the queries: each busy part of each plan."""
-        return [_work(one, part) for one in queries for part in one.plan.busy]
+        return [_work(query, part) for query in queries for part in query.plan.busy]
 
     def _slices(self, query: StateQuery, part: PartitionPlan) -> list[PlanSlice]:
         return slices(query.local.cluster, part, self._limits)
@@ -79,13 +85,13 @@ class SparkEngine:
     def _rank(self, queries: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
         """Find all ranks that were asked for, for all clusters in one further job."""
         works = [
-            _work(one, part, ranked=True)
-            for one, some in zip(queries, ranks, strict=True)
-            for part in some.wanted
+            _work(query, part, ranked=True)
+            for query, missing_ranks in zip(queries, ranks, strict=True)
+            for part in missing_ranks.wanted
         ]
         tables = iter(self.rows(works))
-        for some in ranks:
-            some.found = {part: next(tables) for part in some.wanted}
+        for missing_ranks in ranks:
+            missing_ranks.found = {part: next(tables) for part in missing_ranks.wanted}
 
     def rows(
         self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]] | None = None
@@ -105,20 +111,26 @@ class SparkEngine:
         """Data frame of the reduced works."""
         whole: list[NumberedWork] = []
         sliced: list[NumberedWork] = []
-        for number, (work, some) in enumerate(zip(works, cut, strict=True)):
-            into = whole if len(some) == 1 else sliced
-            into += [NumberedWork(number, at, work.of(*one)) for at, one in enumerate(some)]
+        for number, (work, part_slices) in enumerate(zip(works, cut, strict=True)):
+            into = whole if len(part_slices) == 1 else sliced
+            into += [
+                NumberedWork(number, at, work.of(*part_slice))
+                for at, part_slice in enumerate(part_slices)
+            ]
         slots = self._session.sparkContext.defaultParallelism
-        tasks = [bundles(some, slots, self._limits) for some in (whole, sliced)]
+        tasks = [bundles(numbered, slots, self._limits) for numbered in (whole, sliced)]
         self._session.conf.set(PARALLELISM, max(map(len, tasks)))
-        frames = [self._reduced(some) for some in tasks if some]
+        frames = [self._reduced(bundled) for bundled in tasks if bundled]
         if sliced:
-            frames[-1] = _merged(frames[-1], {one.number: works[one.number] for one in sliced})
+            frames[-1] = _merged(
+                frames[-1],
+                {numbered_work.number: works[numbered_work.number] for numbered_work in sliced},
+            )
         return reduce(DataFrame.unionAll, frames)
 
     def _reduced(self, tasks: Sequence[Sequence[NumberedWork]]) -> DataFrame:
         """Data frame of the reduced slices: each row of the input table is one task."""
-        table = pa.table({"works": [encoded(one) for one in tasks]}, schema=TASKS)
+        table = pa.table({"works": [encoded(task) for task in tasks]}, schema=TASKS)
         frame = self._session.createDataFrame(table)
         return frame.mapInArrow(reduced, PIECES_DDL)
 

@@ -73,5 +73,6 @@ def _tasks(context: SparkContext, group: str) -> _TaskCount:
     stages = (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds)
     known = [stage for stage in stages if stage is not None]
     return _TaskCount(
-        sum(one.numTasks for one in known), sum(one.numCompletedTasks for one in known)
+        sum(known_stage.numTasks for known_stage in known),
+        sum(known_stage.numCompletedTasks for known_stage in known),
     )

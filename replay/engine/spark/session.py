@@ -73,7 +73,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     with TemporaryFile() as said:
         try:
-            with _stderr_into(said), _patiently() as heard:
+            with _stderr_into(said), _patiently() as interrupts:
                 started = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             raise NoSpark(
@@ -81,7 +81,7 @@ def session(where: SparkLocation) -> Iterator[SparkSession]:
                 f"({_complaint(said) or root_cause(error)}): check --master and --conf"
             ) from None
         try:
-            if heard:
+            if interrupts:
                 raise KeyboardInterrupt
             yield started
         finally:
@@ -95,19 +95,19 @@ def _patiently() -> Iterator[list[int]]:
     A JVM that is abandoned during its start would stay behind: it ends with this process only once
     it has connected.
     """
-    heard: list[int] = []
+    interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # no signals there
-        yield heard
+        yield interrupts
         return
 
     def hear(number: int, _: object) -> None:
-        if heard:
+        if interrupts:
             raise KeyboardInterrupt
-        heard.append(number)
+        interrupts.append(number)
 
     before = signal.signal(signal.SIGINT, hear)
     try:
-        yield heard
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -137,9 +137,10 @@ def check_java() -> None:
     """Raise `NoSpark` unless Spark can use an installed Java."""
     java = java_number()
     if java is None or java < OLDEST_JAVA:
-        found = "none is installed" if java is None else f"this is {java}"
+        installed = "none is installed" if java is None else f"this is {java}"
         raise NoSpark(
-            f"Spark needs Java {OLDEST_JAVA} or newer, but {found}: install it, or set JAVA_HOME"
+            f"Spark needs Java {OLDEST_JAVA} or newer, but {installed}: "
+            "install it, or set JAVA_HOME"
         )
 
 

@@ -55,7 +55,7 @@ class ReadContext(msgspec.Struct, frozen=True):
         store = open_store(self.where, self.settings)
         if not self.trusted:
             store = CheckedStore(store, (piece.stored for part in parts for piece in part.pieces))
-        profiles = [Profile.of(one) for one in self.releases]
+        profiles = [Profile.of(release) for release in self.releases]
         return PartitionReader(store, self.topics, profiles, exactly_once=self.exactly_once)
 
 
@@ -99,15 +99,15 @@ def bundles(
     """Bundle works into tasks of about equal size, in a multiple of `slots`; no task is empty."""
     if not works:
         return []
-    rows = sum(one.work.part.rows for one in works)
+    rows = sum(work.work.part.rows for work in works)
     rounds = max(1, -(-rows // (limits.task_rows * slots)))  # keeps rounds equally long
     count = min(len(works), rounds * slots)
     heap = [(0, number) for number in range(count)]
     tasks: list[list[NumberedWork]] = [[] for _ in range(count)]
-    for one in sorted(works, key=lambda one: -one.work.part.rows):
+    for work in sorted(works, key=lambda numbered: -numbered.work.part.rows):
         taken, number = heapq.heappop(heap)
-        tasks[number].append(one)
-        heapq.heappush(heap, (taken + one.work.part.rows, number))
+        tasks[number].append(work)
+        heapq.heappush(heap, (taken + work.work.part.rows, number))
     return [bundle for bundle in tasks if bundle]
 
 
@@ -138,7 +138,7 @@ def merged(
 
 def _merged(work: SliceWork, slices: Sequence[TaskOutput]) -> pa.Table:
     """Merge slices, in the order of their rows."""
-    table = pa.concat_tables(rows_of(one.content) for one in slices)
+    table = pa.concat_tables(rows_of(slice_.content) for slice_ in slices)
     return work.context.reader([]).merged(work.part.topic, table)
 
 

@@ -32,9 +32,9 @@ COUNTED = {
 def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
     """Cards of all drawn connectors."""
     drawn = [
-        _card(number, one, one.timeline, axis, index)
-        for number, one in enumerate(cluster_facts.connectors)
-        if one.timeline is not None
+        _card(number, connector, connector.timeline, axis, index)
+        for number, connector in enumerate(cluster_facts.connectors)
+        if connector.timeline is not None
     ]
     others = len(cluster_facts.connectors) - len(drawn)
     left_out = (
@@ -50,7 +50,7 @@ def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> H
 
 
 def _legend() -> Html:
-    states = [el("span", legend_state(one), one) for one in _STATES]
+    states = [el("span", legend_state(value), value) for value in _STATES]
     several = [
         el("span", legend_state(MIXED, hurt=hurt), words)
         for hurt, words in ((False, "several"), (True, "several, a failure among them"))
@@ -87,7 +87,7 @@ def _card(
 def _offsets(drawn: ConnectorTimeline, index: RecordIndex) -> HtmlContent:
     if not drawn.lines:
         return None
-    lines = [_line(number, one, drawn, index) for number, one in enumerate(drawn.lines)]
+    lines = [_line(number, line, drawn, index) for number, line in enumerate(drawn.lines)]
     left_out = more(drawn.undrawn, "partition", "replay timeline --offsets")
     return el("ul", lines, class_="lines"), left_out
 
@@ -101,7 +101,7 @@ def _line(number: int, line: OffsetLine, drawn: ConnectorTimeline, index: Record
         el("code", line.partition),
         f" {line.field}: ",
         numbers[0],
-        [(" → ", one) for one in numbers[1:]],
+        [(" → ", number_link) for number_link in numbers[1:]],
     )
 
 
@@ -152,8 +152,8 @@ def connectors(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Listed connectors of a cluster, and the cards of the drawn ones."""
     axis, findings = TimeAxis(cluster_facts.time or TimeRange(0, 0)), worst_of(cluster_facts, index)
     rows = [
-        (*_row(number, one, axis, index), _badge(one, findings.get(one.name)))
-        for number, one in enumerate(cluster_facts.connectors)
+        (*_row(number, connector, axis, index), _badge(connector, findings.get(connector.name)))
+        for number, connector in enumerate(cluster_facts.connectors)
     ]
     counted = [f"{COUNTED[kind]}s" for kind in _SHOWN]
     heads = ("connector", "wanted", "reported", "tasks", *counted, "over time", "")

@@ -40,7 +40,7 @@ def table(
     names = [head if isinstance(head, str) else "" for head in heads]
     kinds = [(name or None, "n" if name and name in numbers else None) for name in names]
     titles = zip(heads, kinds, strict=True)
-    head = el("tr", [el("th", one, scope="col", class_=kind) for one, (_, kind) in titles])
+    head = el("tr", [el("th", title, scope="col", class_=kind) for title, (_, kind) in titles])
     body = el("tbody", [_row(kinds, row) for row in rows])
     whole = el("table", el("thead", head), body, class_=class_ or None)
     return el("div", whole, class_="scroll", tabindex="0")

@@ -13,16 +13,16 @@ def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     rows = [
         el(
             "tr",
-            el("th", el("code", one.place), scope="row"),
-            el("td", breakable(one.at_ms)),
-            el("td", el("code", one.key)),
-            el("td", el("code", one.value)),
-            id=index.anchor(one.place),
+            el("th", el("code", record.place), scope="row"),
+            el("td", breakable(record.at_ms)),
+            el("td", el("code", record.key)),
+            el("td", el("code", record.value)),
+            id=index.anchor(record.place),
         )
-        for one in cluster_facts.evidence
+        for record in cluster_facts.evidence
     ]
     head = el(
-        "tr", [el("th", one, scope="col") for one in ("record", "time (UTC)", "key", "value")]
+        "tr", [el("th", title, scope="col") for title in ("record", "time (UTC)", "key", "value")]
     )
     whole = el("table", el("thead", head), el("tbody", rows), class_="evidence")
     return el(
@@ -39,9 +39,9 @@ def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
 def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Table of the partitions read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
-    rows = [_part(one, cluster_facts.topics, index) for one in cluster_facts.parts]
+    rows = [_part(part, cluster_facts.topics, index) for part in cluster_facts.parts]
     head, known = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]
-    missing = [el("li", one.sentence, " ", index.chips(one.places)) for one in known]
+    missing = [el("li", gap.sentence, " ", index.chips(gap.places)) for gap in known]
     return el(
         "div",
         el("h4", "What was read"),

@@ -14,9 +14,9 @@ def worst_of(cluster_facts: ClusterFacts, index: RecordIndex) -> dict[str | None
     """Anchor of the worst listed finding of each connector."""
     parts = (("findings", cluster_facts.audited), ("lint", cluster_facts.linted))
     anchors = [
-        (one.severity, one.connector, index.finding(part, row))
-        for part, found in parts
-        for row, one in enumerate(found.listed)
+        (finding.severity, finding.connector, index.finding(part, row))
+        for part, listing in parts
+        for row, finding in enumerate(listing.listed)
     ]
     # The worst finding comes last and replaces the others.
     anchors.sort(key=lambda each: list(Severity).index(each[0]))
@@ -69,7 +69,7 @@ def shared(findings: Sequence[FindingFacts], indexes: Mapping[str, RecordIndex])
     """Resources that clusters share by mistake; empty if there are none."""
     if not findings:
         return Html()
-    rows = [(f"shared-{row}", one) for row, one in enumerate(findings)]
+    rows = [(f"shared-{row}", finding) for row, finding in enumerate(findings)]
     return el("section", el("h2", "Between clusters"), _list("shared", rows, indexes), id="shared")
 
 
@@ -78,7 +78,7 @@ _Named = tuple[str, FindingFacts]
 
 
 def _named(part: str, findings: Sequence[FindingFacts], index: RecordIndex) -> list[_Named]:
-    return [(index.finding(part, row), one) for row, one in enumerate(findings)]
+    return [(index.finding(part, row), finding) for row, finding in enumerate(findings)]
 
 
 def _list(part: str, named: Sequence[_Named], indexes: Mapping[str, RecordIndex]) -> Html | None:

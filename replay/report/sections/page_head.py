@@ -34,18 +34,22 @@ def brief(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
     """Summary beside a cluster's name: number of connectors and open problems."""
     numbers = Counter(cluster_facts.audited.numbers) + Counter(cluster_facts.linted.numbers)
     connectors = count(cluster_facts.numbers["there"], "connector")
-    grave = [one.value for one in (Severity.DANGER, Severity.WARNING) if numbers[one.value]]
+    grave = [
+        severity.value
+        for severity in (Severity.DANGER, Severity.WARNING)
+        if numbers[severity.value]
+    ]
     return el(
         "span",
         el("a", connectors, href=f"#{index.part('connectors')}"),
         [
             el(
                 "a",
-                f"{numbers[one]:,} {one}",
-                href=f"#{index.part(part_with(one, cluster_facts))}",
-                class_=f"badge {one}",
+                f"{numbers[severity]:,} {severity}",
+                href=f"#{index.part(part_with(severity, cluster_facts))}",
+                class_=f"badge {severity}",
             )
-            for one in grave
+            for severity in grave
         ],
         class_="brief",
     )
@@ -59,7 +63,11 @@ def _all(fleet: Sequence[ClusterFacts]) -> Html:
 def _span(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) -> HtmlContent:
     """Time range of the records; each end links to its record."""
     pairs = zip(fleet, indexes, strict=True)
-    timed = [(one.time, index) for one, index in pairs if one.time is not None]
+    timed = [
+        (cluster_facts.time, index)
+        for cluster_facts, index in pairs
+        if cluster_facts.time is not None
+    ]
     if not timed:
         return "at times unknown"
     first, begins = min(timed, key=lambda each: each[0].first_ms)

@@ -29,7 +29,10 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
     rows = [
         [
             el("a", el("b", cluster_facts.cluster), href=f"#c{index.number}"),
-            *(_cell(one.verdict, f"#{_whole(one, index)}") for one in cluster_facts.changes),
+            *(
+                _cell(change.verdict, f"#{_whole(change, index)}")
+                for change in cluster_facts.changes
+            ),
         ]
         for cluster_facts, index in zip(fleet, indexes, strict=True)
     ]
@@ -40,7 +43,10 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
 
 def legend() -> Html:
     """Legend of the verdict signs."""
-    words = [el("span", verdict(one), f" {VERDICT_WORDS[one]}") for one in range(3)]
+    words = [
+        el("span", verdict(verdict_number), f" {VERDICT_WORDS[verdict_number]}")
+        for verdict_number in range(3)
+    ]
     return el("div", words, class_="legend")
 
 
@@ -52,8 +58,8 @@ def _whole(change: ReleaseFacts, index: RecordIndex) -> str:
 def _heads(first: str, cluster_facts: ClusterFacts) -> list[HtmlContent]:
     """Release lines; that of the workers is marked."""
     now = _line_of(cluster_facts.release)
-    lines = [_line_of(one.goal) for one in cluster_facts.changes]
-    return [first, *(el("b", one, class_="now") if one == now else one for one in lines)]
+    lines = [_line_of(change.goal) for change in cluster_facts.changes]
+    return [first, *(el("b", line, class_="now") if line == now else line for line in lines)]
 
 
 def _line_of(release: str) -> str:
@@ -76,19 +82,21 @@ def _anchors(groups: Iterable[Sequence[ReleaseFacts]], index: RecordIndex) -> _A
 def _matrix(cluster_facts: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> HtmlContent:
     whole: list[HtmlContent] = [
         el("i", "all of the cluster"),
-        *(_cell(one.verdict, f"#{_whole(one, index)}") for one in cluster_facts.changes),
+        *(_cell(change.verdict, f"#{_whole(change, index)}") for change in cluster_facts.changes),
     ]
     rows: list[list[HtmlContent]] = [whole]
     good: list[Html] = []
-    for number, one in enumerate(cluster_facts.connectors):
-        name = called(one.name)
-        card = None if one.timeline is None else f"#{index.card(number)}"
+    for number, connector in enumerate(cluster_facts.connectors):
+        name = called(connector.name)
+        card = None if connector.timeline is None else f"#{index.card(number)}"
         title = el("span", name) if card is None else el("a", name, href=card)
-        if not any(one.verdicts):
+        if not any(connector.verdicts):
             good.append(title)
             continue
-        verdicts = zip(one.verdicts, cluster_facts.changes, strict=True)
-        cells = (_cell(bad, _href(change, one.name, anchors, index)) for bad, change in verdicts)
+        verdicts = zip(connector.verdicts, cluster_facts.changes, strict=True)
+        cells = (
+            _cell(bad, _href(change, connector.name, anchors, index)) for bad, change in verdicts
+        )
         rows.append([title, *cells])
     return table(_heads("connector", cluster_facts), rows, "matrix"), _compatible(
         good, cluster_facts, index
@@ -109,7 +117,9 @@ def _compatible(
         el("a", every, href=f"#{index.part('connectors')}"),
         " are compatible with all",
     )
-    return el("details", words, el("ul", [el("li", one) for one in good], class_="names", id=here))
+    return el(
+        "details", words, el("ul", [el("li", title) for title in good], class_="names", id=here)
+    )
 
 
 def _href(change: ReleaseFacts, connector: str, anchors: _Anchors, index: RecordIndex) -> str:
@@ -125,19 +135,19 @@ def _alike(changes: Iterable[ReleaseFacts]) -> list[list[ReleaseFacts]]:
 
     Sentences name the release, so effects are compared by their records.
     """
-    bad = (one for one in changes if one.verdict)
+    bad = (change for change in changes if change.verdict)
     return [list(alike) for _, alike in groupby(bad, key=_about)]
 
 
 def _about(change: ReleaseFacts) -> tuple[object, ...]:
     judged = (
         (
-            one.connector,
-            one.verdict,
-            one.more,
-            *((each.severity, each.places) for each in one.reasons),
+            judgement.connector,
+            judgement.verdict,
+            judgement.more,
+            *((each.severity, each.places) for each in judgement.reasons),
         )
-        for one in change.judged
+        for judgement in change.judged
     )
     return change.verdict, change.more, change.commands, *judged
 
@@ -149,12 +159,15 @@ def _changes(
     change = alike[0]
     command = f"replay compat --from {cluster_facts.release} --to {change.goal}"
     goals = [
-        (el("span", one.goal, id=index.change(one.goal)), ", " if one is not alike[-1] else " ")
-        for one in alike
+        (
+            el("span", release.goal, id=index.change(release.goal)),
+            ", " if release is not alike[-1] else " ",
+        )
+        for release in alike
     ]
     items = [
-        _judged(one, index, index.change(change.goal, row), command)
-        for row, one in enumerate(change.judged)
+        _judged(judged, index, index.change(change.goal, row), command)
+        for row, judged in enumerate(change.judged)
     ]
     return el(
         "details",

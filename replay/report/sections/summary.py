@@ -22,11 +22,11 @@ def summary(
 ) -> Html:
     """The fleet in a few linked numbers."""
     numbers: Counter[str] = Counter()
-    for one in fleet:
-        numbers.update(one.numbers)
-        numbers.update(_found(one))
-    numbers.update(one.severity.value for one in shared)
-    numbers["records"] = sum(one.records for one in fleet)
+    for cluster_facts in fleet:
+        numbers.update(cluster_facts.numbers)
+        numbers.update(_found(cluster_facts))
+    numbers.update(finding.severity.value for finding in shared)
+    numbers["records"] = sum(cluster_facts.records for cluster_facts in fleet)
     tiles = [
         *([tile("clusters", f"{len(fleet):,}", "#clusters")] if len(fleet) > 1 else []),
         tile("connectors", f"{numbers['there']:,}", _to("connectors", fleet)),
@@ -98,8 +98,8 @@ def _cluster(facts: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]
 
 
 def _badness(facts: ClusterFacts) -> list[int]:
-    found = _found(facts)
-    return [found[word] for word in _SEVERITIES[:-1]]
+    numbers = _found(facts)
+    return [numbers[word] for word in _SEVERITIES[:-1]]
 
 
 def _found(facts: ClusterFacts) -> Counter[str]:
