@@ -13,6 +13,9 @@ from tests.replay.cli.replay_calls import refusal
 
 ADVICE = "(Permission denied): check the access rights of the file and its directory"
 
+PYTEST = ("pytest-", "popen-")
+"""Beginnings of the names of pytest's own directories; a worker process adds one."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
@@ -20,8 +23,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
     `free` holds the same names without such modes.
     """
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+    ours = [parent for parent in tmp_path.parents if parent.name.startswith(PYTEST)]
+    for directory in (tmp_path, *ours):
+        directory.chmod(0o755)
     for place in (tmp_path, tmp_path / "free"):
         for name in ("locked", "read-only"):
             (place / name).mkdir(parents=True)
