@@ -7,18 +7,12 @@ A new verb needs a function with a docstring and an example, a row here, and a l
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from controlplane.scenario.scenario_file import ScenarioStep
-from controlplane.scenario.verbs.cluster import cluster
-from controlplane.scenario.verbs.compact import compact
-from controlplane.scenario.verbs.crash import crash
-from controlplane.scenario.verbs.log import log
-from controlplane.scenario.verbs.recorded_log import given
+from controlplane.scenario.verbs.log import compact, given, log
 from controlplane.scenario.verbs.requests import request
-from controlplane.scenario.verbs.roll import roll
-from controlplane.scenario.verbs.start import start
 from controlplane.scenario.verbs.step_options import BadStep
-from controlplane.scenario.verbs.tick import stabilize, tick
 from controlplane.scenario.verbs.undo import undo
 from controlplane.scenario.verbs.view import view
+from controlplane.scenario.verbs.workers import cluster, crash, roll, stabilize, start, tick
 from controlplane.scenario.world import World
 
 __all__ = ["VERBS", "BadStep", "VerbFunction", "verb"]
