@@ -146,6 +146,8 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
 
 class _PlanRequest(NamedTuple):
+    """A command to plan, with the context of its decision and the form of the output."""
+
     subject: PlanSubject
     context: Context
     group: GroupOffsets | None

@@ -67,6 +67,8 @@ class _ServerInfo(msgspec.Struct, frozen=True):
 
 
 class _Listed(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+    """A plugin as `GET /connector-plugins` lists it."""
+
     class_name: str
     type: str = ""
     version: str | None = None

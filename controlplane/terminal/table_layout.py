@@ -35,6 +35,8 @@ class TableLayout(NamedTuple):
 
 
 class _Column(NamedTuple):
+    """A column of a table: its heading and its cells."""
+
     head: str
     cells: tuple[str, ...]
 

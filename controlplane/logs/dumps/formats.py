@@ -22,8 +22,9 @@ SAMPLE_LINES = 20
 """Lines used to detect the format: warnings of a tool may precede the records."""
 
 
-class _Options(NamedTuple):
-    path: Path
+class _ConsoleFacts(NamedTuple):
+    """Facts that the lines of the console consumer may lack."""
+
     topic: str | None
     partition: int
     null: str
@@ -56,8 +57,9 @@ def read_dump(
     except CutOff as error:
         raise LogNotUsable(f"{path} is damaged ({error}): compress or copy it again") from error
     sample = [line.text for line in head if line.text.strip()]
-    options = _Options(path, topic, partition, null)
-    collector = Collector(_reader(format or detect(path, sample), sample, options))
+    facts = _ConsoleFacts(topic, partition, null)
+    reader = _reader(format or detect(path, sample), sample, path, facts)
+    collector = Collector(reader)
     try:
         for line in chain(head, lines):
             collector.add(line)
@@ -85,18 +87,18 @@ def detect(path: Path, sample: Sequence[bytes]) -> str:
 _NAMES = ", ".join(FORMATS)
 
 
-def _reader(name: str, sample: Sequence[bytes], options: _Options) -> DumpReader:
+def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts) -> DumpReader:
     if name not in FORMATS:
         raise LogNotUsable(f"{name!r} is no format of a dump: there are {_NAMES}")
     if name == HistoriesReader.format:
         return HistoriesReader()
     if name == KcatReader.format:
         return KcatReader()
-    if options.topic and not is_legal(options.topic):
-        raise LogNotUsable(f"{options.topic!r} is no topic name: take the one that was read from")
-    if not options.topic:
-        raise LogNotUsable(f"{options.path} does not tell its topic: name it with --topic")
-    return ConsoleReader(sample, options.topic, options.partition, options.null)
+    if facts.topic and not is_legal(facts.topic):
+        raise LogNotUsable(f"{facts.topic!r} is no topic name: take the one that was read from")
+    if not facts.topic:
+        raise LogNotUsable(f"{path} does not tell its topic: name it with --topic")
+    return ConsoleReader(sample, facts.topic, facts.partition, facts.null)
 
 
 def _not_empty(path: Path, dump: Dump) -> Dump:

@@ -275,6 +275,8 @@ def _notices() -> tuple[str, ...]:
 
 
 class _Connections(NamedTuple):
+    """Connections to the file of a log: one watches it, and one writes unless it is only read."""
+
     watching: sqlite3.Connection
     cluster_id: str | None
     writing: sqlite3.Connection | None = None
