@@ -1,4 +1,4 @@
-"""The command `verify`: compare the recorded answers of a story with those of a log."""
+"""The command `verify`: compare a log with the answers of workers, recorded or live."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from controlplane.cli.answer_diff import (
     compared,
@@ -16,6 +17,12 @@ from controlplane.cli.answer_diff import (
 )
 from controlplane.cli.difference_evidence import Evidence
 from controlplane.cli.opened_log import read_whole
+from controlplane.cli.worker_check.check_run import CheckOptions, check
+from controlplane.cli.worker_check.checked_worker import OPTION as AGAINST
+from controlplane.cli.worker_check.checked_worker import WorkerAccess, worker_urls
+from controlplane.cli.worker_check.comparison_rounds import Patience
+from controlplane.client.commands.verbs import access_options
+from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
 from controlplane.core.releases.profiles import resolve
@@ -58,12 +65,19 @@ _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
 class VerifyOptions(msgspec.Struct, frozen=True):
-    """Options of `verify`."""
+    """Options of `verify`; those from `against` on are about live workers."""
 
     before: str | None
     exactly_once: tuple[str, ...]
     plugins: Path | None
     output: str
+    against: tuple[str, ...]
+    release: str | None
+    timeout: float
+    settle: float
+    user: str | None
+    token: str | None
+    ca_file: Path | None
 
 
 class VerifyReport(NamedTuple):
@@ -75,25 +89,66 @@ class VerifyReport(NamedTuple):
 
 
 class _Verify(click.Command):
-    """Command whose `--exactly-once` takes the next word only if LOG and STORY are left."""
+    """Command that compares with STORY, or with workers if there is `--against`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; if LOG or STORY is missing, parse again with `--exactly-once` as a flag."""
+        """Parse; `--exactly-once` takes the next word only if LOG and STORY are left.
+
+        If one of them is missing, parse again with `--exactly-once` as a flag.
+        """
         words = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
+            self._check_story(ctx)
         except click.MissingParameter:
             if EXACTLY_ONCE not in words:
                 raise
             every = [
                 f"{EXACTLY_ONCE}={EVERY_WORKER}" if word == EXACTLY_ONCE else word for word in words
             ]
-            return super().parse_args(ctx, every)
+            rest = super().parse_args(ctx, every)
+            self._check_story(ctx)
+        return rest
+
+    def _check_story(self, ctx: click.Context) -> None:
+        """Require either STORY or `--against`, with the options of its own only.
+
+        Raises:
+            UsageError: both, neither, or an option of the other.
+        """
+        live, story = ctx.params.get("against"), ctx.params.get("story")
+        if ctx.resilient_parsing:
+            return
+        if not live and story is None:
+            advice = f"Give a story, or workers with {AGAINST}."
+            raise click.MissingParameter(advice, ctx, param_hint="'STORY'", param_type="argument")
+        if live and story is not None:
+            raise click.UsageError(f"{AGAINST} compares with live workers: leave out STORY", ctx)
+        foreign = _OF_STORIES if live else _OF_WORKERS
+        for name in foreign:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                flag = f"--{name.replace('_', '-')}"
+                why = f"compares with live workers: leave out {flag}"
+                raise click.UsageError(
+                    f"{AGAINST} {why}" if live else f"{flag} needs {AGAINST}", ctx
+                )
+
+
+_OF_STORIES = ("before",)
+_OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
+"""Options that only one of both comparisons has."""
 
 
 @click.command(cls=_Verify)
 @click.argument("log", shell_complete=complete_files)
-@click.argument("story", type=FILE)
+@click.argument("story", type=FILE, required=False)
+@click.option(
+    AGAINST,
+    metavar="URL,…",
+    multiple=True,
+    help="URLs of live workers to compare with the log instead of STORY: http://host:8083. May be "
+    "repeated.",
+)
 @click.option(
     "--before",
     metavar="LOG",
@@ -106,22 +161,73 @@ class _Verify(click.Command):
     multiple=True,
     is_flag=False,
     flag_value=EVERY_WORKER,
-    help="Worker that ran with exactly-once support; without a name: all. May be repeated. "
-    "[default: as `exactly.once.source.support` says]",
+    help="Worker (its name or URL) that ran with exactly-once support; without a name: all. May be "
+    "repeated. [default: as `exactly.once.source.support` says]",
+)
+@click.option(
+    "--release",
+    metavar="RELEASE",
+    help="With --against: release that the workers are compared as. [default: that of each worker]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    metavar="SECONDS",
+    help="With --against: longest time to wait until log and workers stand still. [default: 60]",
+)
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    metavar="SECONDS",
+    help="With --against: time for which a difference must stay before it counts. [default: 5]",
 )
 @plugins_option
 @output_option
+@access_options
 @log_options
-def verify(log: str, story: Path, reading: LogOptions, **options: Any) -> None:
-    """Compare the answers that STORY recorded from workers with the answers from LOG.
+def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) -> None:
+    """Compare a log with the answers of workers: recorded in STORY, or asked --against URLs.
 
-    Answers to requests that change something are counted, not compared. Secrets are hidden;
-    secrets that differ are marked. Exit code 1: there are differences; 2: there is nothing to
-    compare.
+    With STORY: answers to requests that change something are counted, not compared.
+
+    With --against: every read endpoint of every worker is compared with the state that the log
+    gives, until both stand still. The record behind each difference is named.
+
+    Secrets are hidden; secrets that differ are marked. Exit code 1: there are differences; 2: there
+    is nothing to compare; 4: a worker gave no answer; 5: the cluster never stood still.
     """
     given = VerifyOptions(**options)
-    if catalogue_file(given.plugins, reading.settings) is None:
+    typed = catalogue_file(given.plugins, reading.settings) is not None
+    if not typed:
         note("no --plugins: the types of connectors are not compared")
+    if story is None:
+        code = _verify_workers(log, reading, given, typed=typed)
+    else:
+        code = _verify_story(log, story, reading, given)
+    if code:
+        raise SystemExit(code)
+
+
+def _verify_workers(log: str, reading: LogOptions, given: VerifyOptions, *, typed: bool) -> int:
+    """Compare live workers with a log, and print the report; the exit code."""
+    urls = worker_urls(given.against)
+    credentials = ClusterAddress("", given.user, given.token, given.ca_file)
+    names = {credentials._replace(where=url).shown for url in urls}
+    unknown = sorted({*given.exactly_once} - {*names, EVERY_WORKER})
+    if unknown:
+        raise InputRefused(f"{unknown[0]!r} is none of the workers of {AGAINST}")
+    support = {EVERY_WORKER} if reading.settings.exactly_once else set()
+    exactly_once = frozenset(support | {*given.exactly_once})
+    access = WorkerAccess(urls, credentials, given.release, exactly_once, given.timeout)
+    plugins = read_plugins(given.plugins, reading.settings)
+    patience = Patience(given.timeout, given.settle)
+    return check(CheckOptions(log, reading, plugins, typed, access, patience, given.output))
+
+
+def _verify_story(log: str, story: Path, reading: LogOptions, given: VerifyOptions) -> int:
+    """Compare a story with a log, and print the verdict; the exit code."""
     steps = _steps(story)
     _check_workers(given.exactly_once, steps)
     _warn_of_releases(steps)
@@ -136,8 +242,7 @@ def verify(log: str, story: Path, reading: LogOptions, **options: Any) -> None:
         reason = _left_out(verdict, requests) or "no step observes an answer"
         raise InputRefused(f"{story} has nothing to compare with a log: {reason}")
     _print(VerifyReport(verdict, requests), Evidence(reading.topics, known, steps), given.output)
-    if verdict.differences:
-        raise SystemExit(FOUND)
+    return FOUND if verdict.differences else 0
 
 
 def _entries(log: str, reading: LogOptions) -> list[Entry]:

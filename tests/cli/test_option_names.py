@@ -23,7 +23,7 @@ WORDS = {
 KINDS = {
     "RELEASE": {"--release", "--to-release", "--towards", "--from", "--to"},
     "MOMENT": {"--as-of", "--from", "--to"},
-    "SECONDS": {"--timeout", "--every"},
+    "SECONDS": {"--timeout", "--every", "--settle"},
 }
 """Kinds of words, and all options that take them."""
 

@@ -81,9 +81,12 @@ class Api:
         name: str,
         view: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
+        named_by: str = "--cluster, or the variable CONTROLPLANE_CLUSTER",
     ) -> None:
+        """`named_by`: option that has given the URL, for errors."""
         self.client = client
         self.name = name
+        self._named_by = named_by
         self._view = dict(view or {})
         self._patience_s = patience_s
         self._notices: set[str] = set()
@@ -175,7 +178,7 @@ class Api:
         deadline = asyncio.get_running_loop().time() + self._patience_s
         while True:
             answer = await self._answer(method, path, query, body, headers)
-            if not _is_temporary(answer) or asyncio.get_running_loop().time() > deadline:
+            if not is_temporary(answer) or asyncio.get_running_loop().time() > deadline:
                 return self.given(answer, f"{method} {path}")
             await asyncio.sleep(PAUSE_S)
 
@@ -195,8 +198,7 @@ class Api:
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
             raise Unavailable(
-                f"{self.name} cannot be reached ({_why(failure)}): check --cluster, or the "
-                "variable CONTROLPLANE_CLUSTER"
+                f"{self.name} cannot be reached ({_why(failure)}): check {self._named_by}"
             ) from None
         except UnicodeEncodeError as failure:
             raise InputRefused(
@@ -305,7 +307,7 @@ def _json(answer: httpx.Response) -> Any | None:
         return None
 
 
-def _is_temporary(answer: httpx.Response) -> bool:
+def is_temporary(answer: httpx.Response) -> bool:
     """True if a refusal is temporary: Connect refuses nearly everything in a rebalance."""
     if not answer.is_error:
         return False

@@ -235,11 +235,26 @@ def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: boo
 # --- the order between partitions -----------------------------------------------------------
 
 
-def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Task statuses whose fate depends on a connector's tombstone in another partition."""
+class TaskRivals(msgspec.Struct, frozen=True):
+    """Status of a task, and a tombstone of its connector in another partition.
+
+    A worker shows the task only if it reads the status after the tombstone.
+    """
+
+    connector: str
+    task: int
+    status: Position
+    tombstone: Position
+
+
+def task_rivals(entries: Iterable[Entry], profile: Profile) -> Iterator[TaskRivals]:
+    """Task statuses whose fate depends on the order between partitions (edge 20).
+
+    `entries` are the records of the status topic that the worker sees, in the one order.
+    """
     removed: dict[str, dict[int, Position]] = defaultdict(dict)  # by partition, in order of reading
     tasks: dict[tuple[str, int], Position] = {}
-    for entry in log.visible(log.topics.status):
+    for entry in entries:
         match decode_status(entry.key, entry.value, profile):
             case ConnectorStatus(name, None):
                 removed[name].pop(entry.partition, None)
@@ -252,9 +267,15 @@ def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
         latest = reversed(removed[name].values())
         rival = next((read for read in latest if read.partition != position.partition), None)
         if rival is not None:
-            where = position_text(rival, log.topics)
-            reason = f"task {task} is shown only if read after the tombstone at {where}"
-            yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
+            yield TaskRivals(name, task, position, rival)
+
+
+def _status_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Task statuses whose fate depends on a connector's tombstone in another partition."""
+    for rivals in task_rivals(log.visible(log.topics.status), profile):
+        where = position_text(rivals.tombstone, log.topics)
+        reason = f"task {rivals.task} is shown only if read after the tombstone at {where}"
+        yield Hazard(Danger.PARTITION_ORDER, rivals.status, reason, rivals.connector)
 
 
 def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:

@@ -1,6 +1,6 @@
 """Answers without a service: a GET from a state, and the command of a request."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -75,24 +75,38 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 def paths(state: ClusterState) -> Iterator[str]:
     """List the read endpoints of every connector that this release has, as stories record them."""
-    for target in every_path(state):
-        path, _ = parse_target(target, state.profile)
-        with suppress(NoSuchPath):
-            if "GET" in _find(path, target, state.profile)[0]:
+    return reachable(every_path(state), state.profile)
+
+
+def reachable(targets: Iterable[str], profile: Profile) -> Iterator[str]:
+    """Leave out the targets that a release has no read endpoint for, or refuses as a URL."""
+    for target in targets:
+        with suppress(RestError):
+            path, _ = parse_target(target, profile)
+            if "GET" in _find(path, target, profile)[0]:
                 yield target
 
 
 def every_path(state: ClusterState) -> Iterator[str]:
     """List the read endpoints of every connector; the release may lack some of them."""
-    yield "/connectors"
-    if state.profile.rest_expand:
-        yield "/connectors?expand=status&expand=info"
+    yield from list_paths(state.profile)
     for name in views.connectors(state):
         base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
-        yield base
-        yield from (f"{base}/{part}" for part in _CONNECTOR_PATHS)
-        reported = state.status.tasks.get(name, {})
-        yield from (f"{base}/tasks/{task}/status" for task in sorted(reported))
+        yield from connector_paths(base, sorted(state.status.tasks.get(name, {})))
+
+
+def list_paths(profile: Profile) -> Iterator[str]:
+    """List the endpoints that list connectors."""
+    yield "/connectors"
+    if profile.rest_expand:
+        yield "/connectors?expand=status&expand=info"
+
+
+def connector_paths(base: str, tasks: Iterable[int]) -> Iterator[str]:
+    """List the read endpoints of the connector with the path `base`, and those of its tasks."""
+    yield base
+    yield from (f"{base}/{part}" for part in _CONNECTOR_PATHS)
+    yield from (f"{base}/tasks/{task}/status" for task in tasks)
 
 
 _CONNECTOR_PATHS = ("config", "status", "tasks", "topics", "offsets", "tasks-config")

@@ -1,0 +1,1 @@
+"""Comparison of live workers with their log: `controlplane verify LOG --against URL,…`."""

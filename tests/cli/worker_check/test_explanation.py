@@ -1,0 +1,187 @@
+"""The record that explains why a worker's memory differs from its log, kind by kind."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.cli.worker_check.answer_progress import ComparedAnswers
+from controlplane.cli.worker_check.comparison_rounds import CheckedLog
+from controlplane.cli.worker_check.explanation import Explainer, Explanation
+from controlplane.core.entry import Entry
+from controlplane.core.fold import fold
+from controlplane.core.moments import position_text
+from controlplane.core.order import in_order
+from controlplane.core.plugins import Plugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.logs.memory import MemoryLog
+from controlplane.scenario.story import RecordedAnswer
+
+CONFIG = b'{"properties":{"name":"c"}}'
+OTHER = b'{"properties":{"name":"c","a":"b"}}'
+RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+FAILED = RUNNING.replace(b"RUNNING", b"FAILED")
+C0 = {"connector": "c", "task": 0}
+
+
+def log(*records: tuple[str, int, str, bytes | None]) -> list[Entry]:
+    """Records (topic, partition, key, value) in the order of writing, with their offsets."""
+    entries: list[Entry] = []
+    for topic, partition, key, value in records:
+        name = f"connect-{topic}"
+        offset = sum((one.topic, one.partition) == (name, partition) for one in entries)
+        entries.append(Entry(name, partition, offset, len(entries), key.encode(), value))
+    return entries
+
+
+def explained(
+    entries: list[Entry], path: str, status: int, answer: Any, release: str = "3.9"
+) -> tuple[str | None, Explanation]:
+    """Position and explanation for an answer of a worker that has this log."""
+    profile, topics = Profile.of(release), Topics()
+    checked = CheckedLog(MemoryLog(), topics=topics, plugins=Plugins(), typed=False)
+    folded = checked.answer(fold(in_order(entries), profile), path)
+    explainer = Explainer(in_order(entries), topics, profile, checked, exactly_once=False)
+    worker = checked.comparable(path, RecordedAnswer(status, answer))
+    found = explainer.explain(path, ComparedAnswers(worker, folded, folded))
+    place = None if found.record is None else position_text(found.record.position, topics)
+    return place, found
+
+
+TASKS = [
+    ("configs", 0, "connector-c", CONFIG),
+    ("configs", 0, "task-c-0", CONFIG),
+    ("configs", 0, "commit-c", b'{"tasks":1}'),
+]
+EDGE = log(
+    *TASKS,
+    ("status", 0, "status-connector-c", RUNNING),
+    ("status", 0, "status-connector-c", None),
+    ("status", 0, "status-connector-c", RUNNING),
+    ("status", 1, "status-task-c-0", RUNNING),
+)
+"""The connector was deleted and created again: its tombstone lies in another partition."""
+
+REPORT = {"state": "RUNNING", "worker_id": "w:1"}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "answer"),
+    [
+        ("/connectors/c/status", 200, {"name": "c", "connector": REPORT, "tasks": []}),
+        ("/connectors/c/tasks/0/status", 404, {"error_code": 404, "message": "No status"}),
+        (
+            "/connectors?expand=status&expand=info",
+            200,
+            {
+                "c": {
+                    "status": {"name": "c", "connector": REPORT, "tasks": []},
+                    "info": {"name": "c", "config": {"name": "c"}, "tasks": [C0]},
+                }
+            },
+        ),
+    ],
+)
+def test_the_order_between_partitions(path: str, status: int, answer: Any) -> None:
+    """Edge 20: the tombstone explains, and the task's record is named beside it."""
+    place, found = explained(EDGE, path, status, answer)
+    assert (place, found.order_edge) == ("status@1", True)
+    assert found.reason == (
+        "order between partitions: only a worker that read status@1:0 after this tombstone "
+        "shows task 0"
+    )
+
+
+def test_another_state_of_a_task_is_no_order_edge() -> None:
+    """Both have the task: the worker has not read its last record."""
+    failed = Entry("connect-status", 1, 1, 99, b"status-task-c-0", FAILED)
+    tasks = [{"id": 0, **REPORT}]
+    answer = {"name": "c", "connector": REPORT, "tasks": tasks}
+    place, found = explained([*EDGE, failed], "/connectors/c/status", 200, answer)
+    assert (place, found.order_edge) == ("status@1:1", False)
+    assert found.reason == "the worker answers as before this record"
+
+
+def test_an_offset_in_two_partitions() -> None:
+    """A foreign writer has put a key into another partition than Kafka's partitioner does."""
+    key = '["c",{"f":1}]'
+    entries = log(TASKS[0], ("offsets", 0, key, b'{"at":1}'), ("offsets", 3, key, b'{"at":2}'))
+    answer = {"offsets": [{"partition": {"f": 1}, "offset": {"at": 1}}]}
+    place, found = explained(entries, "/connectors/c/offsets", 200, answer)
+    assert (place, found.order_edge) == ("offsets@3:0", True)
+    assert found.reason == "order between partitions: the same key is at offsets@0"
+
+
+@pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])
+def test_a_record_that_is_not_taken(release: str) -> None:
+    """The first record after which the log answers otherwise than the worker."""
+    entries = log(
+        *TASKS, ("configs", 0, "connector-c", OTHER), ("configs", 0, "connector-d", OTHER)
+    )
+    place, found = explained(entries, "/connectors/c/config", 200, {"name": "c"}, release)
+    assert (place, found.reason) == ("config@3", "the worker answers as before this record")
+    place, _ = explained(entries, "/connectors", 200, ["c"], release)
+    assert place == "config@4"
+    place, _ = explained(entries, "/connectors/c", 404, {"error_code": 404}, release)
+    assert place == "config@0"
+
+
+def test_a_batch_that_is_lost() -> None:
+    """A commit without an integer throws: the worker loses the records behind it."""
+    entries = log(
+        *TASKS, ("configs", 0, "commit-c", b'{"tasks":"x"}'), ("configs", 0, "connector-d", OTHER)
+    )
+    place, found = explained(entries, "/connectors", 200, ["c"])
+    assert place == "config@3"
+    assert found.reason == (
+        "a worker throws at this record and loses what follows: it has not taken config@4"
+    )
+
+
+def test_a_log_thread_that_has_ended() -> None:
+    """A null key ends the thread for good up to 3.8; from 3.9 on it costs one batch."""
+    many = [("configs", 0, f"connector-{number}", OTHER) for number in range(600)]
+    poison = Entry("connect-configs", 0, 3, 3, None, OTHER)
+    later = [
+        Entry("connect-configs", 0, 4 + at, 4 + at, key.encode(), value)
+        for at, (_, _, key, value) in enumerate(many)
+    ]
+    entries = [*log(*TASKS), poison, *later]
+    for release, place in (("3.8", "config@3"), ("3.9", "config@603")):
+        known = ["c", *(str(number) for number in range(599))]
+        assert explained(entries, "/connectors", 200, known, release)[0] == place
+
+
+def test_a_commit_before_its_config() -> None:
+    """Compaction has put the commit first: a starting worker drops the tasks from 3.7.1 on."""
+    entries = log(*TASKS[1:], TASKS[0])
+    answer = {"name": "c", "config": {"name": "c"}, "tasks": [C0]}
+    place, found = explained(entries, "/connectors/c", 200, answer)
+    assert place == "config@1"
+    assert found.reason.startswith("this commit lies before its connector's config")
+
+
+def test_a_record_that_is_ignored() -> None:
+    """The worker shows what no reader of the log takes from it."""
+    entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-c", b"[]"))
+    place, found = explained(entries, "/connectors/c/config", 200, {"name": "z"})
+    assert place == "config@1"
+    assert found.reason.startswith("readers of the log ignore this record: ")
+
+
+def test_the_last_record_or_none() -> None:
+    """Without another cause, the last record about the part; perhaps there is none."""
+    place, found = explained(log(*TASKS), "/connectors/c/config", 200, {"name": "z"})
+    assert place == "config@0"
+    assert found.reason.endswith("the worker may know records that compaction removed")
+    place, found = explained(log(*TASKS), "/connectors", 200, ["c", "gone"])
+    assert (place, found.reason) == (
+        None,
+        "the log has no record about it; compaction may have removed it",
+    )
+
+
+def test_names_that_contain_each_other() -> None:
+    """The records of `cc` explain nothing about `c`."""
+    entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-cc", OTHER))
+    assert explained(entries, "/connectors/c/config", 404, {})[0] == "config@0"

@@ -1,0 +1,210 @@
+"""`controlplane verify LOG --against URL`: live workers beside a log."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_calls import CommandResult, call
+from tests.cli.test_serve_command import running
+from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
+from tests.client.client_calls import ClusterCalls
+
+REBALANCE = "Request cannot be completed because a rebalance is expected"
+SECONDS = ("--settle", "0.5", "--timeout", "60")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ClusterCalls:
+    """A log with two connectors."""
+    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    for name in ("orders", "a/b"):
+        config = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+        one.done("apply", "-f", one.file("one.json", {"name": name, "config": config}))
+    return one
+
+
+async def verify(log: str, *words: object) -> CommandResult:
+    """Run the command."""
+    return await asyncio.to_thread(call, "verify", log, *words, columns=250)
+
+
+def empty(folder: Path) -> Path:
+    """A log without connectors."""
+    log = folder / "log.jsonl"
+    record = '"topic":"connect-configs","partition":0,"offset":0,"timestamp":5'
+    log.write_text(f'{{{record},"key":"commit-x","value":"{{\\"tasks\\":0}}"}}\n')
+    return log
+
+
+def answers(names: object = (), **more: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
+    """Answers of a worker whose connectors have these names."""
+    return {
+        "/connectors": [PreparedAnswer(200, names)],
+        **{f"/{path}": given for path, given in more.items()},
+    }
+
+
+async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
+    """At the root and as a release; a name that no request of 4.x reaches is left out.
+
+    `--release` beats what the worker says.
+    """
+    async with running(cluster.where, "--quiet") as service:
+        for path, release in (("", "kip"), ("/compat/3.9", "3.9.2"), ("/compat/4.3", "4.3.0")):
+            url = f"{service.url}{path}"
+            result = await verify(cluster.where, "--against", url, "-o", "json")
+            (worker,) = result.json["workers"]
+            assert (result.code, worker["release"], result.json["differences"]) == (0, release, [])
+            assert worker["same"] == worker["compared"] >= 8
+            assert result.json["stood_still"]
+        both = f"{service.url}/compat/3.9,{service.url}/compat/3.4"
+        words = ("--release", "3.4", *SECONDS, "-o", "json")
+        document = (await verify(cluster.where, "--against", both, *words)).json
+        assert [worker["version"] for worker in document["workers"]] == ["3.9.2", "3.4.1"]
+        assert {worker["release"] for worker in document["workers"]} == {"3.4.1"}
+
+
+async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
+    """The record is named; the row has worker, endpoint, both answers, key and time."""
+    async with standing_in(answers(["a/b"])) as url:
+        result = await verify(cluster.where, "--against", url, *SECONDS)
+        machine = await verify(cluster.where, "--against", url, *SECONDS, "-o", "json")
+    rows = [line for line in result.out.splitlines() if " /connectors " in line]
+    assert result.code == 1
+    assert url in rows[0]
+    assert '∅ → "orders"' in rows[0]
+    assert "config@0 connector-orders" in rows[0]
+    assert rows[0].endswith("Z  the worker answers as before this record")
+    difference = next(one for one in machine.json["differences"] if one["path"] == "/connectors")
+    assert difference["worker"] == url
+    assert difference["of_worker"] == {"status": 200, "answer": ["a/b"]}
+    assert difference["of_log"]["answer"] == ["a/b", "orders"]
+    assert difference["cause"]["key"] == "connector-orders"
+    assert not difference["order_edge"]
+
+
+async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> None:
+    """It has connectors, and none of those of the log."""
+    async with standing_in(answers(["pages"])) as url:
+        result = await verify(cluster.where, "--against", url, *SECONDS)
+    assert result.code == 1
+    assert f"{url} has none of the connectors of this log: it may read other topics" in result.out
+
+
+async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
+    """It is asked again: while Jetty has no paths yet, while it starts, while it rebalances."""
+    prepared = {
+        "/": [
+            PreparedAnswer(404, "<html>Not Found</html>", is_page=True),
+            PreparedAnswer(503, {"error_code": 503, "message": "starting"}),
+            PreparedAnswer(200, {"version": "2.2.0", "commit": "x"}),
+        ],
+        "/connectors": [
+            PreparedAnswer(500, {"error_code": 500, "message": REBALANCE}),
+            PreparedAnswer(409, {"error_code": 409, "message": "Cannot complete the request"}),
+            PreparedAnswer(200, []),
+        ],
+    }
+    async with standing_in(prepared) as url:
+        result = await verify(str(empty(tmp_path)), "--against", url)
+    assert (result.code, result.out) == (0, f"{url} (2.2.0): 1 of 1 answer agrees with the log\n")
+
+
+async def test_a_worker_that_rebalances_for_ever(tmp_path: Path) -> None:
+    """A rebalance is no difference: exit code 5, with the worker's own words."""
+    refused = [PreparedAnswer(500, {"error_code": 500, "message": REBALANCE})]
+    words = ("--settle", "0", "--timeout", "1", "-o", "json")
+    async with standing_in({"/connectors": refused}) as url:
+        result = await verify(str(empty(tmp_path)), "--against", url, *words)
+    assert result.code == 5
+    assert REBALANCE in result.json["workers"][0]["unsettled"]["/connectors"]
+    assert not result.json["stood_still"]
+
+
+async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
+    """Each answer is another one: exit code 5, and one sentence that says so."""
+    log = empty(tmp_path)
+    old = PreparedAnswer(200, {"version": "2.2.0", "commit": "x"})
+    moving = [PreparedAnswer(200, [f"c{number}"]) for number in range(10_000)]
+    async with standing_in({"/": [old], "/connectors": moving}) as url:
+        result = await verify(str(log), "--against", url, "--settle", "9", "--timeout", "2")
+    assert result.code == 5
+    assert f"{url} never stood still within --timeout: " in result.out
+
+
+async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
+    """Nothing is compared; the sentence names the worker and the option."""
+    async with standing_in({}) as url:
+        result = await verify(cluster.where, "--against", f"{url},http://127.0.0.1:1")
+    assert (result.code, result.out) == (4, "")
+    assert "http://127.0.0.1:1 cannot be reached" in result.err
+    assert result.err.strip().endswith("check --against")
+
+
+async def test_what_is_no_worker(cluster: ClusterCalls) -> None:
+    """Another web server; a worker of another cluster; a release that is none of Kafka's."""
+    async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
+        result = await verify(cluster.where, "--against", url)
+    assert (result.code, result.out) == (3, "")
+    assert f"{url} answers, but is no Kafka Connect" in result.err
+    other = {"version": "3.9.1", "kafka_cluster_id": "another"}
+    async with standing_in({"/": [PreparedAnswer(200, other)]}) as url:
+        result = await verify(cluster.where, "--against", url)
+    assert (result.code, result.out) == (3, "")
+    assert f"{url} is a worker of the Kafka cluster another, and sqlite:///" in result.err
+    fork = {"version": "7.9.0-ccs"}
+    async with standing_in({"/": [PreparedAnswer(200, fork)]}) as url:
+        result = await verify(cluster.where, "--against", url)
+        known = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
+    assert (result.code, result.out) == (2, "")
+    assert "is of the unknown release 7.9.0-ccs: give the release of Kafka" in result.err
+    assert known.code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--against", "w1:8083"], "'w1:8083' is no URL of a worker"),
+        (["--against", ""], "an empty name is no URL of a worker"),
+        (["--against", "http://w1,,http://w2"], "an empty name is no URL of a worker"),
+        (["--against", "http://w1,HTTP://W1:80/"], "is named twice in --against"),
+        (["--against", "http://w1", "--against", "http://w1"], "is named twice"),
+        (["--against", "http://w1:99999999"], "is no URL"),
+        (["--against", "http://w1", "--exactly-once", "http://w2"], "none of the workers"),
+        (["--against", "http://w1", "--user", "a:b", "--token", "c"], "exclude each other"),
+        (["--against", "http://w1", "--before", "x"], "leave out --before"),
+        (["--against", "http://w1", "--timeout", "0"], "'--timeout'"),
+    ],
+)
+def test_bad_options(tmp_path: Path, words: list[str], sentence: str) -> None:
+    """Refused before anything is asked."""
+    log = empty(tmp_path)
+    result = call("verify", log, *words)
+    assert (result.code, result.out) == (2, "")
+    assert sentence in result.err
+
+
+def test_story_or_workers(histories: Path) -> None:
+    """Either of both; options of the other are refused, not ignored."""
+    log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
+    both = call("verify", log, story, "--against", "http://w1")
+    assert (both.code, "leave out STORY" in both.err) == (2, True)
+    for option in (("--timeout", "5"), ("--release", "3.9"), ("--token", "x")):
+        alone = call("verify", log, story, *option)
+        assert (alone.code, f"{option[0]} needs --against" in alone.err) == (2, True)
+
+
+async def test_secrets_are_hidden(cluster: ClusterCalls) -> None:
+    """In the table and in JSON; that a secret differs is still shown."""
+    await asyncio.to_thread(cluster.done, "patch", "orders", "-s", "database.password=pearl")
+    config = {"connector.class": "FileStreamSource", "database.password": "ruby"}
+    prepared = answers(["orders"])
+    prepared["/connectors/orders/config"] = [PreparedAnswer(200, config)]
+    async with standing_in(prepared) as url:
+        table = await verify(cluster.where, "--against", url, *SECONDS)
+        machine = await verify(cluster.where, "--against", url, *SECONDS, "-o", "json")
+    for shown in (table.out, machine.out):
+        assert "pearl" not in shown
+        assert "ruby" not in shown
+        assert "[hidden] (differs)" in shown
