@@ -10,10 +10,12 @@ import secrets
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -186,6 +188,25 @@ def pytest_terminal_summary(
 def histories() -> Path:
     """The folder of recorded clusters."""
     return ROOT / "tests" / "histories"
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a temporary folder that every user may enter.
+
+    Not below pytest's own folder: each start of pytest by the same user closes that one to others.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """Temporary folder that every user may enter."""
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,13 @@
 """Files that cannot be read, or hold something else: the same words from every command."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from controlplane.__main__ import COMMANDS, main
 from tests.cli.command_calls import call, refusal, unprivileged
+from tests.conftest import open_folder
 
 COMMAND_LINES = {
     "apply -f {}": "",
@@ -34,25 +36,24 @@ FOLDERS_TAKEN = ("apply -f {}", "diff -f {}", "scenario run {}")
 
 
 @pytest.fixture(scope="module")
-def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(histories: Path) -> Iterator[Path]:
     """An embedded log that every user may read."""
-    log = tmp_path_factory.mktemp("refusals") / "life.db"
-    assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
-    return log
+    with open_folder() as folder:
+        log = folder / "life.db"
+        assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
+        yield log
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(open_path: Path) -> Path:
     """A folder with a file of each kind."""
-    (tmp_path / "closed").write_text("name=a\n", "ascii")
-    (tmp_path / "closed").chmod(0)
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "folder").mkdir()
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        parent.chmod(0o755)
+    (open_path / "closed").write_text("name=a\n", "ascii")
+    (open_path / "closed").chmod(0)
+    (open_path / "loop").symlink_to("loop")
+    (open_path / "folder").mkdir()
     for name in COMMANDS:  # nobody may import them later
         main.get_command(main.make_context("controlplane", [name]), name)
-    return tmp_path
+    return open_path
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES)

@@ -13,8 +13,11 @@ from tests.replay.cli.replay_calls import refusal
 
 ADVICE = "(Permission denied): check the access rights of the file and its directory"
 
-PYTEST = ("pytest-", "popen-")
-"""Beginnings of the names of pytest's own directories; a worker process adds one."""
+
+@pytest.fixture
+def tmp_path(open_path: Path) -> Path:
+    """Folder that another user may enter."""
+    return open_path
 
 
 @pytest.fixture
@@ -23,9 +26,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
     `free` holds the same names without such modes.
     """
-    ours = [parent for parent in tmp_path.parents if parent.name.startswith(PYTEST)]
-    for directory in (tmp_path, *ours):
-        directory.chmod(0o755)
     for place in (tmp_path, tmp_path / "free"):
         for name in ("locked", "read-only"):
             (place / name).mkdir(parents=True)
