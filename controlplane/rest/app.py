@@ -42,7 +42,6 @@ from controlplane.rest.errors import (
     allowed,
 )
 from controlplane.rest.http.disconnects import ClientLeft, unless_left
-from controlplane.rest.http.request_reader import read_request
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import ServerRefusal
@@ -77,7 +76,10 @@ class App:
         if scope["type"] != "http":
             raise NotImplementedError(f"ASGI scope {scope['type']} is not supported: only http is")
         began, moves = perf_counter(), self._service.follower.moves
-        request, info = read_request(scope), request_info(scope, self._service.dialect)
+        info = request_info(scope, self._service.dialect)
+        request = info.request
+        if scope.get("state"):  # a layer in front has added the principal
+            request = request._replace(state=scope["state"])
         answer = await self.answer(request, info, receive)
         encode = partial(self._encoded, answer, request)
         answer, encoded = await in_thread_if_large(encode, _members(answer.body))
@@ -161,7 +163,9 @@ class App:
         else:
             answer = await work
         answer = answer.with_notices(() if notice is None else (notice,))
-        return answer._replace(content_type=as_accepted(answer.content_type, request.headers))
+        media_type = as_accepted(answer.content_type, request.headers.get("accept", ""))
+        same = media_type == answer.content_type
+        return answer if same else answer._replace(content_type=media_type)
 
     def _log_notices(self) -> tuple[str, ...]:
         """Return notices about the log: commands are fenced, or the log is not followed."""

@@ -127,11 +127,12 @@ def check_media(request: Request, answer_type: str, *, expected: ExpectedMedia) 
         raise NotAcceptable
 
 
-def as_accepted(media_type: str | None, headers: Mapping[str, str]) -> str | None:
+@lru_cache(maxsize=64)  # clients send few different headers
+def as_accepted(media_type: str | None, accept: str) -> str | None:
     """Return the type of an answer; JSON gets the parameters from the client's `Accept` header."""
     if media_type != JSON:
         return media_type
-    for accepted in headers.get("accept", "").split(","):
+    for accepted in accept.split(","):
         kind, *parameters = (part.strip() for part in accepted.split(";"))
         if kind.lower() == JSON:
             return ";".join([JSON, *(text for text in parameters if not text.startswith("q="))])
@@ -143,8 +144,10 @@ def is_literal(target: str, template: tuple[str, ...]) -> bool:
 
     The server does not decode them: `/%63onnectors` is another path.
     """
-    path = target.partition("#")[0].partition("?")[0].removeprefix("/").split("/")
-    pairs = zip(template, path, strict=False)
+    path = target.partition("#")[0].partition("?")[0]
+    if "%" not in path:
+        return True
+    pairs = zip(template, path.removeprefix("/").split("/"), strict=False)
     return all(part in ("{}", segment.partition(";")[0]) for part, segment in pairs)
 
 
@@ -183,7 +186,7 @@ def _is_readable(types: Sequence[str]) -> bool:
     return len(types) == 1 and _MEDIA_TYPE.fullmatch(types[0]) is not None
 
 
-@lru_cache(maxsize=64)  # clients send few different headers
+@lru_cache(maxsize=64)
 def _admits(accept: str, media_type: str) -> bool:
     """Return True if an `Accept` header admits a type. Weights are ignored, even zero."""
     kind, _, subtype = media_type.partition("/")

@@ -82,6 +82,10 @@ class Plugins:
         return path
 
     @cached_property
+    def _newest(self) -> ClassPath:
+        return self.at(Profile.of(NEWEST))
+
+    @cached_property
     def _kafkas(self) -> tuple[Plugin, ...]:
         """Kafka's plugins that every worker has, and all of kinds that the catalogue leaves out."""
         names = {plugin.class_name for plugin in self.listed}
@@ -118,7 +122,7 @@ class Plugins:
     def _connector(self, name: Any) -> Plugin | None:
         if not isinstance(name, str):
             return None
-        plugin = self.at(Profile.of(NEWEST)).connector(name)
+        plugin = self._newest.connector(name)
         return plugin if isinstance(plugin, Plugin) else None
 
 

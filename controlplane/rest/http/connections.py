@@ -66,7 +66,7 @@ class _UnambiguousParser(h11.Connection):
         """
         event = super().next_event()
         if isinstance(event, h11.Request):
-            names = {name for name, _ in event.headers}
+            names = {name.lower() for name, _ in event.headers.raw_items()}
             if {b"content-length", b"transfer-encoding"} <= names:
                 raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding")
         return event

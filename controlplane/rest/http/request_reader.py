@@ -1,7 +1,7 @@
 """Reader of requests: turns an ASGI scope into a `Request`."""
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,37 +15,26 @@ _ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 _ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
 """Time whose zone lost its plus sign: in a URL, `+` means a space."""
 
-_READ = "controlplane.request"
-"""Scope key under which the parsed request is cached with its mount; several layers read it."""
 
-
-def read_request(scope: MutableMapping[str, Any]) -> Request:
+def read_request(scope: Mapping[str, Any]) -> Request:
     """Return the request of an ASGI `http` scope.
 
     The path stays raw, because a name may hold an encoded slash. The mount prefix is removed.
     """
     mount = scope.get("root_path", "")
-    if _READ not in scope or scope[_READ][0] != mount:
-        scope[_READ] = mount, _read(scope)
-    request: Request = scope[_READ][1]
-    return request._replace(state=scope.get("state") or {})
-
-
-def _read(scope: Mapping[str, Any]) -> Request:
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
     absolute = _ORIGIN.match(raw)
     path = raw[absolute.end() :] or b"/" if absolute else raw
-    path = path.removeprefix(scope.get("root_path", "").encode()) or b"/"
+    path = path.removeprefix(mount.encode()) or b"/"
     query = scope["query_string"].decode("latin-1")
     dialect, text = _dialect(path.decode("utf-8", "replace"))
     target = text + (f"?{query}" if query else "")
     parsed = parse_qs(query, keep_blank_values=True) if query else {}
     parameters = {name: values[0] for name, values in parsed.items()}
     as_of = _ZONE.sub(r"\1+\2", parameters["as_of"]) if "as_of" in parameters else None
-    headers = Headers(scope=dict(scope))
+    headers = Headers(raw=list(scope["headers"]))
     host = headers.get("host", "localhost")
     client = scope.get("client")
-    mount = scope.get("root_path", "")
     return Request(
         scope["method"],
         target,

@@ -9,9 +9,9 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
@@ -62,6 +62,7 @@ class OwnHosts:
         return name in self._machine
 
 
+@lru_cache(maxsize=64)  # clients use few different names
 def host_name(header: str) -> str | None:
     """Return the name or address in a `Host` header, in lower case; None if it is malformed."""
     if len(header) > HEADER_MAX:
@@ -76,6 +77,7 @@ def _plain(name: str) -> str:
     return name.lower().removesuffix(".")
 
 
+@lru_cache(maxsize=64)
 def _is_local(name: str) -> bool:
     if "." not in name and ":" not in name:
         return True
@@ -106,7 +108,7 @@ class HostGuard(Layer):
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Pass a request on, or refuse it. Only HTTP/1.0 requests may lack the header."""
-        header = Headers(scope=scope).get("host", "")
+        header = request.request.headers.get("host", "")
         if await self._hosts.has(header):
             await self._app(scope, receive, send)
             return

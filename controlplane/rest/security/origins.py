@@ -106,7 +106,7 @@ class OriginGuard(Layer):
         self, request: RequestInfo, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Pass a request on, and add the CORS headers to its answer."""
-        headers = Headers(scope=scope)
+        headers = request.request.headers
         if request.request.method not in READING and self._is_foreign(headers):
             refusal = Forbidden(
                 "A page of another host cannot change anything here: allow its origin in "
