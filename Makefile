@@ -16,6 +16,9 @@ HISTORY := tests/histories/life-3.9.log.jsonl
 PLUGINS := tests/histories/catalogue.json
 DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
 
+# Tests start hundreds of Python processes: byte code is kept whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup run quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean

@@ -5,6 +5,7 @@ tests by what they lack. Where `CI` is set, a skipped test fails the run: a proo
 must not look like one that was. Only files that stay outside of the repository may be missing.
 """
 
+import gc
 import os
 import secrets
 import shutil
@@ -51,6 +52,15 @@ def seeded(name: str) -> Random:
 def pytest_report_header() -> str:
     """Name the seed, so that a failure can be repeated."""
     return f"seed: {SEED}"
+
+
+QUICK_EXAMPLES = 10
+"""Most random examples of a test that names a number of its own, in `make quick`."""
+
+
+def examples(count: int, proved: int) -> int:
+    """Number of random examples: `proved` in `make prove`, few in `make quick`, else `count`."""
+    return proved if PROVE else min(count, QUICK_EXAMPLES) if QUICK else count
 
 
 def _profiles() -> None:
@@ -132,6 +142,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def _is_left_out(item: pytest.Item) -> bool:
     """True for a test of a longer tier."""
     return any(map(item.get_closest_marker, LEFT_OUT))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt tests and modules from garbage collection: a full one takes seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

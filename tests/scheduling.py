@@ -1,7 +1,7 @@
 """Distribution of tests over the processes of `pytest -n`; loaded only where there are several.
 
 Tests that share something expensive stay in one process: brokers, the session of Spark, the
-fixtures of a module. What takes longest begins first, so that the processes end together.
+fixtures of a module. The longest begin first, so that the processes end together.
 """
 
 import pytest
@@ -12,20 +12,41 @@ from xdist.scheduler.protocol import Scheduling
 SHARING = ("tests/replay/spark/", "tests/kafka/")
 """Folders whose tests share a broker or a JVM, the longest first."""
 
-LONG = ("tests/laws/", "tests/oracle/", "tests/docs/", "tests/kips/", "tests/integration/")
-"""Folders with modules that take most of a minute: they begin behind those above."""
+ALONE = tuple(
+    f"tests/kafka/test_{name}.py"
+    for name in ("client_commands", "live_cluster", "harvest", "side_by_side")
+)
+"""Modules of such a folder that share nothing with the others: they start brokers of their own."""
 
-RANKS = (*SHARING, *LONG)
+SPLIT = (
+    *("tests/docs/test_consoles.py", "tests/test_mutations.py"),
+    *("tests/rest/plugins/test_recordings.py", "tests/oracle/test_oracle.py"),
+)
+"""Long modules whose tests share nothing: each test is a group."""
+
+LONG = (
+    *("tests/oracle/test_releases.py", "tests/rest/releases/", "tests/benchmarks/"),
+    *("tests/laws/", "tests/oracle/", "tests/docs/", "tests/kips/", "tests/integration/"),
+)
+"""Modules that take most of a minute, and folders with such: they begin behind those above."""
+
+RANKS = (*SHARING, *ALONE, *SPLIT, *LONG)
 
 
 def group_of(node: str) -> str:
-    """Name of the tests that run in the same process: a folder that shares, else a module."""
+    """Name of the tests that run in the same process: a folder, a module, or one test."""
     module = node.partition("::")[0]
-    return next((folder for folder in SHARING if module.startswith(folder)), module)
+    if module in SPLIT:
+        return node
+    shared = (folder for folder in SHARING if module.startswith(folder) and module not in ALONE)
+    return next(shared, module)
 
 
 def rank_of(group: str) -> int:
     """Place of a group in the order of beginning; equal ranks keep the order of collection."""
+    module = group.partition("::")[0]
+    if module in RANKS:
+        return RANKS.index(module)
     places = (place for place, folder in enumerate(RANKS) if group.startswith(folder))
     return next(places, len(RANKS))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import RELEASES
 from tests.cli.command_calls import call, refusal
-from tests.conftest import PROVE
+from tests.conftest import examples
 from tests.laws.entries import NAMES, logs
 
 VIEWS = (
@@ -26,7 +26,7 @@ VIEWS = (
 PLACES = st.sampled_from(VIEWS)
 RELEASE = st.sampled_from(["kip", *RELEASES])
 FORM = st.sampled_from([[], ["-o", "json"], ["--exactly-once"], ["--exactly-once", "-o", "json"]])
-LOGS = 500 if PROVE else 60
+LOGS = examples(60, proved=500)
 """Each log is shown by a command, which takes as long as folding hundreds."""
 
 

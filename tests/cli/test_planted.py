@@ -131,6 +131,7 @@ DEEP = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 @pytest.mark.parametrize("view", [*VIEWS, ["--rest"]], ids=" ".join)
 def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play, read, report
+from tests.conftest import examples
 from tests.oracle.case import Case
 from tests.oracle.common import typed
 from tests.oracle.comparison import Differences, LogDisagreement, disagreements, shrunk
@@ -23,7 +24,7 @@ from tests.oracle.kafkas_state import untyped
 from tests.oracle.logs import cases
 from tests.oracle.our_answer import of_fold
 
-LOGS = 100
+LOGS = examples(100, proved=1_000)
 
 SEARCHED = 2_000
 """Logs among which a disagreement about a certain fact is looked for: few are about one alone."""

@@ -34,7 +34,10 @@ from tests.oracle.logs import MOST_RECORDS, case, cases
 from tests.oracle.oracle_releases import ASKED, PROVED
 from tests.oracle.our_answer import of_fold
 
-LOGS = 600
+LOGS = 300
+RARE = {"3.2.3": 600, "3.6.2": 400}
+"""Logs of the releases that differ from the one before in so few logs that 300 hold none."""
+
 LOGS_PROVED = 100_000
 
 
@@ -52,7 +55,7 @@ def _judge(release: str, count: int) -> None:
 @pytest.mark.parametrize("release", ASKED)
 def test_fold_is_kafkas(release: str) -> None:
     """Hundreds of random logs: the same snapshot, the same fates, the same calls."""
-    _judge(release, LOGS)
+    _judge(release, RARE.get(release, LOGS))
 
 
 @pytest.mark.java
@@ -157,7 +160,8 @@ NEIGHBOURS = [
 @pytest.mark.parametrize(("older", "newer"), NEIGHBOURS)
 def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
     """Each step from profile to profile shows in the logs by which the newer one is judged."""
-    drawn = islice(cases(f"{SEED}/{newer.release}"), LOGS)
+    count = RARE.get(newer.release, LOGS)
+    drawn = islice(cases(f"{SEED}/{newer.release}"), count)
     assert any(differences(of_fold(one, older), of_fold(one, newer)) for one in drawn)
 
 

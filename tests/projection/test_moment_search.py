@@ -21,6 +21,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.as_of import Past, cut_at, ends_now
 from controlplane.projection.moment_search import moment_position
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
+from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles
 from tests.projection.test_snapshots import (
     CONFIG,
@@ -48,7 +49,7 @@ positions = st.builds(
 spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1", "yesterday", ""])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100, proved=2_000))
 @given(
     logs(max_size=60),
     profiles,

@@ -26,6 +26,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.terminal.progress_bar import LogWithProgress
+from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles
 
 KIP = Profile.of("kip")
@@ -91,7 +92,7 @@ async def state_of(log: ReadableLog, profile: Profile = KIP, **how: Any) -> Clus
 # --- the law ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, proved=2_000))
 @given(
     logs(max_size=60),
     st.tuples(profiles, st.booleans()),

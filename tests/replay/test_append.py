@@ -18,6 +18,7 @@ from replay.archive.verification import verified
 from replay.capture.secrets import dropped
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
 from replay.kernels.batches import batch
+from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
@@ -41,7 +42,9 @@ def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
     return [Entry(CONFIG, 0, offset, 1_000 + offset, b"k", value) for offset in offsets]
 
 
-@settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(
+    max_examples=examples(30, proved=600), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
 @given(logs(), st.data())
 def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObject) -> None:
     """Every record with its headers and marks is archived, by any number of captures."""

@@ -17,7 +17,7 @@ from controlplane.core.state import ClusterState
 from controlplane.scenario.story import StoryStep, read_story
 from replay.archive.segments import SegmentSizes
 from replay.engine.local_engine import LocalOptions
-from tests.conftest import PROVE
+from tests.conftest import PROVE, examples
 from tests.laws.entries import logs, profiles, statuses
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = 1_500 if PROVE else 40
+EXAMPLES = examples(40, proved=1_500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 """An example takes some 40 ms: the smallest that fails is looked for where there is time."""
 

@@ -106,6 +106,7 @@ COMMANDS = (
 
 
 @ON_LINUX
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "room_bytes"), COMMANDS, ids=["state", "from-segments", "verify", "timeline"]
 )

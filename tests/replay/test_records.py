@@ -13,7 +13,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from replay.engine import ordered_records as module
 from replay.engine.ordered_records import records
-from tests.conftest import PROVE
+from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import archive
@@ -44,7 +44,7 @@ def test_prefixes(name: str, tmp_path: Path) -> None:
             assert list(records(cluster, moment)) == expected
 
 
-@settings(max_examples=300 if PROVE else 30)
+@settings(max_examples=examples(30, proved=300))
 @given(log=logs())
 def test_any_log(log: list[Entry]) -> None:
     """The archive has the records of all archived topics."""

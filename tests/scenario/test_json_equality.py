@@ -63,12 +63,14 @@ def test_what_is_not_alike(one: Any, other: Any) -> None:
     assert not alike(one, other)
 
 
+@pytest.mark.slow
 def test_depth_is_no_matter() -> None:
     """A difference at any depth is found."""
     assert alike(nested([1, 2]), nested([2, 1]))
     assert not alike(nested([1, 2]), nested([1, 3]))
 
 
+@pytest.mark.slow
 def test_what_only_one_list_has() -> None:
     """In the order of the first list, then of the second; deep elements, too."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]

@@ -15,6 +15,7 @@ from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
 from replay.findings import Severity
+from tests.conftest import examples
 from tests.laws.entries import logs, profiles
 from tests.replay.audit.planted_log import MINUTE, PAUSED, PlantedLog
 
@@ -22,7 +23,6 @@ SECRET = "horse-battery-staple"
 
 
 @given(logs(), profiles)
-@settings(max_examples=150, deadline=None)
 def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
     """Untrusted bytes never end an audit; what it tells lies in the log, on one line each."""
     ordered = in_order(entries)
@@ -35,7 +35,7 @@ def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
 
 
 @given(logs(), profiles)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50, proved=2_000))
 def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
     """Entries may be an iterator that is gone afterwards."""
     ordered = in_order(entries)
@@ -43,6 +43,7 @@ def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
     assert audit(iter([ClusterLog("lab", iter(ordered), profile)])) == listed
 
 
+@pytest.mark.slow
 def test_memory_grows_with_keys_and_not_with_records() -> None:
     """Five times as many records of the same keys need no more memory."""
     few, many = _peak(1_000), _peak(5_000)

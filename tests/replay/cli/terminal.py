@@ -98,16 +98,20 @@ def running(*arguments: object) -> Iterator[Running]:
     """A command in a process of its own, standard error being a terminal; it is ended with us."""
     terminal = Terminal()
     words = [sys.executable, "-m", "replay", *map(str, arguments)]
-    with subprocess.Popen(
-        words,
-        cwd=ROOT,
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.PIPE,
-        stderr=terminal.theirs,
-        text=True,
-        process_group=0,
-    ) as process:
+    try:
+        started = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            env={**os.environ, **ENVIRONMENT},
+            stdout=subprocess.PIPE,
+            stderr=terminal.theirs,
+            text=True,
+            process_group=0,
+        )
+    finally:
+        # The thread of the terminal ends with the last writer, also where none could be started.
         os.close(terminal.theirs)
+    with started as process:
         try:
             yield Running(process, terminal)
         finally:

@@ -12,7 +12,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.moments import time_text
 from replay.report import PageLimits, page
 from replay.report.page_limits import MARKS, POINTS, SPANS
-from tests.conftest import PROVE
+from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
@@ -240,7 +240,7 @@ def test_no_secret_is_in_a_page() -> None:
     assert "[hidden]" in text
 
 
-@settings(max_examples=200 if PROVE else 25)
+@settings(max_examples=examples(25, proved=200))
 @given(log=logs(), exactly_once=st.booleans())
 def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
     """A page can be made of any log."""

@@ -17,7 +17,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.story import read_story
 from replay.archive.segments import SegmentSizes
 from replay.engine.local_engine import LocalOptions
-from tests.conftest import PROVE
+from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import NAME, archive, log_of, replayed, served
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = 1_500 if PROVE else 40
+EXAMPLES = examples(40, proved=1_500)
 RECORDS = 1_000_000 if PROVE else 20_000
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 """The smallest log that shows a disagreement is always looked for."""

@@ -17,12 +17,12 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.timeline.config_digests import BYTES, RowHashes
 from replay.timeline.passes import digests
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
-from tests.conftest import PROVE
+from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import archive
 
-EXAMPLES = 500 if PROVE else 30
+EXAMPLES = examples(30, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 CONFIGS = ("connect-configs",)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import pytest
 from starlette.types import ASGIApp, Message
 
 from controlplane.projection.change_feed import RELEASES_WATCHED
@@ -178,6 +179,7 @@ async def test_the_end_is_told() -> None:
         assert read(await blocks.get())["event"] == "end"
 
 
+@pytest.mark.slow
 async def test_ten_thousand_watch() -> None:
     """Watchers above the limit are refused at once; all are gone after their clients."""
     async with asked() as (plane, client), AsyncExitStack() as stack:
