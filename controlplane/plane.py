@@ -29,7 +29,7 @@ from controlplane.controller import (
 from controlplane.controller.command_log import command_of
 from controlplane.core.commands import AnyCommand, CommandRequest, SetLoggerLevel, size_of
 from controlplane.core.context import Context, DecisionSettings
-from controlplane.core.decide.sink_offsets import group_of
+from controlplane.core.decide.sink_offsets import admin_overrides, group_of
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, resolve
@@ -338,7 +338,7 @@ class ControlPlane:
         """
         config = self.state.config.connectors.get(connector, {})
         group = group_of(connector, config, self._context)
-        return await self._around.outside.group_offsets(group)
+        return await self._around.outside.group_offsets(group, admin_overrides(config))
 
     async def history(self, connector: str) -> History:
         """Return the history of a connector: its records, and the changes by each.

@@ -88,7 +88,7 @@ class Decider:
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
                     try:
-                        group = await self._outside.group_offsets(decision.group)
+                        group = await self._outside.group_offsets(decision.group, decision.admin)
                     except Exception as failure:  # noqa: BLE001 - it may fail in any way
                         return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)

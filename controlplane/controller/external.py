@@ -6,7 +6,9 @@ control plane has no Kafka behind it, and no workers but its own.
 
 from typing import Protocol
 
-from controlplane.core.plan import AlterGroup, AnyAction, GroupOffsets
+from msgspec import UNSET
+
+from controlplane.core.plan import AdminOverrides, AlterGroup, AnyAction, GroupOffsets
 
 
 class ExternalActionFailed(Exception):
@@ -24,8 +26,10 @@ class ExternalActions(Protocol):
         """
         ...
 
-    async def group_offsets(self, group: str) -> GroupOffsets:
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group; empty if there is no such group.
+
+        `admin`: overrides of the connector, which may select another cluster.
 
         Raises:
             ExternalActionFailed: its offsets cannot be read.
@@ -44,7 +48,7 @@ class Alone:
                 "control plane has no Kafka cluster in which a sink could consume"
             )
 
-    async def group_offsets(self, group: str) -> GroupOffsets:
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """No group has committed anything."""
-        del group
+        del group, admin
         return ()

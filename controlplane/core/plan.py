@@ -36,6 +36,13 @@ GroupOffsets = tuple[tuple[str, int, int], ...]
 """Topic, partition and offset of each committed offset of a consumer group."""
 
 
+AdminOverrides = Properties | msgspec.UnsetType
+"""`admin.override.*` of a connector's config without the prefix; unset if it has none.
+
+They may select another cluster for its consumer group, and for fencing its producers.
+"""
+
+
 class AlterGroup(Action, frozen=True, tag="alter-group"):
     """Set and remove offsets of a sink's consumer group."""
 
@@ -43,6 +50,7 @@ class AlterGroup(Action, frozen=True, tag="alter-group"):
     group: str
     put: GroupOffsets
     remove: tuple[tuple[str, int], ...] = ()
+    admin: AdminOverrides = msgspec.UNSET
 
 
 class DeleteGroup(Action, frozen=True, tag="delete-group"):
@@ -50,6 +58,7 @@ class DeleteGroup(Action, frozen=True, tag="delete-group"):
 
     connector: str
     group: str
+    admin: AdminOverrides = msgspec.UNSET
 
 
 class FenceProducers(Action, frozen=True, tag="fence-producers"):
@@ -57,6 +66,7 @@ class FenceProducers(Action, frozen=True, tag="fence-producers"):
 
     connector: str
     transactional_ids: tuple[str, ...]
+    admin: AdminOverrides = msgspec.UNSET
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):
@@ -227,6 +237,7 @@ class AskGroup(msgspec.Struct, frozen=True):
 
     connector: str
     group: str
+    admin: AdminOverrides = msgspec.UNSET
 
 
 Question = AskHook | AskGroup

@@ -12,7 +12,13 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of, in_order
-from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, GroupOffsets
+from controlplane.core.plan import (
+    AdminOverrides,
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    GroupOffsets,
+)
 from controlplane.core.plugins import Plugins
 from controlplane.core.state import Topics
 from controlplane.core.topics.partitioner import partition_of
@@ -51,8 +57,11 @@ class ConsumerGroups:
             case DeleteGroup():
                 self._groups.pop(action.group, None)
 
-    async def group_offsets(self, group: str) -> GroupOffsets:
+    async def group_offsets(
+        self, group: str, admin: AdminOverrides = msgspec.UNSET
+    ) -> GroupOffsets:
         """Offsets of a group; empty for an unknown group."""
+        del admin  # a scenario has one cluster
         offsets = self._groups.get(group, {})
         return tuple((*partition, offset) for partition, offset in sorted(offsets.items()))
 

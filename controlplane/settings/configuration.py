@@ -65,6 +65,10 @@ class Configuration:
         )
         return Configuration(*sources, variables=self._variables)
 
+    def beneath(self, *stronger: SourceValues) -> "Configuration":
+        """Return the configuration with further sources before its own."""
+        return Configuration(*stronger, *self._sources, variables=self._variables)
+
     def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[EffectiveValue]:
         """Yield every setting of a table. Keys outside of a worker's file begin with the prefix.
 

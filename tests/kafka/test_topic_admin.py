@@ -19,7 +19,7 @@ from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-QUICK = ReadLimits(connect_timeout_ms=1_000, patience_ms=500)
+QUICK = ReadLimits(connect_timeout_ms=1_000, admin_patience_ms=500)
 
 
 @pytest_asyncio.fixture

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+from msgspec import UNSET
+
 from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.plan import (
+    AdminOverrides,
     AlterGroup,
     AnyAction,
     DeleteGroup,
@@ -29,8 +32,9 @@ class SimulatedBroker:
         if topic in self.ends:
             self._groups.setdefault(group, {})[topic, 0] = self.ends[topic]
 
-    async def group_offsets(self, group: str) -> GroupOffsets:
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a group; empty for an unknown group."""
+        del admin
         return tuple((*place, offset) for place, offset in sorted(self._group(group).items()))
 
     async def perform(self, action: AnyAction) -> None:

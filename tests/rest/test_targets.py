@@ -4,10 +4,11 @@ import re
 from urllib.parse import unquote
 
 import pytest
+from msgspec import UNSET
 
 from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.commands import CreateConnector
-from controlplane.core.plan import AlterGroup
+from controlplane.core.plan import AdminOverrides, AlterGroup
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
 from controlplane.rest.http.request_targets import parse_target
@@ -116,8 +117,11 @@ async def test_offsets_of_a_sink() -> None:
 class UnreachableBroker(SimulatedBroker):
     """Brokers that cannot be asked."""
 
-    async def group_offsets(self, group: str) -> tuple[tuple[str, int, int], ...]:
+    async def group_offsets(
+        self, group: str, admin: AdminOverrides = UNSET
+    ) -> tuple[tuple[str, int, int], ...]:
         """Fail: no broker answers."""
+        del admin
         raise ExternalActionFailed(f"group {group} cannot be asked")
 
 

@@ -12,6 +12,7 @@ from controlplane.core.entry import TopicPartition
 from controlplane.core.java.java_library import parse_int, parse_long
 from controlplane.core.java.json_values import value_text
 from controlplane.core.plan import (
+    AdminOverrides,
     AlterGroup,
     AskGroup,
     DeleteGroup,
@@ -37,6 +38,7 @@ class SinkOffsets:
     ) -> None:
         self._name = name
         self._group = group_of(name, config, context)
+        self._admin = admin_overrides(config)
         self._context = context
         self._profile = context.profile
 
@@ -58,7 +60,7 @@ class SinkOffsets:
     def known(self) -> Offsets | AskGroup:
         """Every partition with a committed offset, to be removed; a question if not yet read."""
         if self._context.group is None:
-            return AskGroup(self._name, self._group)
+            return AskGroup(self._name, self._group, self._admin)
         return tuple(_shown(topic, partition, None) for topic, partition, _ in self._context.group)
 
     def fence(self) -> tuple[Step, ...]:
@@ -67,7 +69,7 @@ class SinkOffsets:
 
     def wipe(self, _known: Offsets) -> tuple[Step, ...]:
         """Delete the group, even one without committed offsets (KIP-875)."""
-        return (Step("wipe", action=DeleteGroup(self._name, self._group)),)
+        return (Step("wipe", action=DeleteGroup(self._name, self._group, self._admin)),)
 
     def write(self, requested: Offsets) -> tuple[Step, ...]:
         """Set and remove offsets of the group."""
@@ -81,7 +83,8 @@ class SinkOffsets:
             for partition, offset in requested
             if partition is not None and offset is None
         )
-        return (Step("write", action=AlterGroup(self._name, self._group, put, removed)),)
+        action = AlterGroup(self._name, self._group, put, removed, self._admin)
+        return (Step("write", action=action),)
 
     def start_over(self, known: Offsets) -> tuple[Step, ...]:
         """Delete the group; a single action, so it never happens by halves."""
@@ -115,6 +118,19 @@ def group_of(name: str, config: Properties, context: Context) -> str:
     if isinstance(override, str):
         return override
     return context.worker.consumer_group_id or f"connect-{name}"
+
+
+_ADMIN_OVERRIDE = "admin.override."
+
+
+def admin_overrides(config: Properties) -> AdminOverrides:
+    """Settings of the client that asks for a connector's group (`Worker#adminConfigs`)."""
+    overrides = {
+        key.removeprefix(_ADMIN_OVERRIDE): value
+        for key, value in config.items()
+        if key.startswith(_ADMIN_OVERRIDE)
+    }
+    return overrides or msgspec.UNSET
 
 
 class _SinkOffsetError(Exception):

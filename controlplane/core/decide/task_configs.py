@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from controlplane.core import views
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.context import Context
+from controlplane.core.decide.sink_offsets import admin_overrides
 from controlplane.core.decide.steps import privileged
 from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected, Step
 from controlplane.core.plugins import UNKNOWN_TYPE
@@ -97,5 +98,7 @@ def _fence_producers(
     if before <= 0 or before == count == 1:
         return ()
     group = context.worker.group_id
-    action = FenceProducers(name, tuple(f"{group}-{name}-{task}" for task in range(before)))
+    transactional_ids = tuple(f"{group}-{name}-{task}" for task in range(before))
+    admin = admin_overrides(state.config.connectors.get(name, {}))
+    action = FenceProducers(name, transactional_ids, admin)
     return (Step("fence", action=action, read_back=(state.topics.config,)),)

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+
+from controlplane.core.entry import TopicPartition
 
 BROKER_DEFAULT = -1
 """Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""
@@ -128,3 +131,70 @@ def configs_altered(response: Any) -> Iterator[TopicAnswer]:
     """Yield the answer for each topic of an IncrementalAlterConfigs response."""
     for code, message, _, topic in response.resources:
         yield TopicAnswer(topic, code, message)
+
+
+_NO_GENERATION, _NO_MEMBER, _BROKERS_RETENTION, _NO_METADATA = -1, "", -1, ""
+
+
+def commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
+    """Build the request that sets offsets of a group without members, as an admin client does."""
+    topics: dict[str, list[tuple[int, int, str]]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append((partition, offset, _NO_METADATA))
+    return OffsetCommitRequest(
+        group, _NO_GENERATION, _NO_MEMBER, _BROKERS_RETENTION, [*topics.items()]
+    )
+
+
+class _OffsetDeleteResponse(Response):  # type: ignore[misc]
+    API_KEY = 47
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("topic", _TEXT),
+                ("partitions", Array(("partition", Int32), ("error_code", Int16))),
+            ),
+        ),
+    )
+
+
+class _OffsetDeleteStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 47
+    API_VERSION = 0
+    RESPONSE_TYPE = _OffsetDeleteResponse
+    SCHEMA = Schema(
+        ("group", _TEXT),
+        (
+            "topics",
+            Array(("topic", _TEXT), ("partitions", Array(Int32))),
+        ),
+    )
+
+
+class OffsetDeleteRequest(Request[_OffsetDeleteStruct]):  # type: ignore[misc]
+    """Request to remove committed offsets of a group (KIP-496)."""
+
+    API_KEY = 47
+
+    def __init__(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        self._fields = group, [*topics.items()]
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class(*self._fields)
+
+
+def partition_codes(response: Any) -> dict[TopicPartition, int]:
+    """Return the error code of each partition of an OffsetCommit or OffsetDelete response."""
+    return {
+        (topic, partition): code
+        for topic, partitions in response.topics
+        for partition, code in partitions
+    }

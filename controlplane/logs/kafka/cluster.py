@@ -122,6 +122,10 @@ class Cluster:
         """
         return await self._send(self._brokers[broker], request)
 
+    async def send_to(self, address: BrokerAddress, request: Any) -> Any:
+        """Return the answer of the broker at an address, as `send` does."""
+        return await self._send(address, request)
+
     async def close(self) -> None:
         """Close all connections; later requests raise `LogUnavailable`."""
         self._closed = True

@@ -42,3 +42,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     refusal_patience_ms: int = 10_000
     """Time for which a refusal (no such topic, no access) is retried if there was progress before:
     a broker that has just restarted may not know its topics yet."""
+
+    admin_patience_ms: int = 15_000
+    """Longest time for a request about topics, consumer groups or producers, with all retries. A
+    coordinator is elected within seconds; Connect's own client gives up after 60 s."""

@@ -1,25 +1,25 @@
 """Topics of a cluster: created, described, and their settings changed."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 from controlplane.logs.kafka import admin_requests as requests
 from controlplane.logs.kafka.admin_requests import TopicAnswer, TopicSpec
+from controlplane.logs.kafka.bounded_retry import retried
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.error_codes import ErrorCode, described
 from controlplane.logs.kafka.errors import RETRIABLE
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import Retry
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
-
-T = TypeVar("T")
 
 _NO_CONTROLLER = "the cluster has no controller at the moment: try again"
 _TRANSIENT = RETRIABLE | {ErrorCode.NOT_CONTROLLER}
 
 
 class TopicAdmin:
-    """Changes the topics of a cluster. Transient errors are retried for `patience_ms`."""
+    """Changes the topics of a cluster.
+
+    Transient errors are retried for `ReadLimits.admin_patience_ms`.
+    """
 
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
         self._cluster = cluster
@@ -28,6 +28,7 @@ class TopicAdmin:
     async def create(self, topics: Iterable[TopicSpec]) -> frozenset[str]:
         """Create topics; return the names of those that did not exist before.
 
+        When it returns, a broker knows the new topics and a leader of each of their partitions.
         An existing topic stays as it is, so a call can be repeated after an unknown outcome. After
         a time-out of the broker, a topic of this call may count as an existing one.
 
@@ -45,8 +46,20 @@ class TopicAdmin:
             created.update(answer.topic for answer in answers if not answer.code)
             _check(answers, "created", accepted=ErrorCode.TOPIC_ALREADY_EXISTS)
 
-        await self._retried(attempt)
+        await retried(attempt, self._limits)
+        await retried(lambda: self._check_led(created), self._limits)
         return frozenset(created)
+
+    async def _check_led(self, topics: Iterable[str]) -> None:
+        """Raise `LogUnavailable` while a broker has not learned of new topics.
+
+        The controller answers before it.
+        """
+        layout = await self._cluster.layout(topics)
+        for topic in topics:
+            leaders = layout.leaders.get(topic, {}).values()
+            if not leaders or not all(leader in layout.brokers for leader in leaders):
+                raise LogUnavailable(f"topic {topic} has been created and has no leader yet")
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str | None]]:
         """Return all settings of each topic, defaults included.
@@ -63,7 +76,7 @@ class TopicAdmin:
             _check([topic.answer for topic in found], "described")
             return {topic.answer.topic: topic.values for topic in found}
 
-        return await self._retried(attempt)
+        return await retried(attempt, self._limits)
 
     async def alter_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Set these settings by topic and leave all others as they are.
@@ -78,21 +91,13 @@ class TopicAdmin:
             answers = requests.configs_altered(await self._ask_controller(request))
             _check(answers, "altered")
 
-        await self._retried(attempt)
+        await retried(attempt, self._limits)
 
     async def _ask_controller(self, request: object) -> object:
         layout = await self._cluster.layout([])
         if layout.controller not in layout.brokers:
             raise LogUnavailable(_NO_CONTROLLER)
         return await self._cluster.send(layout.controller, request)
-
-    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        retry = Retry(self._limits, self._limits.patience_ms)
-        while True:
-            try:
-                return await attempt()
-            except LogUnavailable as failure:
-                await retry.after(failure, progress=0)
 
 
 def _check(answers: Iterable[TopicAnswer], verb: str, accepted: int = ErrorCode.NONE) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
+
 from controlplane.controller import ExternalActionFailed
 from controlplane.core.plan import (
+    AdminOverrides,
     AlterGroup,
     AnyAction,
     DeleteGroup,
@@ -89,8 +92,9 @@ class Kafka:
         if trouble is not None:
             raise ExternalActionFailed("Kafka did not answer in time")
 
-    async def group_offsets(self, group: str) -> GroupOffsets:
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets; empty for a missing group."""
+        del admin
         offsets = self._groups.get(group, {})
         return tuple((*place, offset) for place, offset in sorted(offsets.items()))
 

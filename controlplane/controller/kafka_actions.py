@@ -1,0 +1,120 @@
+"""Actions outside of the logs on real clusters: consumer groups of sinks, producers of sources."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+from msgspec import UNSET
+
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.core.entry import TopicPartition
+from controlplane.core.plan import (
+    AdminOverrides,
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    FenceProducers,
+    GroupOffsets,
+    RestartInstances,
+)
+from controlplane.logs.kafka.connector_clusters import ConnectorClusters
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal, LogEnd
+from controlplane.logs.log import LogError
+from controlplane.settings.errors import SettingsError
+
+_STILL_ACTIVE = (
+    "Failed to {verb} consumer group offsets for connector {connector} either because its tasks "
+    "haven't stopped completely yet or the connector was resumed before the request to {verb} its "
+    "offsets could be successfully completed. If the connector is in a stopped state, this "
+    "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster may "
+    "need to be restarted to get rid of the zombie sink tasks."
+)
+"""Kafka's words for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
+
+
+class KafkaActions:
+    """Actions on the clusters that a worker of these settings would use (`ExternalActions`).
+
+    Every action can be repeated. Restarts do nothing: the workers that run tasks read the records
+    of the log, and no tasks run here.
+    """
+
+    def __init__(self, clusters: ConnectorClusters) -> None:
+        self._clusters = clusters
+
+    async def perform(self, action: AnyAction) -> None:
+        """Perform an action. If it was done before, nothing more happens.
+
+        Raises:
+            ExternalActionFailed: a cluster refuses, or cannot be reached.
+        """
+        match action:
+            case AlterGroup():
+                await self._alter(action)
+            case DeleteGroup():
+                await self._delete(action)
+            case FenceProducers():
+                await self._fence(action)
+            case RestartInstances():
+                pass
+
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
+        """Committed offsets of a consumer group; empty if there is no such group.
+
+        Raises:
+            ExternalActionFailed: its offsets cannot be read.
+        """
+        async with self._groups(admin) as groups:
+            committed = await groups.committed(group)
+        return tuple((*partition, offset) for partition, offset in committed.items())
+
+    async def ends(
+        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
+    ) -> Mapping[TopicPartition, LogEnd]:
+        """Ends of the partitions that a consumer group reads, as far as they are known.
+
+        Raises:
+            ExternalActionFailed: no broker answers.
+        """
+        async with self._groups(admin) as groups:
+            return await groups.ends(partitions)
+
+    async def _alter(self, action: AlterGroup) -> None:
+        answer = f"Failed to alter consumer group offsets for connector {action.connector}"
+        put = {(topic, partition): offset for topic, partition, offset in action.put}
+        async with self._groups(action.admin, answer, action.connector, "alter") as groups:
+            # First what creates the group: a group that lacks any offset has none to remove.
+            await groups.commit(action.group, put)
+            await groups.remove(action.group, action.remove)
+
+    async def _delete(self, action: DeleteGroup) -> None:
+        answer = f"Failed to reset consumer group offsets for connector {action.connector}"
+        async with self._groups(action.admin, answer, action.connector, "reset") as groups:
+            await groups.delete(action.group)
+
+    async def _fence(self, action: FenceProducers) -> None:
+        answer = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+        async with self._groups(action.admin, answer) as groups:
+            for transactional_id in action.transactional_ids:
+                await groups.fence(transactional_id)
+
+    @asynccontextmanager
+    async def _groups(
+        self, admin: AdminOverrides, answer: str = "", connector: str = "", verb: str = ""
+    ) -> AsyncIterator[GroupAdmin]:
+        """Open the groups of a connector's cluster; failures get the worker's words and a reason.
+
+        A worker answers its words only, and logs the reason.
+        """
+        prefix = answer and f"{answer}: "
+        given = {} if admin is UNSET else admin
+        overrides = {key: value for key, value in given.items() if isinstance(value, str)}
+        try:
+            async with self._clusters.groups(overrides) as groups:
+                yield groups
+        except GroupRefusal as refusal:
+            if verb and refusal.is_active:
+                active = _STILL_ACTIVE.format(verb=verb, connector=connector)
+                raise ExternalActionFailed(active) from refusal
+            raise ExternalActionFailed(f"{prefix}{refusal}") from refusal
+        except (LogError, SettingsError) as failure:
+            raise ExternalActionFailed(f"{prefix}{failure}") from failure

@@ -1,0 +1,229 @@
+"""Consumer groups of one cluster: their committed offsets, and changes of them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka.protocol.admin import DeleteGroupsRequest
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka import wire
+from controlplane.logs.kafka.admin_requests import (
+    OffsetDeleteRequest,
+    commit_request,
+    partition_codes,
+)
+from controlplane.logs.kafka.bounded_retry import retried
+from controlplane.logs.kafka.cluster import BrokerAddress, Cluster
+from controlplane.logs.kafka.error_codes import ErrorCode, described
+from controlplane.logs.kafka.errors import RETRIABLE
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.log import LogNotUsable, LogUnavailable
+
+T = TypeVar("T")
+
+ACTIVE = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    }
+)
+"""Codes for a group with members, or with one whose session has not run out yet."""
+
+_TRANSIENT = RETRIABLE | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+_FENCING_TIMEOUT_MS = 1
+"""Transaction time-out of the producer that fences; it begins no transaction (as in Kafka)."""
+
+
+class GroupRefusal(LogNotUsable):
+    """The cluster refuses a request about a consumer group or a producer."""
+
+    def __init__(self, about: str, code: int) -> None:
+        super().__init__(f"{about}: {described(code)}")
+        self.code = code
+
+    @property
+    def is_active(self) -> bool:
+        """True if the group has members."""
+        return self.code in ACTIVE
+
+
+class LogEnd(NamedTuple):
+    """End of a partition, or the reason why it is unknown."""
+
+    offset: int | None
+    reason: str = ""
+
+
+class _Coordinator(IntEnum):
+    """Kinds of coordinators (`FindCoordinator`)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class GroupAdmin:
+    """Consumer groups and transactional producers of one cluster.
+
+    Coordinators are looked up for each request. Transient errors are retried for
+    `ReadLimits.admin_patience_ms`. Every method raises `LogUnavailable` after that, and
+    `GroupRefusal` or `LogNotUsable` if the cluster refuses. Every change can be repeated.
+    """
+
+    def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group, by topic and partition; {}: no such group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+
+        def offsets(response: Any) -> dict[TopicPartition, int]:
+            _check(f"the offsets of group {group} cannot be read", response.error_code)
+            found: dict[TopicPartition, int] = {}
+            for topic, partitions in response.topics:
+                for partition, offset, _, code in partitions:
+                    _check(f"the offset of group {group} in {topic}-{partition} is unknown", code)
+                    if offset >= 0:
+                        found[topic, partition] = offset
+            return dict(sorted(found.items()))
+
+        request = OffsetFetchRequest(group, None)
+        return await self._asked(_Coordinator.GROUP, group, request, offsets)
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set offsets of a group without members; the group is created if it does not exist.
+
+        Valid partitions of a refused call are set, as by Kafka's own admin client.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        if offsets:
+            request = commit_request(group, offsets)
+            await self._asked(
+                _Coordinator.GROUP, group, request, lambda response: _check_all(group, response)
+            )
+
+    async def remove(self, group: str, partitions: Collection[TopicPartition]) -> None:
+        """Remove offsets of a group; those of a group that does not exist are removed already.
+
+        Kafka 3.9 deletes a group with its last offset, so a repeated call finds no group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+
+        def check(response: Any) -> None:
+            if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                _check(f"offsets of group {group} cannot be removed", response.error_code)
+                _check_all(group, response)
+
+        if partitions:
+            request = OffsetDeleteRequest(group, partitions)
+            await self._asked(_Coordinator.GROUP, group, request, check)
+
+    async def delete(self, group: str) -> None:
+        """Delete a group with all its offsets; a group that does not exist counts as deleted.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+
+        def check(response: Any) -> None:
+            for _, code in response.results:
+                if code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    _check(f"group {group} cannot be deleted", code)
+
+        await self._asked(_Coordinator.GROUP, group, DeleteGroupsRequest([group]), check)
+
+    async def fence(self, transactional_id: str) -> None:
+        """Fence the producers with a transactional id; their open transaction is aborted.
+
+        When this returns, the outcome of every transaction of theirs is in the log: a reader finds
+        all of it below the last stable offset (Kafka: `Admin#fenceProducers`).
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+
+        def check(response: Any) -> None:
+            _check(f"producers {transactional_id} cannot be fenced", response.error_code)
+
+        request = InitProducerIdRequest(transactional_id, _FENCING_TIMEOUT_MS)
+        await self._asked(_Coordinator.TRANSACTION, transactional_id, request, check)
+
+    async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """Return the high watermark of each partition; the reason where it is unknown.
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
+        wanted = list(partitions)
+        topics = {topic for topic, _ in wanted}
+        return await retried(lambda: self._ends(wanted, topics), self._limits) if wanted else {}
+
+    async def _ends(
+        self, wanted: Iterable[TopicPartition], topics: Collection[str]
+    ) -> dict[TopicPartition, LogEnd]:
+        layout = await self._cluster.layout(topics)
+        missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        found = {
+            (topic, partition): LogEnd(None, described(layout.errors[topic]))
+            if topic in layout.errors
+            else missing
+            for topic, partition in wanted
+        }
+        for broker, led in layout.led().items():
+            asked = [partition for partition in led if partition in found]
+            if asked and broker in layout.brokers:
+                request = wire.offsets_request(asked, wire.LATEST, "read_uncommitted")
+                for partition, code, end in wire.offsets(await self._cluster.send(broker, request)):
+                    found[partition] = LogEnd(None, described(code)) if code else LogEnd(end)
+            for partition in asked if broker not in layout.brokers else ():
+                found[partition] = LogEnd(None, "the partition has no leader at the moment")
+        return found
+
+    async def _asked(
+        self, kind: _Coordinator, key: str, request: Any, read: Callable[[Any], T]
+    ) -> T:
+        """Send a request to the coordinator of a group or producer, and read the response."""
+
+        async def attempt() -> T:
+            address = await self._coordinator(kind, key)
+            return read(await self._cluster.send_to(address, request))
+
+        return await retried(attempt, self._limits)
+
+    async def _coordinator(self, kind: _Coordinator, key: str) -> BrokerAddress:
+        response = await self._cluster.ask(FindCoordinatorRequest(key, int(kind)))
+        what = "group" if kind is _Coordinator.GROUP else "producers"
+        _check(f"the coordinator of {what} {key} is unknown", response.error_code)
+        return response.host, response.port
+
+
+def _check_all(group: str, response: Any) -> None:
+    """Raise the first refusal of a partition; a transient error only if none is refused."""
+    codes = partition_codes(response)
+    ordered = sorted(codes.items(), key=lambda item: item[1] in _TRANSIENT)
+    for (topic, partition), code in ordered:
+        _check(f"the offset of group {group} in {topic}-{partition} cannot be changed", code)
+
+
+def _check(about: str, code: int) -> None:
+    if code in _TRANSIENT:
+        raise LogUnavailable(f"{about}: {described(code)}")
+    if code:
+        raise GroupRefusal(about, code)

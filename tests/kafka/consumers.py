@@ -1,0 +1,76 @@
+"""Consumers of real groups in tests: in this process, and Java's in processes of their own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer
+
+from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.consumer_groups import GroupAdmin
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.settings.security import KafkaSecurity
+from tests.jars import classpath
+from tests.kafka.process import JavaProgram
+from tests.kafka.real_kafka import LOGGING, QUIET, Broker
+from tests.patience import PATIENCE_S
+
+SESSION_MS = 6_000
+"""The shortest session that a broker allows by default: a killed member stays for so long."""
+
+POLL_S = 0.05
+
+
+@asynccontextmanager
+async def groups_of(
+    bootstrap: str, security: KafkaSecurity | None = None, limits: ReadLimits | None = None
+) -> AsyncIterator[GroupAdmin]:
+    """The consumer groups of a cluster, as this program asks for them."""
+    limits = limits or ReadLimits()
+    cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), limits)
+    try:
+        yield GroupAdmin(cluster, limits)
+    finally:
+        await cluster.close()
+
+
+@asynccontextmanager
+async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIOKafkaConsumer]:
+    """A member of a classic group that has its partitions, and leaves behind."""
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    await consumer.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not consumer.assignment():  # noqa: ASYNC110 - a rebalance tells nobody
+                await asyncio.sleep(POLL_S)
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+def java_consumer(broker: Broker, topic: str, group: str, **settings: object) -> JavaProgram:
+    """Kafka's console consumer as a member of a group, which commits what it has read."""
+    path = classpath(f"org.apache.kafka:kafka-tools:{broker.release}", LOGGING, silent=False)
+    directory = broker.directory / group
+    directory.mkdir()
+    file = directory / "consumer.properties"
+    usual = {"auto.commit.interval.ms": 100, "auto.offset.reset": "earliest"}
+    given = usual | {key.replace("__", "."): value for key, value in settings.items()}
+    file.write_text("".join(f"{key}={value}\n" for key, value in given.items()), "ascii")
+    main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    arguments = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group)
+    option = "--command-config" if broker.release >= "4.2" else "--consumer.config"
+    return JavaProgram("consumer", directory, path, QUIET, main, *arguments, option, str(file))
+
+
+async def has_committed(groups: GroupAdmin, group: str) -> None:
+    """Wait until a group has committed offsets."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await groups.committed(group):  # noqa: ASYNC110 - a commit tells nobody
+            await asyncio.sleep(POLL_S)

@@ -1,0 +1,204 @@
+"""Consumer groups and producers of real brokers: read, altered, deleted, fenced."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from aiokafka.errors import KafkaError
+
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal, LogEnd
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.log import LogUnavailable
+from controlplane.settings.security import KafkaSecurity, Sasl, Secret
+from tests.kafka.conftest import unused_name
+from tests.kafka.consumers import (
+    POLL_S,
+    SESSION_MS,
+    consuming,
+    groups_of,
+    has_committed,
+    java_consumer,
+)
+from tests.kafka.producer import NewTopic, reading, writer
+from tests.kafka.real_kafka import USERS, Broker
+from tests.patience import PATIENCE_S
+from tests.ports import free_ports
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+BOB = KafkaSecurity(sasl=Sasl("PLAIN", "bob", Secret(USERS["bob"])))
+QUICK = ReadLimits(connect_timeout_ms=1_000, admin_patience_ms=500)
+
+
+@pytest_asyncio.fixture
+async def groups(broker: Broker) -> AsyncIterator[GroupAdmin]:
+    """The groups of the shared broker."""
+    async with groups_of(broker.bootstrap) as opened:
+        yield opened
+
+
+async def test_offsets_of_an_empty_group(groups: GroupAdmin, topic: str) -> None:
+    """Offsets are set, listed in order, removed; a group that is gone has none."""
+    group = unused_name()
+    assert await groups.committed(group) == {}
+    await groups.commit(group, {(topic, 2): 7, (topic, 0): 10**6})
+    assert list((await groups.committed(group)).items()) == [((topic, 0), 10**6), ((topic, 2), 7)]
+    await groups.commit(group, {(topic, 2): 8})
+    await groups.remove(group, [(topic, 0), (topic, 1)])
+    assert await groups.committed(group) == {(topic, 2): 8}
+    for _ in range(2):  # 3.9 deletes the group with its last offset
+        await groups.remove(group, [(topic, 2)])
+        assert await groups.committed(group) == {}
+    for _ in range(2):
+        await groups.delete(group)
+
+
+async def test_unknown_partitions(groups: GroupAdmin, topic: str) -> None:
+    """The refusal names the partition; valid partitions of the call are set."""
+    group = unused_name()
+    with pytest.raises(GroupRefusal, match=f"of group {group} in {topic}-9 cannot .*code 3"):
+        await groups.commit(group, {(topic, 0): 1, (topic, 9): 1})
+    assert await groups.committed(group) == {(topic, 0): 1}
+    with pytest.raises(GroupRefusal, match=r"in nowhere-0 cannot be changed: .*code 3"):
+        await groups.remove(group, [(topic, 0), ("nowhere", 0)])
+
+
+async def test_active_group(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+    """A group with a member refuses every change, and keeps its offsets."""
+    group = unused_name()
+    async with consuming(broker, topic, group) as consumer:
+        await consumer.commit(dict.fromkeys(consumer.assignment(), 3))
+        await refused_as_active(groups, topic, group)
+        assert set((await groups.committed(group)).values()) == {3}
+    await groups.commit(group, {(topic, 0): 1})
+    await groups.delete(group)
+    assert await groups.committed(group) == {}
+
+
+async def refused_as_active(groups: GroupAdmin, topic: str, group: str) -> None:
+    """Each change of the group is refused for its members."""
+    for change in (
+        groups.commit(group, {(topic, 0): 1}),
+        groups.remove(group, [(topic, 0)]),
+        groups.delete(group),
+    ):
+        with pytest.raises(GroupRefusal, match="the group has members") as caught:
+            await change
+        assert caught.value.is_active
+
+
+async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+    """A live group of KIP-848 refuses changes; without members it accepts them."""
+    if broker.release < "4":
+        pytest.skip("brokers have the protocol of KIP-848 since 4.0")
+    group = unused_name()
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"v")
+    consumer = java_consumer(broker, topic, group, group__protocol="consumer")
+    consumer.start()
+    try:
+        await has_committed(groups, group)
+        await refused_as_active(groups, topic, group)
+    finally:
+        await consumer.end()
+    await groups.commit(group, {(topic, 0): 0})
+    assert (await groups.committed(group))[topic, 0] == 0
+    await groups.delete(group)
+
+
+@pytest.mark.slow
+async def test_killed_consumer(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+    """The group of a killed consumer stays active until its session has run out."""
+    group = unused_name()
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"v")
+    consumer = java_consumer(broker, topic, group, session__timeout__ms=SESSION_MS)
+    consumer.start()
+    try:
+        await has_committed(groups, group)
+    finally:
+        await consumer.end(signal.SIGKILL)
+    await refused_as_active(groups, topic, group)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await deleted(groups, group):  # noqa: ASYNC110 - a session ends in silence
+            await asyncio.sleep(POLL_S)
+    assert await groups.committed(group) == {}
+
+
+async def deleted(groups: GroupAdmin, group: str) -> bool:
+    """True once a group is deleted; False while it is active."""
+    try:
+        await groups.delete(group)
+    except GroupRefusal as refusal:
+        if not refusal.is_active:
+            raise
+        return False
+    return True
+
+
+async def test_ends(broker: Broker, groups: GroupAdmin, new_topic: NewTopic) -> None:
+    """Ends of the requested partitions; a reason where a partition does not exist."""
+    topic = await new_topic(2)
+    async with writer(broker) as out:
+        for _ in range(3):
+            await out.put(topic, 1, b"k", b"v")
+    ends = await groups.ends([(topic, 1), (topic, 0), (topic, 5), ("nowhere", 0)])
+    assert ends[topic, 1] == LogEnd(3)
+    assert ends[topic, 0] == LogEnd(0)
+    for missing in ((topic, 5), ("nowhere", 0)):
+        assert ends[missing].offset is None
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in ends[missing].reason
+    assert await groups.ends([]) == {}
+
+
+async def test_fenced_producer(broker: Broker, groups: GroupAdmin, topic: str) -> None:
+    """A fenced producer's open transaction is aborted, and it cannot write any more."""
+    transactional_id = unused_name()
+    async with writer(broker, transactional_id=transactional_id) as out:
+        await out.producer.begin_transaction()
+        await out.put(topic, 0, b"k", b"v")
+        await groups.fence(transactional_id)
+        async with reading(broker.bootstrap) as reader:
+            entries = [entry async for batch in reader.read([topic]) for entry in batch.entries()]
+        assert [entry.aborted for entry in entries] == [True]
+        with pytest.raises(KafkaError):
+            await out.put(topic, 0, b"k", b"late")
+        with pytest.raises(KafkaError):
+            await out.producer.abort_transaction()
+    await groups.fence(transactional_id)
+    await groups.fence(unused_name())
+
+
+async def test_missing_acls(broker: Broker, topic: str) -> None:
+    """Each request of a user without rights is refused with the advice to add an ACL."""
+    async with groups_of(broker.address("SASL_PLAINTEXT"), BOB) as groups:
+        for request in (
+            groups.committed("group"),
+            groups.commit("group", {(topic, 0): 1}),
+            groups.remove("group", [(topic, 0)]),
+            groups.delete("group"),
+            groups.fence("producer"),
+        ):
+            with pytest.raises(GroupRefusal, match=r"no access to .* add an ACL for it"):
+                await request
+        ends = await groups.ends([(topic, 0)])
+        assert "add an ACL" in ends[topic, 0].reason
+
+
+async def test_no_broker() -> None:
+    """Retries end after the patience, with the sentence about the address."""
+    (port,) = free_ports(1)
+    async with groups_of(f"127.0.0.1:{port}", limits=QUICK) as groups:
+        with pytest.raises(LogUnavailable, match=f"no broker listens at 127.0.0.1:{port}"):
+            await groups.committed("group")
+
+
+async def test_silent_broker() -> None:
+    """A server that accepts connections and answers nothing holds nobody for long."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, groups_of(f"{host}:{port}", limits=QUICK) as groups:
+        with pytest.raises(LogUnavailable, match="does not answer within 500 ms"):
+            await groups.committed("group")

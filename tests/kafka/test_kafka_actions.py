@@ -1,0 +1,193 @@
+"""A control plane whose sinks have real consumer groups: offsets set, altered, reset."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.kafka_actions import KafkaActions
+from controlplane.core.commands import (
+    AlterOffsets,
+    CreateConnector,
+    OffsetChange,
+    ResetOffsets,
+    StopConnector,
+)
+from controlplane.core.plan import AlterGroup, DeleteGroup, FenceProducers, RestartInstances
+from controlplane.core.records import Target
+from controlplane.logs.kafka.connector_clusters import ConnectorClusters
+from controlplane.plane import ControlPlane, Refusal
+from controlplane.settings import Configuration, SourcedValue, ValueSource
+from tests.controller.scene import plane_on
+from tests.kafka.conftest import unused_name
+from tests.kafka.consumers import consuming, groups_of
+from tests.kafka.producer import writer
+from tests.kafka.real_kafka import USERS, Broker
+from tests.ports import free_ports
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+IMPATIENT = {"reader__admin__patience__ms": "500"}
+
+
+def configuration(settings: dict[str, str]) -> Configuration:
+    """Settings of a worker, as from its file."""
+    file = ValueSource("file", "worker.properties", 1)
+    return Configuration({key: SourcedValue(value, file) for key, value in settings.items()})
+
+
+@asynccontextmanager
+async def actions_on(bootstrap: str, **settings: str) -> AsyncIterator[KafkaActions]:
+    """Actions as a worker of a cluster takes them; `__` in a setting's name is a dot."""
+    dotted = {key.replace("__", "."): value for key, value in settings.items()}
+    clusters = ConnectorClusters(bootstrap, configuration(dotted))
+    try:
+        yield KafkaActions(clusters)
+    finally:
+        await clusters.close()
+
+
+@pytest_asyncio.fixture
+async def plane(broker: Broker) -> AsyncIterator[ControlPlane]:
+    """A control plane beside the shared broker; its own log is in memory."""
+    async with (
+        actions_on(broker.bootstrap) as outside,
+        plane_on("memory:", outside=outside) as opened,
+    ):
+        yield opened
+
+
+def sink_offset(topic: str, partition: int, offset: int | None) -> OffsetChange:
+    """A change of a sink's offset; None removes it."""
+    where = {"kafka_topic": topic, "kafka_partition": partition}
+    return OffsetChange(where, None if offset is None else {"kafka_offset": offset})
+
+
+async def test_life_of_a_sink(plane: ControlPlane, broker: Broker, topic: str) -> None:
+    """Created with offsets, altered, reset: its group follows, each time repeated."""
+    name = unused_name()
+    first = (sink_offset(topic, 0, 5), sink_offset(topic, 1, 6))
+    config = {"connector.class": SINK, "topics": topic}
+    await plane.execute(
+        CreateConnector(name, config, initial_offsets=first, initial_state=Target.STOPPED)
+    )
+    assert await plane.group_offsets(name) == ((topic, 0, 5), (topic, 1, 6))
+    change = AlterOffsets(name, (sink_offset(topic, 0, 9), sink_offset(topic, 1, None)))
+    for _ in range(2):
+        await plane.execute(change)
+        assert await plane.group_offsets(name) == ((topic, 0, 9),)
+    for _ in range(2):
+        await plane.execute(ResetOffsets(name))
+        assert await plane.group_offsets(name) == ()
+
+
+async def test_group_that_is_still_active(plane: ControlPlane, broker: Broker, topic: str) -> None:
+    """The refusals are Kafka's, word for word; then the group is left, and they succeed."""
+    name = unused_name()
+    await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))
+    await plane.execute(StopConnector(name))
+    alter = AlterOffsets(name, (sink_offset(topic, 0, 1),))
+    async with consuming(broker, topic, f"connect-{name}"):
+        for command, verb in ((alter, "alter"), (ResetOffsets(name), "reset")):
+            with pytest.raises(Refusal) as caught:
+                await plane.execute(command)
+            assert str(caught.value) == (
+                f"Failed to {verb} consumer group offsets for connector {name} either because its "
+                "tasks haven't stopped completely yet or the connector was resumed before the "
+                f"request to {verb} its offsets could be successfully completed. If the connector "
+                "is in a stopped state, this operation can be safely retried. If it doesn't "
+                "eventually succeed, the Connect cluster may need to be restarted to get rid of "
+                "the zombie sink tasks."
+            )
+    await plane.execute(alter)
+    await plane.execute(ResetOffsets(name))
+
+
+async def test_unknown_partition(plane: ControlPlane, topic: str) -> None:
+    """Kafka's words and the reason; the valid part is applied, as by a worker."""
+    name = unused_name()
+    await plane.execute(CreateConnector(name, {"connector.class": SINK, "topics": topic}))
+    await plane.execute(StopConnector(name))
+    alter = AlterOffsets(name, (sink_offset(topic, 0, 1), sink_offset(topic, 77, 1)))
+    words = rf"^Failed to alter consumer group offsets for connector {name}: .*{topic}-77 .*code 3"
+    with pytest.raises(Refusal, match=words):
+        await plane.execute(alter)
+    assert await plane.group_offsets(name) == ((topic, 0, 1),)
+
+
+async def test_overrides_select_the_cluster(broker: Broker, topic: str) -> None:
+    """The connector's `admin.override.*` beat the worker's `admin.*`, which beat its own."""
+    (nowhere,) = free_ports(1)
+    dead, group = f"127.0.0.1:{nowhere}", unused_name()
+    here = {"bootstrap.servers": broker.bootstrap}
+    async with groups_of(broker.bootstrap) as groups:
+        await groups.commit(group, {(topic, 0): 4})
+    async with actions_on(dead, **IMPATIENT) as outside:
+        assert await outside.group_offsets(group, here) == ((topic, 0, 4),)
+        with pytest.raises(ExternalActionFailed, match=f"no broker listens at {dead}"):
+            await outside.group_offsets(group)
+    admin = {"admin__bootstrap__servers": broker.bootstrap}
+    async with actions_on(dead, **admin, **IMPATIENT) as outside:
+        assert await outside.group_offsets(group) == ((topic, 0, 4),)
+        with pytest.raises(ExternalActionFailed, match=f"no broker listens at {dead}"):
+            await outside.group_offsets(group, {"bootstrap.servers": dead})
+    async with actions_on("", bootstrap__servers=broker.bootstrap) as outside:
+        assert await outside.group_offsets(group) == ((topic, 0, 4),)
+
+
+async def test_logins_of_overrides(broker: Broker, topic: str) -> None:
+    """An override may log in as somebody else; wrong logins and settings are one sentence."""
+    group = unused_name()
+    async with groups_of(broker.bootstrap) as groups:
+        await groups.commit(group, {(topic, 0): 4})
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    secured = {
+        "bootstrap.servers": broker.address("SASL_PLAINTEXT"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+    }
+
+    def of(user: str, password: str) -> dict[str, str]:
+        return secured | {"sasl.jaas.config": f'{login} username="{user}" password="{password}";'}
+
+    async with actions_on(broker.bootstrap, **IMPATIENT) as outside:
+        alice = of("alice", USERS["alice"])
+        assert await outside.group_offsets(group, alice) == ((topic, 0, 4),)
+        for overrides, words in (
+            (of("alice", "wrong"), "refuses the name or the password"),
+            (of("bob", USERS["bob"]), "no access to the group: add an ACL for it"),
+            (secured, "sasl.jaas.config names no username"),
+            ({"bootstrap.servers": "nobody"}, "does not resolve"),
+            ({"security.protocol": "TLS"}, r"admin\.override\.\*.* security\.protocol"),
+        ):
+            with pytest.raises(ExternalActionFailed, match=words):
+                await outside.group_offsets(group, overrides)
+
+
+async def test_actions_can_be_repeated(broker: Broker, topic: str) -> None:
+    """Each action succeeds again; restarts of tasks that run elsewhere do nothing."""
+    name, transactional_id = unused_name(), unused_name()
+    group = f"connect-{name}"
+    async with (
+        writer(broker, transactional_id=transactional_id),
+        actions_on(broker.bootstrap) as outside,
+    ):
+        for _ in range(2):
+            await outside.perform(
+                AlterGroup(name, group, ((topic, 0, 5),), ((topic, 1),), {"client.id": "x"})
+            )
+            assert await outside.group_offsets(group) == ((topic, 0, 5),)
+        for _ in range(2):
+            await outside.perform(AlterGroup(name, group, (), ((topic, 0),)))
+        for action in (
+            DeleteGroup(name, group),
+            FenceProducers(name, (transactional_id, unused_name())),
+            RestartInstances(name, (None, 0)),
+        ):
+            await outside.perform(action)
+            await outside.perform(action)
+        ends = await outside.ends([(topic, 0)])
+        assert ends[topic, 0].offset == 0
