@@ -1,12 +1,42 @@
 """`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: send a request to a worker."""
 
-from controlplane.scenario import transcript
-from controlplane.scenario.exchange import Exchange, WorkerRequest, exchange
+from typing import NamedTuple
+
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import Rejected
+from controlplane.rest.endpoints.command_responses import CompletedCommand
+from controlplane.rest.endpoints.offline import answer, command_of
+from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.writes import answer_to
+from controlplane.rest.errors import Answer, RestError, refused
+from controlplane.scenario import forwarding, transcript
+from controlplane.scenario.running_worker import RunningWorker
 from controlplane.scenario.scenario_file import ScenarioStep
 from controlplane.scenario.verbs import step_options
 from controlplane.scenario.verbs.print_steps import attempted
 from controlplane.scenario.verbs.step_options import BadStep
+from controlplane.scenario.worker_group import Attempt
 from controlplane.scenario.world import World
+
+
+class WorkerRequest(NamedTuple):
+    """Request to a worker; `target` is the raw path with its query."""
+
+    method: str
+    target: str
+    body: bytes | None
+    signed: bool = False
+    """True if a worker of the cluster has signed it."""
+
+
+class Exchange(NamedTuple):
+    """Result of a request; `answer` None: no worker has answered."""
+
+    answer: Answer | None
+    attempt: Attempt | None = None
+    """The command as the worker executed it; None for a read."""
+    passed_on: tuple[str, str] | None = None
+    """Names of the worker that got the request and of the leader; None: not forwarded."""
 
 
 async def request(world: World, step: ScenarioStep) -> list[str]:
@@ -56,7 +86,69 @@ async def request(world: World, step: ScenarioStep) -> list[str]:
 
 async def _shown(world: World, made: Exchange) -> list[str]:
     way = [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
-    answer = transcript.answer(made.answer)
+    words = transcript.answer(made.answer)
     if made.attempt is None:
-        return [*way, answer]
-    return [*way, *await attempted(world, made.attempt, answer)]
+        return [*way, words]
+    return [*way, *await attempted(world, made.attempt, words)]
+
+
+# --- the exchange with the worker ---------------------------------------------------------------
+
+
+async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
+    """Send a request to a worker, which answers, executes it, or forwards it to the leader."""
+    worker = world.cluster.running.get(via)
+    if worker is None:
+        return Exchange(None)
+    try:
+        if request.method == "GET":
+            reading = Reading(await worker.read(), world.plugins)
+            return Exchange(answer(reading, request.target))
+        command = await _command(request, worker)
+        if worker.leads or not forwarding.forwards(command, worker.worker.profile):
+            return await _executed(world, worker, command)
+        return await _passed_on(world, worker, request, command)
+    except RestError as error:
+        return Exchange(error.answer())
+
+
+async def _passed_on(
+    world: World, worker: RunningWorker, request: WorkerRequest, command: AnyCommand
+) -> Exchange:
+    """Forward a request to the leader; its release may lack the endpoint."""
+    refusal = await worker.refusal(command)
+    if refusal is not None and forwarding.rejects_at_once(command, refusal):
+        raise refused(refusal)
+    way = worker.worker.name, world.cluster.leader
+    leader = world.cluster.running.get(world.cluster.leader)
+    if leader is None:
+        return Exchange(forwarding.unreachable().answer(), passed_on=way)
+    body = forwarding.forwarded_body(command, request.body, worker.worker.profile)
+    try:
+        command = await _command(request._replace(body=body, signed=False), leader)
+    except RestError as error:
+        return Exchange(error.answer(), passed_on=way)
+    result = await _executed(world, leader, command)
+    lost = result.answer is None
+    return result._replace(
+        answer=forwarding.no_response().answer() if lost else result.answer, passed_on=way
+    )
+
+
+async def _command(request: WorkerRequest, by: RunningWorker) -> AnyCommand:
+    method, target, body, signed = request
+    known = (await by.read()).config.connectors
+    return command_of(method, target, body, by.worker.profile, signed=signed, known=known)
+
+
+async def _executed(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:
+    attempt = await world.cluster.execute(by.worker.name, command)
+    match attempt.ended:
+        case None:
+            return Exchange(None, attempt)
+        case Rejected():
+            return Exchange(refused(attempt.ended).answer(), attempt)
+    done = CompletedCommand(
+        command, attempt.ended, await by.read(), by.worker.profile, world.plugins
+    )
+    return Exchange(answer_to(done), attempt)
