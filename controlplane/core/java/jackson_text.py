@@ -111,6 +111,23 @@ def _from_utf32(body: bytes, order: str) -> DocumentText:
     return DocumentText("".join(units), in_bytes=False, broken=bool(rest))
 
 
+def utf32_error(value: bytes) -> str:
+    """Jackson's words for the first thing in a broken UTF-32 document that is no character."""
+    charset, mark = _guessed(value)
+    order = ">" if charset == "utf-32-be" else "<"
+    whole = len(value) - (len(value) - mark) % _UTF32_BYTES
+    units = 0
+    for number, (code,) in enumerate(struct.iter_unpack(f"{order}I", value[mark:whole])):
+        if code >> 16 > _LAST_PLANE:
+            shown = code - 0x10000  # Jackson has subtracted it to make a pair
+            last = mark + _UTF32_BYTES * (number + 1) - 1
+            above = f"Invalid UTF-32 character 0x{shown:x} (above 0x0010ffff)"
+            return f"{above} at char #{units}, byte #{last})"
+        units += 2 if code >> 16 else 1
+    cut_off = f"Unexpected EOF in the middle of a 4-byte UTF-32 char: got {len(value) - whole}"
+    return f"{cut_off}, needed 4, at char #{units}, byte #{len(value)})"
+
+
 def split_pair(code: int) -> str:
     """Surrogate pair of a character, given its distance from U+10000."""
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 | code & 0x3FF)

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import Final, NoReturn
 
-from controlplane.core.java.jackson_text import read_text
+from controlplane.core.java.jackson_text import read_text, utf32_error
 from controlplane.core.java.jackson_tokens import STRING, Limit, SyntaxPart, TokenKind, Tokens
 from controlplane.core.java.java_library import is_identifier_part
 from controlplane.core.java.json_errors import Undecodable
@@ -49,10 +49,12 @@ class BodyTokens(Tokens):
         except Undecodable as error:
             raise Fault(str(error), None, syntax=True) from None
         mark = _MARK.decode("latin-1") if body.startswith(_MARK) else ""
-        text = text._replace(units=mark + text.units, broken=False)
+        text = text._replace(units=mark + text.units)
         super().__init__(text, profile, leading_zeros=False)
         self.at = len(mark)
         self._source = source
+        self._unreadable = utf32_error(body) if text.broken else ""
+        """Error of the reader behind the last unit; empty if the body ends there."""
         self._ends = 0
         """Number of times that Jackson has met the end within a word."""
 
@@ -229,7 +231,7 @@ class BodyTokens(Tokens):
         shown = word if len(word) < _WORD_SHOWN else f"{word}..."
         # The byte parser has also read the unit behind the word.
         behind = bool(self.unit) and self.in_bytes and len(word) < _WORD_SHOWN
-        if self.profile.rest_body_word_placed_before:
+        if self.profile.rest_body_word_placed_before and (self.unit or not self._unreadable):
             self.at, behind = start, False
         self._fail(f"Unrecognized token '{shown}': was expecting {_TOKENS}", behind=behind)
 
@@ -263,7 +265,8 @@ class BodyTokens(Tokens):
                 hint = f"has to be escaped using backslash to be included in {what}"
                 self._fail_at_unit(f"{text}: {hint}")
             elif self._is_lead() and (what != "name" or end is not None):
-                at = self._sequence_end(at, end)
+                begun, at = at, self._sequence_end(at, end)
+                self._check_surrogate(self.units[begun:at], at if end is None else end)
             else:
                 at += 1
         self.at = at
@@ -304,6 +307,15 @@ class BodyTokens(Tokens):
                 self._bad_byte(f"middle byte 0x{ord(unit):x}", middle, end)
         return at + size
 
+    def _check_surrogate(self, sequence: str, at: int) -> None:
+        """Raise the fault for an encoded surrogate, which Jackson refuses from 2.21 on."""
+        is_surrogate = sequence[0] == "\xed" and sequence[1] >= "\xa0"
+        if is_surrogate and not self.profile.json_encoded_surrogates:
+            lead, middle, last = map(ord, sequence)
+            code = (lead & 0x0F) << 12 | (middle & 0x3F) << 6 | last & 0x3F
+            self.at = at
+            self._fail(f"Invalid UTF-8: Illegal surrogate character 0x{code:x}")
+
     def _bad_byte(self, what: str, at: int, end: int | None) -> NoReturn:
         self.at = at if end is None else end
         self._fail(f"Invalid UTF-8 {what}", behind=end is None)
@@ -320,6 +332,8 @@ class BodyTokens(Tokens):
 
     def _fail(self, text: str, *, behind: bool = False) -> NoReturn:
         """Raise a syntax fault here, or right behind the next unit."""
+        if self._unreadable and not self.unit:
+            raise Fault(self._unreadable, None, syntax=True)
         fault = Fault(text, self.at, behind=behind, syntax=True)
         if self.profile.jackson.counts_end_again and not self.unit:
             fault.ends = 1 + self._ends + self._is_number_last()
