@@ -1,17 +1,23 @@
-"""The reading half of the log contract, on real brokers that hold its sample."""
+"""The log contract, on real brokers that hold its sample."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from itertools import groupby
 
 import pytest
 import pytest_asyncio
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.core.entry import Entry
+from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.producer import TopicProducer, create_topic, reading, settled, writer
+from tests.kafka.producer import TopicProducer, admin, create_topic, reading, settled, writer
 from tests.kafka.real_kafka import Broker
-from tests.logs.reading_contract import SAMPLE, TOPICS, ReadingContract
+from tests.logs.contract import LogContract
+from tests.logs.reading_contract import ENDS, SAMPLE, TOPICS, ReadingContract
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -51,6 +57,23 @@ async def fill(broker: Broker) -> None:
                 await out.end(commit=name == "committed")
         if name:
             await settled(broker, name)
+    settings = {"cleanup.policy": "compact", "retention.ms": "-1"}
+    async with admin(broker) as client:
+        for topic in TOPICS:
+            wanted = ConfigResource(ConfigResourceType.TOPIC, topic, settings)
+            await client.alter_configs([wanted])
+
+
+async def holds_sample(log: KafkaReader) -> bool:
+    """True if no test has written anything since `fill`."""
+    return dict(await log.topics()) == TOPICS and dict(await log.ends(TOPICS)) == ENDS
+
+
+async def clear(broker: Broker) -> None:
+    """Delete all topics."""
+    async with admin(broker) as client, asyncio.timeout(PATIENCE_S):
+        while topics := [name for name in await client.list_topics() if name[0] != "_"]:
+            await client.delete_topics(topics)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=RELEASES)
@@ -58,9 +81,30 @@ async def sample_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
     """A broker of its own, so that nothing else is there."""
-    async with up(request.param, tmp_path_factory.mktemp("sample")) as broker:
-        await fill(broker)
+    async with up(
+        request.param, tmp_path_factory.mktemp("sample"), log__cleaner__enable=False
+    ) as broker:
         yield broker
+
+
+async def filled_broker(broker: Broker) -> None:
+    """Have a broker hold the sample and nothing else."""
+    async with reading(broker.bootstrap) as reader:
+        if await holds_sample(reader):
+            return
+    await clear(broker)
+    await fill(broker)
+
+
+@asynccontextmanager
+async def writing(broker: Broker) -> AsyncIterator[KafkaLog]:
+    """A log of the broker that may be written to."""
+    settings = KafkaLogSettings(transactional_id="connect-cluster-contract")
+    log = await KafkaLog.connect(broker.bootstrap, settings)
+    try:
+        yield log
+    finally:
+        await log.close()
 
 
 class TestKafkaReader(ReadingContract):
@@ -69,5 +113,26 @@ class TestKafkaReader(ReadingContract):
     @pytest_asyncio.fixture
     async def filled(self, sample_broker: Broker) -> AsyncIterator[KafkaReader]:
         """A reader of the broker that holds the sample."""
+        await filled_broker(sample_broker)
         async with reading(sample_broker.bootstrap) as reader:
             yield reader
+
+
+class TestKafkaLog(LogContract):
+    """A log in a cluster is written as every other log is."""
+
+    takes_records_without_keys = False
+
+    @pytest_asyncio.fixture
+    async def log(self, sample_broker: Broker) -> AsyncIterator[KafkaLog]:
+        """A log of a broker without topics."""
+        await clear(sample_broker)
+        async with writing(sample_broker) as log:
+            yield log
+
+    @pytest_asyncio.fixture
+    async def filled(self, sample_broker: Broker) -> AsyncIterator[KafkaLog]:
+        """A log of the broker that holds the sample."""
+        await filled_broker(sample_broker)
+        async with writing(sample_broker) as log:
+            yield log

@@ -77,6 +77,23 @@ class Cluster:
         self._closed = False
 
     @property
+    def client_options(self) -> dict[str, Any]:
+        """Options that give a client of aiokafka the same brokers and the same access."""
+        return {
+            "bootstrap_servers": [_shown(address) for address in self._bootstrap],
+            **self._access,
+        }
+
+    @property
+    def _access(self) -> dict[str, Any]:
+        return {
+            "client_id": CLIENT_ID,
+            "security_protocol": self._security.protocol,
+            "ssl_context": self._tls,
+            **_login(self._security),
+        }
+
+    @property
     def closed(self) -> bool:
         """True after a call of `close`."""
         return self._closed
@@ -120,7 +137,12 @@ class Cluster:
             LogUnavailable: the broker cannot be reached, or closed the connection.
             LogNotUsable: the broker refuses the client.
         """
-        return await self._send(self._brokers[broker], request)
+        if broker not in self._brokers:
+            await self.layout([])
+        address = self._brokers.get(broker)
+        if address is None:
+            raise LogUnavailable(f"broker {broker} is not in the cluster just now: try again")
+        return await self._send(address, request)
 
     async def send_to(self, address: BrokerAddress, request: Any) -> Any:
         """Return the answer of the broker at an address, as `send` does."""
@@ -168,12 +190,7 @@ class Cluster:
 
     async def _open(self, address: BrokerAddress) -> AIOKafkaConnection:
         connection = AIOKafkaConnection(
-            *address,
-            client_id=CLIENT_ID,
-            request_timeout_ms=self._limits.request_timeout_ms,
-            security_protocol=self._security.protocol,
-            ssl_context=self._tls,
-            **_login(self._security),
+            *address, request_timeout_ms=self._limits.request_timeout_ms, **self._access
         )
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):

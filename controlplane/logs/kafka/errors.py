@@ -58,6 +58,50 @@ def topic_error(topic: str, code: int) -> LogError:
     return kind(f"topic {topic} {words}")
 
 
+_REFUSALS = {
+    2: "refuses a record batch that it finds damaged: try again",
+    10: "refuses a record larger than its max.message.bytes: shorten it, or raise the limit",
+    17: "has a name that no topic can have: check it",
+    18: "refuses a record batch that is larger than its segment.bytes: raise the limit",
+    29: "may not be written: allow this user WRITE and DESCRIBE on it",
+    31: "may not be written: allow this user IDEMPOTENT_WRITE on the cluster",
+    32: "refuses the time of a record: see its message.timestamp settings",
+    43: "has a message format that is too old for transactions: upgrade it",
+    44: "refuses the records: a policy of the brokers forbids them",
+    76: "refuses the compression: its brokers do not support it",
+    -1: "refuses the records (a compacted topic takes none without a key): see its broker's log",
+}
+"""Answers about the records themselves, by error code: to send them again would not help. aiokafka
+gives every code above 79 as -1; 87 (INVALID_RECORD) is the one that brokers send here."""
+
+
+def is_refusal(failure: BaseException) -> bool:
+    """True if a broker has refused the records of an append."""
+    return isinstance(failure, BrokerResponseError) and failure.errno in _REFUSALS
+
+
+def append_error(topic: str, failure: BaseException) -> LogError:
+    """Build the error for records that a broker has refused."""
+    return LogNotUsable(f"topic {topic} {_REFUSALS[getattr(failure, 'errno', -1)]}")
+
+
+_START_REFUSALS = {
+    31: "may not be used: allow this user IDEMPOTENT_WRITE on the cluster",
+    50: "needs a shorter transaction_timeout_ms: it exceeds the brokers' "
+    "transaction.max.timeout.ms",
+    53: "may not be used: allow this user WRITE and DESCRIBE on this transactional id",
+}
+"""Answers to a producer that starts, by error code."""
+
+
+def start_error(producer: str, failure: BaseException) -> LogError:
+    """Build the error for a producer that cannot start; `producer` is its transactional id."""
+    words = _START_REFUSALS.get(getattr(failure, "errno", 0))
+    if words is not None:
+        return LogNotUsable(f"transactional.id {producer} {words}")
+    return LogUnavailable(f"producer {producer} cannot start ({failure!r}): check the brokers")
+
+
 def connection_error(broker: str, failure: BaseException) -> LogError:
     """Build the error for a failed connection, login or request; `broker` is `host:port`."""
     if isinstance(failure, LogError):

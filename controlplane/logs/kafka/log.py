@@ -1,0 +1,261 @@
+"""Log in the topics of a Kafka cluster: read, and written as a worker writes them."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import uuid4
+
+import msgspec
+
+from controlplane.core.entry import Position
+from controlplane.core.order import Ends
+from controlplane.logs.kafka.admin_requests import BROKER_DEFAULT, TopicSpec
+from controlplane.logs.kafka.append_queue import CLOSED, AppendQueue
+from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.errors import topic_error
+from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
+from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader, Retry
+from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.kafka.transactions import Transactions
+from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
+from controlplane.logs.offset_rules import check_partitions, check_topic, partition_in
+from controlplane.settings.security import KafkaSecurity
+
+_UNKNOWN_TOPIC = 3
+_CLEANUP = "cleanup.policy"
+_UNDECIDED = LogUnavailable("a transaction is still ending")
+_RECLAIMS = 3
+"""Claims of the own id beside the writer, per append. One is enough after an outage."""
+
+
+class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a topic that is to be created (KIP-605); `cleanup.policy` is always `compact`."""
+
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a `KafkaLog`."""
+
+    transactional_id: str
+    """Id of the cluster's only writer: `connect-cluster-<group.id>`, as a worker's leader has it.
+    A claim fences the predecessor, Java or ours."""
+    reading: ReadLimits = ReadLimits()
+    writing: WriteLimits = WriteLimits()
+    headers_in: frozenset[str] | None = None
+    """Topics whose records keep their headers; None: all. Workers write none into Connect's topics,
+    so a log whose records must equal theirs names only the command topic."""
+    new_topics: Mapping[str, TopicDefaults] = {}
+    """Settings by topic; a topic without an entry gets the brokers' defaults."""
+
+
+class KafkaLog(KafkaReader):
+    """A `Log` in the topics of a cluster, read as committed.
+
+    Appends with an epoch are transactions under `transactional_id`. Appends without one never fence
+    and are never fenced: a batch of one partition goes to an idempotent producer, any other becomes
+    a transaction under an id of this object. A topic is never created by accident.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: KafkaLogSettings, cluster_id: str | None
+    ) -> None:
+        """Use `connect`, which also checks that a broker answers."""
+        super().__init__(cluster, "read_committed", settings.reading, cluster_id)
+        self._settings = settings
+        self._stable = KafkaReader(cluster, "read_committed", settings.reading, cluster_id)
+        """Reads without the own records: it looks for them."""
+        self._admin = TopicAdmin(cluster, settings.reading)
+        self._claimed = self._queue(settings.transactional_id)
+        self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
+        self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
+        self._partitions: dict[str, int] = {}
+        self._own: dict[str, dict[int, int]] = {}
+        """Offset behind the last own record, by topic and partition."""
+        self._appending: set[asyncio.Task[list[Position]]] = set()
+
+    @classmethod
+    async def connect(
+        cls, bootstrap: str, settings: KafkaLogSettings, security: KafkaSecurity | None = None
+    ) -> "KafkaLog":
+        """Open a log in the cluster at `host:port[,host:port…]`. Claims nothing.
+
+        Raises:
+            LogUnavailable: no broker can be reached.
+            LogNotUsable: the brokers refuse the client.
+            SettingsError: a certificate or key cannot be used.
+        """
+        cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), settings.reading)
+        try:
+            layout = await cluster.layout([])
+        except LogError:
+            await cluster.close()
+            raise
+        return cls(cluster, settings, layout.cluster_id)
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Last stable offset of each partition, or the end of the own records, if that is greater.
+
+        A commit returns before its marker is written; until then the stable offset lies before it.
+        """
+        await self._decided()
+        wanted = list(topics)
+        own = {topic: dict(self._own.get(topic, {})) for topic in wanted}
+        stable = await super().ends(wanted)
+        return {
+            topic: [max(end, own[topic].get(number, 0)) for number, end in enumerate(ends)]
+            for topic, ends in stable.items()
+        }
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a compacted topic; no effect if it exists as a worker needs it.
+
+        `partitions` of -1 is the brokers' default for a topic that does not exist. Returns when the
+        topic can be written.
+
+        Raises:
+            LogNotUsable: it exists with another number of partitions or another clean-up policy
+                (`TopicAdmin#verifyTopicCleanupPolicyOnlyCompact`), or the brokers refuse it.
+            LogUnavailable: the brokers do not create it in time.
+        """
+        self._check_open()
+        there = (await self._cluster.layout([topic])).leaders.get(topic, {})
+        if there or partitions != BROKER_DEFAULT:
+            check_partitions(topic, partitions, len(there))
+        check_topic(topic, max(partitions, 1))
+        if not there:
+            new = self._settings.new_topics.get(topic, TopicDefaults())
+            configs = {**new.configs, _CLEANUP: COMPACT_ONLY}
+            spec = TopicSpec(topic, partitions, new.replication_factor, configs)
+            if await self._admin.create([spec]):
+                await self._visible(topic)
+                return
+        for problem in await self.check([topic]):
+            raise LogNotUsable(f"{problem}; change it, or name another topic")
+
+    async def claim(self) -> int:
+        """Become the only writer: fence every other producer of `transactional_id`.
+
+        Raises:
+            LogUnavailable: the brokers do not answer in time.
+            LogNotUsable: this user may not use the id.
+        """
+        self._check_open()
+        return await self._claimed.claim()
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append all records, or none; see `Log.append`."""
+        self._check_open()
+        if not records:
+            return []
+        await self._check_places(records)
+        # A task of its own: the end of the own records is remembered even without the caller.
+        task = asyncio.create_task(self._append(records, epoch))
+        self._appending.add(task)
+        task.add_done_callback(self._appended)
+        return await asyncio.shield(task)
+
+    async def check_writable(self, epoch: int | None = None) -> None:
+        """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
+        self._check_open()
+        await self._cluster.layout([])
+        if epoch is not None:
+            await self._claimed.check(epoch)
+
+    async def close(self) -> None:
+        """Let appends under way finish within `close_timeout_ms`, and close all connections."""
+        await asyncio.gather(self._claimed.close(), self._beside.close(), self._idempotent.close())
+        if self._appending:
+            await asyncio.wait([*self._appending])
+        await super().close()
+
+    def _queue(self, transactional_id: str) -> AppendQueue:
+        settings = self._settings
+        transactions = Transactions(
+            self._cluster, transactional_id, settings.writing, settings.headers_in, self._committed
+        )
+        return AppendQueue(transactions, settings.writing)
+
+    async def _append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
+        try:
+            if epoch is None:
+                positions = await self._append_beside(records)
+            else:
+                positions = await self._claimed.append(records, epoch)
+        except LogError:
+            self._partitions.clear()
+            raise
+        for topic, partition, offset in positions:
+            own = self._own.setdefault(topic, {})
+            own[partition] = max(own.get(partition, 0), offset + 1)
+        return positions
+
+    async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
+        """Append without an epoch. Only the brokers' time-out can fence the id of this object."""
+        if len({(record.topic, record.partition) for record in records}) == 1:
+            positions = await self._idempotent.append(records)
+            if positions is not None:
+                return positions
+        for _ in range(_RECLAIMS):
+            epoch = self._beside.epoch or await self._beside.claim()
+            try:
+                return await self._beside.append(records, epoch)
+            except Fenced:
+                if self._beside.epoch == epoch:
+                    await self._beside.claim()
+        raise LogUnavailable("the brokers end each transaction before it is committed: check them")
+
+    def _appended(self, task: "asyncio.Task[list[Position]]") -> None:
+        self._appending.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may have gone
+
+    async def _check_places(self, records: Iterable[Record]) -> None:
+        """Raise `LogNotUsable` unless each topic and partition exists."""
+        places = {(record.topic, record.partition) for record in records}
+        unknown = {
+            topic for topic, partition in places if partition >= self._partitions.get(topic, 0)
+        }
+        if unknown:
+            layout = await self._cluster.layout(unknown)
+            for topic in unknown:
+                if topic not in layout.leaders:
+                    raise topic_error(topic, layout.errors.get(topic, _UNKNOWN_TOPIC))
+                self._partitions[topic] = len(layout.leaders[topic])
+        for topic, partition in places:
+            partition_in(range(self._partitions[topic]), topic, partition)
+
+    async def _committed(self, written: Sequence[Position]) -> bool:
+        """True if the records at these positions are committed, False if they were aborted."""
+        topic, partition, offset = written[0]
+        retry = Retry(self._limits, None)
+        while (ends := await self._stable.ends([topic]))[topic][partition] <= offset:
+            await retry.after(_UNDECIDED, progress=0)
+        start, stop = [*ends[topic]], [*ends[topic]]
+        start[partition], stop[partition] = offset, offset + 1
+        async for batch in self._stable.read([topic], {topic: start}, {topic: stop}):
+            return not any(entry.aborted for entry in batch.entries())
+        return False
+
+    async def _decided(self) -> None:
+        await self._claimed.decided()
+        await self._beside.decided()
+        await self._idempotent.decided()
+
+    async def _visible(self, topic: str) -> None:
+        """Wait until a new topic has leaders: its controller answers before brokers know it."""
+        retry = Retry(self._limits, self._limits.leader_patience_ms)
+        while True:
+            try:
+                await self._cluster.leaders([topic])
+            except LogError as failure:
+                await retry.after(LogUnavailable(f"{failure} (it was just created)"), progress=0)
+            else:
+                return
+
+    def _check_open(self) -> None:
+        if self._cluster.closed:
+            raise LogUnavailable(CLOSED)

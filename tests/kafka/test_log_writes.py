@@ -1,0 +1,369 @@
+"""Writes to a real cluster: fencing at every point, failures of a producer, topics, security."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+
+from controlplane.core.entry import Entry
+from controlplane.logs.kafka.coordinator import TransactionCoordinator
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings, TopicDefaults
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record
+from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
+from tests.kafka.producer import NewTopic, admin
+from tests.kafka.real_kafka import SASL, USERS, Broker
+from tests.logs.reading_contract import entries_of
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+T0 = time.time_ns() // 1_000_000
+"""Time of the records. Markers have the present time; records of long ago would lie in a segment of
+their own, which is compacted at once."""
+ID = "connect-cluster-writes"
+
+
+@asynccontextmanager
+async def opened(
+    address: str, security: KafkaSecurity | None = None, **settings: Any
+) -> AsyncIterator[KafkaLog]:
+    """A log that may be written to, closed behind."""
+    log = await KafkaLog.connect(
+        address, KafkaLogSettings(**{"transactional_id": ID, **settings}), security
+    )
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+@pytest_asyncio.fixture
+async def log(broker: Broker) -> AsyncIterator[KafkaLog]:
+    """A log of the shared broker."""
+    async with opened(broker.bootstrap) as log:
+        yield log
+
+
+@pytest_asyncio.fixture
+async def rival(broker: Broker) -> AsyncIterator[KafkaLog]:
+    """Another writer of the same cluster."""
+    async with opened(broker.bootstrap) as log:
+        yield log
+
+
+def put(topic: str, key: str, partition: int = 0, value: bytes = b"v") -> Record:
+    """A record of which only place and key matter."""
+    return Record(topic, partition, T0, key.encode(), value)
+
+
+async def committed(log: KafkaLog, topic: str) -> list[Entry]:
+    """Committed records of a topic, up to the last one that this log has written."""
+    entries = await entries_of(log.read([topic]))
+    return [entry for entry in entries if not entry.aborted]
+
+
+async def keys(log: KafkaLog, topic: str) -> list[str]:
+    """Keys of these records."""
+    return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
+
+
+# --- fencing --------------------------------------------------------------------------------------
+
+Interruption = Callable[[Callable[[], Awaitable[Any]], Callable[[], Awaitable[Any]]], Any]
+
+
+async def _claims_first(claim: Callable[[], Awaitable[Any]], go_on: Any) -> Any:
+    await claim()
+    return await go_on()
+
+
+async def _claims_behind(claim: Callable[[], Awaitable[Any]], go_on: Any) -> Any:
+    await go_on()
+    await claim()
+    raise KafkaConnectionError("the answer was lost")
+
+
+async def _claims_instead(claim: Callable[[], Awaitable[Any]], go_on: Any) -> Any:
+    await claim()
+    raise KafkaConnectionError("the request was lost")
+
+
+ZOMBIES: dict[str, tuple[str, Interruption, bool]] = {
+    "before the transaction": ("begin_transaction", _claims_first, False),
+    "before the first batch": ("send_batch", _claims_first, False),
+    "between send and commit": ("commit_transaction", _claims_first, False),
+    "commit asked, request lost": ("commit_transaction", _claims_instead, False),
+    "commit done, answer lost": ("commit_transaction", _claims_behind, True),
+}
+"""Call of the producer, what a rival does there, and whether the batch is committed."""
+
+
+@pytest.mark.parametrize("point", ZOMBIES)
+async def test_a_zombie_writes_nothing(
+    log: KafkaLog,
+    rival: KafkaLog,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+) -> None:
+    """A rival that claims at any point fences the writer; only a finished commit stays."""
+    call, interruption, committed = ZOMBIES[point]
+    epoch = await log.claim()
+    await log.append([put(topic, "first")], epoch)
+    _interrupt(monkeypatch, call, rival.claim, interruption)
+    batch = [put(topic, "zombie"), put(topic, "zombie", 1)]
+    if committed:
+        assert [position[:2] for position in await log.append(batch, epoch)] == [
+            (topic, 0),
+            (topic, 1),
+        ]
+    else:
+        with pytest.raises(Fenced, match=ID):
+            await log.append(batch, epoch)
+    for _ in range(2):
+        with pytest.raises(Fenced, match=ID):
+            await log.append([put(topic, "later")], epoch)
+    with pytest.raises(Fenced):
+        await log.check_writable(epoch)
+    assert await keys(log, topic) == ["first"] + ["zombie", "zombie"] * committed
+    await log.append([put(topic, "claimed again")], await log.claim())
+    assert "claimed again" in await keys(log, topic)
+
+
+def _interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    claim: Callable[[], Awaitable[Any]],
+    interruption: Interruption,
+) -> None:
+    """Let a rival claim in the next such call of any producer of aiokafka; later calls are left."""
+    original = getattr(AIOKafkaProducer, call)
+
+    async def interrupted(producer: AIOKafkaProducer, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(AIOKafkaProducer, call, original)
+        return await interruption(claim, lambda: original(producer, *arguments, **options))
+
+    monkeypatch.setattr(AIOKafkaProducer, call, interrupted)
+
+
+async def test_a_zombie_after_an_abort(
+    log: KafkaLog,
+    rival: KafkaLog,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rival that claims while the writer renews its producer is not fenced by that."""
+    epoch = await log.claim()
+    bump = TransactionCoordinator.bump
+    claimed: list[int] = []
+
+    async def after_a_claim(*arguments: Any) -> Any:
+        monkeypatch.setattr(TransactionCoordinator, "bump", bump)
+        claimed.append(await rival.claim())
+        return await bump(*arguments)
+
+    monkeypatch.setattr(TransactionCoordinator, "bump", after_a_claim)
+    with pytest.raises(LogNotUsable, match=r"max\.message\.bytes"):
+        await log.append([put(topic, "large", value=bytes(2 << 20)), put(topic, "x", 1)], epoch)
+    with pytest.raises(Fenced):
+        await log.append([put(topic, "zombie")], epoch)
+    await rival.append([put(topic, "rival")], claimed[0])
+    assert await keys(rival, topic) == ["rival"]
+
+
+async def test_check_writable(log: KafkaLog, rival: KafkaLog, topic: str) -> None:
+    """The check finds out about a rival without writing."""
+    epoch = await log.claim()
+    await log.append([put(topic, "first")], epoch)
+    ends = await log.ends([topic])
+    await log.check_writable()
+    await log.check_writable(epoch)
+    await rival.claim()
+    with pytest.raises(Fenced):
+        await log.check_writable(epoch)
+    await log.check_writable()
+    assert max((await log.ends([topic]))[topic]) <= max(ends[topic]) + 1  # a marker, at most
+
+
+# --- failures of a producer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("partitions", [1, 2])
+async def test_a_refused_record(
+    log: KafkaLog, topic: str, *, beside: bool, partitions: int
+) -> None:
+    """A refused record takes its batch with it; the producer goes on with the next one."""
+    epoch = None if beside else await log.claim()
+    large = [put(topic, "large", value=bytes(2 << 20))]
+    if partitions > 1:
+        large.insert(0, put(topic, "small", 1))
+    for number in range(3):
+        with pytest.raises(LogNotUsable, match=rf"{topic} .*max\.message\.bytes"):
+            await log.append(large, epoch)
+        await log.append([put(topic, f"{number}"), put(topic, f"{number}")], epoch)
+        await log.append([put(topic, f"{number}"), put(topic, f"{number}", 1)], epoch)
+    assert await keys(log, topic) == sorted("000011112222")
+
+
+async def test_a_refused_record_among_others(log: KafkaLog, topic: str) -> None:
+    """Appends that share a transaction do not share the refusal of one of them."""
+    epoch = await log.claim()
+    batches = [[put(topic, f"{number}")] for number in range(9)]
+    batches[5] = [put(topic, "large", value=bytes(2 << 20))]
+    results = await asyncio.gather(
+        *(log.append(batch, epoch) for batch in batches), return_exceptions=True
+    )
+    assert [isinstance(result, LogNotUsable) for result in results].index(True) == 5
+    assert await keys(log, topic) == [str(number) for number in range(9) if number != 5]
+
+
+async def test_a_record_without_a_key(log: KafkaLog, topic: str) -> None:
+    """A compacted topic refuses it, and the sentence says so."""
+    with pytest.raises(LogNotUsable, match="without a key"):
+        await log.append([Record(topic, 0, T0, None, b"x")])
+
+
+@pytest.mark.parametrize("call", ["send_batch", "commit_transaction"])
+async def test_an_answer_that_is_lost(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """What was cut off is decided, and written once."""
+    epoch = await log.claim()
+
+    async def nothing() -> None:
+        """Nobody claims."""
+
+    for interruption in (_claims_instead, _claims_behind):
+        _interrupt(monkeypatch, call, nothing, interruption)
+        await log.append([put(topic, interruption.__name__)], epoch)
+    assert await keys(log, topic) == ["_claims_behind", "_claims_instead"]
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+async def test_created_topics(log: KafkaLog, topic: str) -> None:
+    """A topic is compacted, has the brokers' defaults for -1, and is never made by accident."""
+    name = f"{topic}-new"
+    await log.create_topic(name, 4)
+    await log.create_topic(name, 4)
+    await log.create_topic(f"{name}-default", -1)
+    topics = await log.topics()
+    assert (topics[name], topics[f"{name}-default"]) == (4, 1)
+    assert await log.check([name, f"{name}-default"]) == []
+    with pytest.raises(LogNotUsable, match="does not exist"):
+        await log.append([put(f"{name}-missing", "x")])
+    assert f"{name}-missing" not in await log.topics()
+
+
+async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
+    """Settings of a new topic are passed on, except for the clean-up policy."""
+    wanted = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
+    async with opened(broker.bootstrap, new_topics={f"{topic}-new": wanted}) as log:
+        await log.create_topic(f"{topic}-new", 1)
+        assert await log.check([f"{topic}-new"]) == []
+    impossible = TopicDefaults(replication_factor=3)
+    async with opened(broker.bootstrap, new_topics={f"{topic}-3": impossible}) as log:
+        with pytest.raises(LogNotUsable, match=r"too few brokers"):
+            await log.create_topic(f"{topic}-3", 1)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+async def test_a_topic_with_another_policy(log: KafkaLog, new_topic: NewTopic, policy: str) -> None:
+    """A topic that would lose records is refused, as by a worker."""
+    name = await new_topic(2, cleanup__policy=policy)
+    with pytest.raises(LogNotUsable, match=rf"{name} has cleanup\.policy={policy}"):
+        await log.create_topic(name, 2)
+    with pytest.raises(LogNotUsable, match="2 partitions, not with 1"):
+        await log.create_topic(name, 1)
+
+
+async def test_a_deleted_topic_stays_deleted(broker: Broker, topic: str) -> None:
+    """A producer that has written to a topic does not have it created again."""
+    soon = WriteLimits(append_timeout_ms=500, request_timeout_ms=400)
+    async with opened(broker.bootstrap, writing=soon) as log, admin(broker) as client:
+        await log.append([put(topic, "x")])
+        await client.delete_topics([topic])
+        with pytest.raises(LogNotUsable, match="does not exist"):
+            await _until_refused(log, topic)
+        assert topic not in await client.list_topics()
+
+
+async def _until_refused(log: KafkaLog, topic: str) -> None:
+    """Append until the brokers have heard of the deletion."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(LogUnavailable):
+                await log.append([put(topic, "y")])
+
+
+# --- the form of records, security ----------------------------------------------------------------
+
+
+async def test_headers_only_where_they_are_wanted(broker: Broker, new_topic: NewTopic) -> None:
+    """Workers write no headers, so a log may keep them out of their topics."""
+    plain, ours = await new_topic(), await new_topic()
+    headers = (("controlplane-command-id", b"1"),)
+    async with opened(broker.bootstrap, headers_in=frozenset({ours})) as log:
+        records = [Record(topic, 0, T0, b"k", b"v", headers) for topic in (plain, ours)]
+        await log.append(records)
+        await log.append(records, await log.claim())
+        assert {entry.headers for entry in await committed(log, plain)} == {()}
+        assert {entry.headers for entry in await committed(log, ours)} == {headers}
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_compression(broker: Broker, topic: str, codec: str) -> None:
+    """Every codec of Kafka, in both kinds of appends."""
+    async with opened(broker.bootstrap, writing=WriteLimits(compression=codec)) as log:
+        await log.append([put(topic, "a", value=b"v" * 10_000)])
+        await log.append([put(topic, "b"), put(topic, "c", 1)], await log.claim())
+        assert await keys(log, topic) == ["a", "b", "c"]
+
+
+LOGINS = [("SSL", None), *((name, how) for name, offered in SASL.items() for how in offered)]
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
+async def test_logins(broker: Broker, topic: str, protocol: str, mechanism: str | None) -> None:
+    """The producers log in as the reader does."""
+    tls = Tls(trusted=broker.certificates.authority, identity=broker.certificates.identity("alice"))
+    security = KafkaSecurity(
+        sasl=_login("alice", mechanism) if mechanism else None,
+        tls=tls if protocol.endswith("SSL") else None,
+    )
+    async with opened(broker.address(protocol), security) as log:
+        await log.append([put(topic, "a")])
+        await log.append([put(topic, "b"), put(topic, "c", 1)], await log.claim())
+        assert await keys(log, topic) == ["a", "b", "c"]
+
+
+def _login(name: str, mechanism: str = "PLAIN") -> Sasl:
+    return Sasl(mechanism, name, Secret(USERS[name]))
+
+
+async def test_no_access(broker: Broker, topic: str) -> None:
+    """Bob may do nothing; each request says which right he lacks."""
+    async with opened(broker.address("SASL_PLAINTEXT"), KafkaSecurity(sasl=_login("bob"))) as log:
+        with pytest.raises(LogNotUsable, match=f"{ID} may not be used: allow this user WRITE"):
+            await log.claim()
+        with pytest.raises(LogNotUsable, match=f"topic {topic} may not be read"):
+            await log.append([put(topic, "x")])
+        with pytest.raises(LogNotUsable, match=f"{topic}-new cannot be created.*ACL"):
+            await log.create_topic(f"{topic}-new", 1)
+
+
+async def test_a_transaction_timeout_that_brokers_refuse(broker: Broker) -> None:
+    """The sentence names both settings."""
+    limits = WriteLimits(transaction_timeout_ms=3_600_000)
+    async with opened(broker.bootstrap, writing=limits) as log:
+        with pytest.raises(LogNotUsable, match=r"transaction_timeout_ms.*max\.timeout\.ms"):
+            await log.claim()
