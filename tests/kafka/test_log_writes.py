@@ -235,7 +235,7 @@ async def test_a_record_without_a_key(log: KafkaLog, topic: str) -> None:
 async def test_an_answer_that_is_lost(
     log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """What was cut off is decided, and written once."""
+    """A transaction that was cut off is decided, and written once."""
     epoch = await log.claim()
 
     async def nothing() -> None:

@@ -12,7 +12,7 @@ from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.transactions import Transactions
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
-Operation = Callable[[], Awaitable[Any]]
+QueueOperation = Callable[[], Awaitable[Any]]
 
 CLOSED = "this log is closed: open it again"
 
@@ -23,7 +23,9 @@ class _Waiting:
     `records` are those of an append; None: another operation, which runs alone.
     """
 
-    def __init__(self, epoch: int, records: Sequence[Record] | None, operation: Operation) -> None:
+    def __init__(
+        self, epoch: int, records: Sequence[Record] | None, operation: QueueOperation
+    ) -> None:
         self.epoch = epoch
         self.records = records
         self.operation = operation

@@ -78,8 +78,8 @@ class KafkaProducer:
     @property
     def identity(self) -> ProducerIdentity:
         """Id and epoch; valid after `start`."""
-        manager = self._producer._txn_manager  # noqa: SLF001
-        return ProducerIdentity(manager.producer_id, manager.producer_epoch)
+        transactions = self._producer._txn_manager  # noqa: SLF001
+        return ProducerIdentity(transactions.producer_id, transactions.producer_epoch)
 
     async def start(self, identity: ProducerIdentity | None = None) -> None:
         """Connect, and ask for an identity unless one is given.
