@@ -47,6 +47,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for a request about topics, consumer groups or producers, with all retries. A
     coordinator is elected within seconds; Connect's own client gives up after 60 s."""
 
+
 class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs, sizes and pauses of a `KafkaLog`."""
 
