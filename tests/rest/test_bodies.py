@@ -17,7 +17,7 @@ from controlplane.rest.errors import RestError
 from tests.jars import java
 from tests.oracle.kafka import release_path
 from tests.patience import PATIENCE_S
-from tests.rest.jackson.corpus import BODIES, LIMITS
+from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, LIMITS
 
 READERS: dict[str, Callable[[bytes | None, Profile], Any]] = {
     "create": bodies.create,
@@ -73,6 +73,7 @@ def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]
 def test_words_are_jacksons(release: str) -> None:
     """Over three hundred bodies, most of them broken: the very words of that release's worker."""
     asked = [(kind, body) for kind, some in BODIES.items() for body in some]
+    asked += [("config", body) for body in BAD_CHARACTERS]
     wrong = [
         f"{kind} {body!r}\n  Kafka: {theirs}\n  ours:  {ours}"
         for (kind, body), theirs in zip(asked, kafkas(release, asked), strict=True)

@@ -109,19 +109,6 @@ CREATE = (
 )
 
 CONFIG = (
-    b'{"a":"\xed\xa0\x80"}',
-    b'{"a":"x\xed\xb0\x80y"}',
-    b'{"a":"\xed\xa0\x80',
-    b'{"a\xed\xbf\xbf":1}',
-    b'{"\xed\xa0\x80\xed\xb0\x80":1}',
-    '{"a":"b"}'.encode("utf-32-be")[:-1],
-    '{"a":1}'.encode("utf-32-le")[:-2],
-    '{"a":"b"}'.encode("utf-32-be") + b"\0",
-    '{"\U0001f600":"b"} '.encode("utf-32-le")[:-3],
-    '{"a":tru'.encode("utf-32-be") + b"\0",
-    '{"a":"b"}'.encode("utf-32-be") + b"\x7f\xff\xff\xff",
-    b"\xff\xfe\0\0" + '{"a":"b"}'.encode("utf-32-le") + b"\xff\xff\xff\x7f",
-    "{bad".encode("utf-32-be") + b"\0",
     b"",
     b"null",
     b"[]",
@@ -362,3 +349,20 @@ LIMITS = (
 
 BODIES = {"create": CREATE, "config": CONFIG, "offsets": OFFSETS}
 """Per kind of request the bodies."""
+
+BAD_CHARACTERS = (
+    b'{"a":"\xed\xa0\x80"}',
+    b'{"a":"x\xed\xb0\x80y"}',
+    b'{"a":"\xed\xa0\x80',
+    b'{"a\xed\xbf\xbf":1}',
+    b'{"\xed\xa0\x80\xed\xb0\x80":1}',
+    '{"a":"b"}'.encode("utf-32-be")[:-1],
+    '{"a":1}'.encode("utf-32-le")[:-2],
+    '{"a":"b"}'.encode("utf-32-be") + b"\0",
+    '{"\U0001f600":"b"} '.encode("utf-32-le")[:-3],
+    '{"a":tru'.encode("utf-32-be") + b"\0",
+    '{"a":"b"}'.encode("utf-32-be") + b"\x7f\xff\xff\xff",
+    b"\xff\xfe\0\0" + '{"a":"b"}'.encode("utf-32-le") + b"\xff\xff\xff\x7f",
+    "{bad".encode("utf-32-be") + b"\0",
+)
+"""Bodies of configs that `tests/rest/releases` has no recordings of: surrogates, UTF-32."""
