@@ -8,13 +8,11 @@ from typing import Any
 from controlplane.clock import backoff
 from controlplane.core.entry import Position
 from controlplane.logs.kafka.coordinator import RETRY_MAX_MS
-from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.limits import CLOSED, WriteLimits
 from controlplane.logs.kafka.transactions import Transactions
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 QueueOperation = Callable[[], Awaitable[Any]]
-
-CLOSED = "this log is closed: open it again"
 
 
 class _Waiting:
@@ -90,10 +88,11 @@ class AppendQueue:
         self._closed = True
         while self._queue:
             _fail(self._queue.popleft(), LogUnavailable(CLOSED))
-        if self._worker is not None:
-            await asyncio.wait([self._worker], timeout=self._limits.close_timeout_ms / 1000)
-            self._worker.cancel()
-            await asyncio.wait([self._worker])
+        worker = self._worker
+        if worker is not None:
+            await asyncio.wait([worker], timeout=self._limits.close_timeout_ms / 1000)
+            worker.cancel()
+            await asyncio.wait([worker])
         for waiting in self._running:
             _fail(waiting, LogUnavailable(CLOSED))
         await self._transactions.close()
@@ -131,11 +130,14 @@ class AppendQueue:
                         _fail(waiting, defect)
                 self._running = []
                 await self._settle()
-                self._round.set()
-                self._round = asyncio.Event()
+                self._end_round()
         finally:
             self._worker = None
-            self._round.set()
+            self._end_round()
+
+    def _end_round(self) -> None:
+        self._round.set()
+        self._round = asyncio.Event()
 
     def _next(self) -> list[_Waiting]:
         """Take the next operation, or the appends that wait next; skip callers that have gone."""

@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaError
 from controlplane.core.entry import Position
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.errors import append_error, is_refusal, start_error
-from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.limits import CLOSED, WriteLimits
 from controlplane.logs.kafka.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.log import LogError, LogUnavailable, Record
@@ -69,7 +69,7 @@ class IdempotentAppends:
         """Let batches on their way arrive within `close_timeout_ms`, then drop the rest."""
         if self._sending:
             await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
-        for task in self._sending:
+        for task in [*self._sending]:
             task.cancel()
         if self._producer is not None:
             producer, self._producer = self._producer, None
@@ -86,6 +86,8 @@ class IdempotentAppends:
             await self._discard(producer)
             raise _translated(failure) from failure
         except asyncio.CancelledError:
+            if task.cancelled():
+                raise LogUnavailable(CLOSED) from None
             self._given_up.add(task)
             task.add_done_callback(self._forget)
             raise

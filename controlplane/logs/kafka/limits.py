@@ -2,6 +2,9 @@
 
 import msgspec
 
+CLOSED = "this log is closed: open it again"
+"""Sentence of every call of a closed log."""
+
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs, sizes and pauses of a `KafkaReader`."""

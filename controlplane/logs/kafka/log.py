@@ -9,11 +9,11 @@ import msgspec
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from controlplane.logs.kafka.admin_requests import BROKER_DEFAULT, TopicSpec
-from controlplane.logs.kafka.append_queue import CLOSED, AppendQueue
+from controlplane.logs.kafka.append_queue import AppendQueue
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.errors import topic_error
 from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
-from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
 from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader, Retry
 from controlplane.logs.kafka.topic_admin import TopicAdmin
 from controlplane.logs.kafka.transactions import Transactions

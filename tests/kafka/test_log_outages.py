@@ -1,0 +1,187 @@
+"""Appends while their broker is killed or hangs: nothing is lost, written twice or half written."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from controlplane.core.entry import Entry
+from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
+from controlplane.logs.kafka.log import KafkaLog
+from controlplane.logs.log import Fenced, LogError, LogUnavailable
+from tests.kafka.conftest import RELEASES, up
+from tests.kafka.producer import create_topic
+from tests.kafka.real_kafka import Broker
+from tests.kafka.test_log_writes import opened, put
+from tests.logs.reading_contract import entries_of
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
+
+SOON = WriteLimits(append_timeout_ms=1_500, request_timeout_ms=1_000)
+READ_SOON = ReadLimits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
+LANES = 3
+"""Appenders of each kind: with an epoch, beside in one partition, beside in two."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=RELEASES)
+async def mortal(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Broker]:
+    """A broker that may be stopped."""
+    async with up(request.param, tmp_path_factory.mktemp("mortal")) as broker:
+        yield broker
+
+
+class NumberedAppends:
+    """Appends numbered batches of two records until it is told to stop; remembers the answers."""
+
+    def __init__(self, log: KafkaLog, topic: str, name: str, epoch: int | None) -> None:
+        self.acknowledged: set[str] = set()
+        self.unknown: set[str] = set()
+        self.fenced = False
+        self._log, self._topic, self._name, self._epoch = log, topic, name, epoch
+
+    async def run(self, ends: asyncio.Event) -> None:
+        """Append batch after batch; a batch with an unknown outcome is not repeated."""
+        number = 0
+        while not ends.is_set() and not self.fenced:
+            number += 1
+            key = f"{self._name}.{number}"
+            partitions = (0, 0) if self._name.startswith("single") else (0, 1)
+            batch = [put(self._topic, key, partition) for partition in partitions]
+            try:
+                await self._log.append(batch, self._epoch)
+            except Fenced:
+                self.fenced = True
+            except LogUnavailable:
+                self.unknown.add(key)
+            else:
+                self.acknowledged.add(key)
+
+
+async def test_the_broker_is_killed(mortal: Broker) -> None:
+    """Acknowledged batches are there once, others whole or not at all; appends go on afterwards."""
+    await create_topic(mortal, "killed", 2)
+    async with opened(mortal.bootstrap) as log:
+        epoch = await log.claim()
+        appenders = [
+            NumberedAppends(log, "killed", f"{kind}-{number}", epoch if kind == "claimed" else None)
+            for kind in ("claimed", "single", "beside")
+            for number in range(LANES)
+        ]
+        ends = asyncio.Event()
+        running = [asyncio.create_task(appender.run(ends)) for appender in appenders]
+        await _grown(appenders, 5)
+        await mortal.kill9()
+        await mortal.start()
+        await _grown(appenders, 5)
+        ends.set()
+        await asyncio.gather(*running)
+        assert not any(appender.fenced for appender in appenders)
+        await _check(log, "killed", appenders)
+
+
+async def _grown(appenders: list[NumberedAppends], by: int) -> None:
+    """Wait until each appender has got some more acknowledgements."""
+    wanted = [len(appender.acknowledged) + by for appender in appenders]
+    async with asyncio.timeout(PATIENCE_S):
+        while any(  # noqa: ASYNC110 - the appenders tell nobody
+            len(appender.acknowledged) < number
+            for appender, number in zip(appenders, wanted, strict=True)
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def _check(log: KafkaLog, topic: str, appenders: list[NumberedAppends]) -> None:
+    counts = Counter((entry.key or b"").decode() for entry in await _committed(log, topic))
+    assert {*counts.values()} == {2}
+    acknowledged = {key for appender in appenders for key in appender.acknowledged}
+    unknown = {key for appender in appenders for key in appender.unknown}
+    assert acknowledged <= counts.keys() <= acknowledged | unknown
+
+
+async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
+    return [entry for entry in await entries_of(log.read([topic])) if not entry.aborted]
+
+
+@pytest.mark.parametrize("kind", ["claimed", "single", "beside"])
+async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
+    """An append is given up; its outcome is decided before the ends are told, and stays."""
+    topic = f"hung-{kind}"
+    await create_topic(mortal, topic, 2)
+    async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
+        epoch = await log.claim() if kind == "claimed" else None
+        second = 0 if kind == "single" else 1
+        await log.append([put(topic, "before"), put(topic, "before", second)], epoch)
+        await mortal.hang()
+        try:
+            for key in ("cut off", "in the queue"):
+                with pytest.raises(LogUnavailable):
+                    await log.append([put(topic, key), put(topic, key, second)], epoch)
+            with pytest.raises(LogUnavailable):
+                await log.ends([topic])
+        finally:
+            await mortal.go_on()
+        ends = await _ends(log, topic)
+        there = Counter(entry.key for entry in await _committed(log, topic))
+        assert {*there.values()} == {2}
+        await log.append([put(topic, "after"), put(topic, "after", second)], epoch)
+        later = Counter(entry.key for entry in await _committed(log, topic))
+        assert later == there | {b"after": 2}
+        new_ends = (await log.ends([topic]))[topic]
+        assert all(old <= new for old, new in zip(ends, new_ends, strict=True))
+
+
+async def _ends(log: KafkaLog, topic: str) -> list[int]:
+    """The ends, once the broker answers."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return [*(await log.ends([topic]))[topic]]
+            except LogError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_claim_without_a_broker(mortal: Broker) -> None:
+    """A claim fails in time; the epoch before it is valid, since nobody has taken over."""
+    await create_topic(mortal, "claims", 2)
+    async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
+        epoch = await log.claim()
+        await log.append([put("claims", "a")], epoch)
+        await mortal.hang()
+        try:
+            with pytest.raises(LogUnavailable):
+                await log.claim()
+            with pytest.raises(LogUnavailable):
+                await log.check_writable(epoch)
+        finally:
+            await mortal.go_on()
+        newest = await log.claim()
+        await log.append([put("claims", "b")], newest)
+        with pytest.raises(Fenced):
+            await log.append([put("claims", "c")], epoch)
+
+
+async def test_closed_while_the_broker_hangs(mortal: Broker) -> None:
+    """Closing ends in time, and wakes the caller."""
+    await create_topic(mortal, "closed", 2)
+    writing = WriteLimits(close_timeout_ms=500)
+    async with opened(mortal.bootstrap, writing=writing, reading=READ_SOON) as log:
+        await log.append([put("closed", "a"), put("closed", "a", 1)])
+        await log.append([put("closed", "a")])
+        await mortal.hang()
+        try:
+            appends = [
+                asyncio.create_task(log.append([put("closed", "b"), put("closed", "b", number)]))
+                for number in (0, 1)
+            ]
+            await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE_S):
+                await log.close()
+                results = await asyncio.gather(*appends, return_exceptions=True)
+        finally:
+            await mortal.go_on()
+        assert all(isinstance(result, LogUnavailable) for result in results)
