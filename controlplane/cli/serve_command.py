@@ -5,14 +5,27 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
+from controlplane.cli.attached_options import (
+    AttachedOptions,
+    attached_options,
+    attached_settings,
+)
 from controlplane.cli.curl_examples import LATER, find_contrast, lines
 from controlplane.clock import now_ms
 from controlplane.core import views
@@ -86,6 +99,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     quiet: bool
     log_format: LogFormat
     read_only: bool
+    attached: AttachedOptions | None = None
+    """Workers that carry out commands; None: this process does, or nobody."""
 
     @property
     def commands(self) -> bool:
@@ -134,6 +149,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
 )
 @plugins_option
 @trust_option
+@attached_options
 @log_options
 def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     log: str,
@@ -147,12 +163,14 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     log_format: LogFormat | None,
     trust_unknown_classes: bool,
     plugins: Path | None,
+    flags: Mapping[str, Any],
     reading: LogOptions,
 ) -> None:
     """Serve Kafka Connect's REST API from LOG, as a worker of any release would.
 
     An embedded log (sqlite:///state.db, created if it does not exist) is read and written: this
-    process becomes its control plane. kafka://host:port and files of records are only read. Every
+    process becomes its control plane. kafka://host:port and files of records are only read; with
+    --connect-url, commands go to the workers of that cluster, through their REST API. Every
     endpoint takes profile=RELEASE and as_of=MOMENT (a time, a record (config@57), or a vector of
     end offsets). Paths under /compat/RELEASE/ are answered exactly as by that release.
     """
@@ -162,6 +180,12 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     _remark_as(form)
     known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(log, reading, profile, known, support, follow, quiet, form, read_only)
+    connect = attached_settings(log, reading.configuration, flags)
+    if connect is not None and service.follow and not read_only:
+        release = None if _is_default("dialect") else profile
+        service = msgspec.structs.replace(service, attached=AttachedOptions(connect, release))
+    elif flags:
+        raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
     of_listeners = listener_configuration(log, reading.configuration)
     protection = Protection.from_configuration(reading.configuration, of_listeners)
     try:
@@ -177,6 +201,12 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         suppress(asyncio.CancelledError),
     ):
         asyncio.run(_serve(service, protection, bound, admin))
+
+
+def _is_default(parameter: str) -> bool:
+    """True if the command line does not give an option."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is ParameterSource.DEFAULT
 
 
 _PORT = "choose another port with --port"
@@ -226,7 +256,7 @@ async def _serve(
     loggers = _configured_loggers(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
     front = MiddlewareStack(protection, service.dialect, own)
-    opened = _open_as_writer if service.commands else _open_read_only
+    opened = _opening(service)
     limits, tls = _within_file_limit(protection.limits), protection.tls
     front.check()
     log_refused_connections(front.logger)
@@ -240,14 +270,15 @@ async def _serve(
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:
             _warn_if_open(service, bound, admin)
-        await _announce(service, log, known.follower, url)
+        await _announce(service, log, known, url)
         freeze_long_lived()
         await server
 
 
 def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
     """Warn if other machines can reach a listener that authenticates nobody."""
-    may = "do everything" if service.commands else "read everything, configs with their secrets"
+    steers = service.commands or service.attached is not None
+    may = "do everything" if steers else "read everything, configs with their secrets"
     for listener, what in ((bound, may), (admin, "set the levels of loggers")):
         host = None if listener is None else listener.getsockname()[0]
         if host is not None and not ip_address(host).is_loopback:
@@ -272,7 +303,7 @@ def _within_file_limit(limits: HttpLimits) -> HttpLimits:
 SWITCH_S = 0.001
 """Longest time in seconds that a busy thread keeps the interpreter from the event loop."""
 
-QUIET_LIBRARIES = ("aiokafka", "uvicorn")
+QUIET_LIBRARIES = ("aiokafka", "uvicorn", "httpx")
 """Libraries whose information is left out; a request to `/admin/loggers` can turn it on."""
 
 
@@ -293,6 +324,39 @@ def _end_on_signals() -> None:
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+OpenService = Callable[
+    [ServeOptions, Logger, Loggers], AbstractAsyncContextManager[tuple[rest.Service, ReadableLog]]
+]
+
+
+def _opening(service: ServeOptions) -> OpenService:
+    """The way in which the log is opened."""
+    if service.attached is not None:
+        return _open_attached
+    return _open_as_writer if service.commands else _open_read_only
+
+
+@asynccontextmanager
+async def _open_attached(
+    service: ServeOptions, tell: Logger, loggers: Loggers
+) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+    """Open the topics of a cluster for reading, and its workers for commands."""
+    # Imported here: most logs are served without an HTTP client.
+    from controlplane.cli.attached_cluster import attached  # noqa: PLC0415
+
+    assert service.attached is not None
+    async with attached(
+        service.where,
+        service.reading,
+        service.attached,
+        exactly_once=service.exactly_once,
+        notices=tell,
+        loggers=loggers,
+    ) as known:
+        assert known.log is not None
+        yield known, known.log
 
 
 _READ = "serve the log with --read-only"
@@ -377,13 +441,11 @@ def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
         )
 
 
-async def _announce(
-    service: ServeOptions, log: ReadableLog, follower: rest.States, url: str
-) -> None:
+async def _announce(service: ServeOptions, log: ReadableLog, known: rest.Service, url: str) -> None:
     """Print the URL and examples once the log has been read."""
-    state = await follower.state(service.dialect)
+    state = await known.follower.state(known.dialect)
     connectors = count(len(views.connectors(state)), "connector")
-    contrast = await find_contrast(log, service.reading.topics, follower.ends)
+    contrast = await find_contrast(log, service.reading.topics, known.follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     release = LATER if state.profile.release == KIP else state.profile.release
     say(f"Tools that expect Kafka Connect take {url}{COMPAT}{release}")

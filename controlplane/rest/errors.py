@@ -3,6 +3,7 @@
 Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `Failed` is the worker's.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,8 +48,9 @@ NOT_KEPT = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store
 
 
 class Answer(NamedTuple):
-    """Response to the client. `body` is a JSON value, or text if the type is HTML or plain text.
+    """Response to the client.
 
+    `body` is a JSON value, text if the type is HTML or plain text, or the bytes of a worker.
     Without a `content_type` the header is left out, as Connect does before a route has matched.
     """
 
@@ -72,6 +74,55 @@ class Answer(NamedTuple):
         # allowed in a header.
         line = " ".join("; ".join(added).split()).encode("unicode_escape").decode()
         return self._replace(headers={**self.headers, NOTICE: "; ".join([*earlier, line])})
+
+
+class WorkerAnswer(NamedTuple):
+    """Answer of a Connect worker to a request that this service has sent to it."""
+
+    status: int
+    body: bytes
+    content_type: str | None = JSON
+    location: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """True if the worker has done what was requested."""
+        return self.status < BAD_REQUEST
+
+    @property
+    def is_refusal(self) -> bool:
+        """True if the worker declares the request wrong."""
+        return BAD_REQUEST <= self.status < INTERNAL_ERROR
+
+    @property
+    def is_missing(self) -> bool:
+        """True if the worker knows no such connector, task or path."""
+        return self.status == NOT_FOUND
+
+    def json(self) -> Any:
+        """The body as JSON; None: it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    @property
+    def message(self) -> str | None:
+        """Message of an error; None: the answer has none."""
+        body = self.json()
+        message = body.get("message") if isinstance(body, dict) else None
+        return None if message is None else str(message)
+
+    def passed_on(self, base: str) -> Answer:
+        """The same answer for the client. `Location` begins with `base`, our own address."""
+        headers = {} if self.location is None else {"location": base + _path_of(self.location)}
+        return Answer(self.status, self.body, self.content_type, headers)
+
+
+def _path_of(location: str) -> str:
+    """Path of an absolute URL, as written."""
+    _, scheme, behind = location.partition("://")
+    return location if not scheme else "/" + behind.partition("/")[2]
 
 
 def allowed(methods: Sequence[str], accepted: str) -> Answer:

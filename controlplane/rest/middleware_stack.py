@@ -38,8 +38,9 @@ class MiddlewareStack:
         """
         service = service._replace(metrics=True)
         app = self._metrics.with_metrics(App(service, self.logger), service)
-        guarded = protected(app, self.protection, dialect=self._dialect, logger=self.logger)
-        return self._metrics.counting_requests(guarded, self._dialect)
+        dialect = service.dialect
+        guarded = protected(app, self.protection, dialect=dialect, logger=self.logger)
+        return self._metrics.counting_requests(guarded, dialect)
 
 
 async def _placeholder(_: Scope, __: Receive, ___: Send) -> None:

@@ -36,6 +36,7 @@ from controlplane.rest.errors import (
     ReadOnlyRefusal,
     RestError,
     ShuttingDown,
+    WorkerAnswer,
     refused,
 )
 from controlplane.rest.extensions import audit, diff, history, openapi, target_states, watch
@@ -178,6 +179,8 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
         raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:
         raise Failed(str(error)) from error
+    if isinstance(ended, WorkerAnswer):
+        return ended.passed_on(call.request.base)
     if isinstance(ended, Rejected):
         raise refused(ended)
     state = await call.service.follower.state(call.profile)
@@ -193,6 +196,18 @@ def _with_location(answer: Answer, base: str) -> Answer:
         return answer
     location = base + answer.headers["location"]
     return answer._replace(headers={**answer.headers, "location": location})
+
+
+def _by_workers(responder: Responder) -> Responder:
+    """Wrap a responder about plugins: the workers answer themselves, if there are any."""
+
+    async def answer(call: Call) -> Answer:
+        workers, request = call.service.workers, call.request
+        if workers is None:
+            return await responder(call)
+        return (await workers.pass_on(request.method, request.target, call.body)).passed_on("")
+
+    return answer
 
 
 @worker_endpoints.without_past
@@ -220,7 +235,9 @@ def _changing_logger(command: writes.WriteRoute) -> Responder:
 
 
 _OWN: Mapping[EndpointKey, Responder] = {
-    ("PUT", ("connector-plugins", "{}", "config", "validate")): worker_endpoints.validate,
+    ("PUT", ("connector-plugins", "{}", "config", "validate")): _by_workers(
+        worker_endpoints.validate
+    ),
     ("GET", ("health",)): worker_endpoints.show_health,
     ("GET", LOGGER[:2]): worker_endpoints.show_loggers,
     ("GET", LOGGER): worker_endpoints.show_logger,
@@ -238,7 +255,9 @@ _OWN: Mapping[EndpointKey, Responder] = {
 def _responder(endpoint: Endpoint) -> Responder:
     if endpoint.view is not None:
         responder = _view_responder(endpoint.view)
-        return worker_endpoints.without_past(responder) if endpoint.view in PLUGINS else responder
+        if endpoint.view in PLUGINS:
+            return worker_endpoints.without_past(_by_workers(responder))
+        return responder
     if endpoint.command is not None:
         changes_logger = endpoint.template == LOGGER
         return (_changing_logger if changes_logger else _command_responder)(endpoint.command)

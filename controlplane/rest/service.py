@@ -16,7 +16,7 @@ from controlplane.projection.as_of import PastState
 from controlplane.projection.change_feed import ChangeEvent
 from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.errors import InvalidParameter
+from controlplane.rest.errors import InvalidParameter, WorkerAnswer
 from controlplane.rest.requests import Request
 
 
@@ -77,7 +77,7 @@ class Planner(Protocol):
 
 
 class Commands(Planner, Protocol):
-    """Runs commands; implemented by the embedded `ControlPlane`."""
+    """Runs commands; implemented by the embedded `ControlPlane` and by `AttachedPlane`."""
 
     @property
     def failure(self) -> LogError | None:
@@ -95,8 +95,11 @@ class Commands(Planner, Protocol):
         principal: str,
         key: str | None,
         profile: Profile | None,
-    ) -> Outcome | Rejected:
-        """Run a command to its end, once per idempotency key, as a worker of this release."""
+    ) -> Outcome | Rejected | WorkerAnswer:
+        """Run a command to its end, once per idempotency key, as a worker of this release.
+
+        An answer of a worker itself is passed on unchanged.
+        """
         ...
 
     def command_of(self, key: str) -> AnyCommand | None:
@@ -108,6 +111,18 @@ class Commands(Planner, Protocol):
 
         Raises:
             ExternalActionFailed: the broker cannot be reached.
+        """
+        ...
+
+
+class Workers(Protocol):
+    """Workers of the cluster, which answer about their plugins; implemented by `AttachedPlane`."""
+
+    async def pass_on(self, method: str, target: str, body: bytes | None) -> WorkerAnswer:
+        """Send a request that changes nothing to any worker; return its answer.
+
+        Raises:
+            LogUnavailable: no worker has answered.
         """
         ...
 
@@ -135,6 +150,10 @@ class Service(NamedTuple):
     metrics: bool = False
     """True if `/metrics` is served in front of the application."""
     bodies: BodyProcesses = BodyProcesses()
+    workers: Workers | None = None
+    """Workers that answer about plugins and validate configs; None: the catalogues do."""
+    trail: ReadableLog | None = None
+    """Log with the command topic; None: `log`."""
 
 
 def compose(  # noqa: PLR0913 - parts, by name
@@ -168,6 +187,8 @@ def compose(  # noqa: PLR0913 - parts, by name
         endpoint_set=endpoint_set,
     )
 
+
+PAST_STAYS = "as_of= asks for the past, which cannot be changed: leave as_of= out"
 
 _FLAGS = {"true": True, "false": False}
 
@@ -203,16 +224,14 @@ class Call(NamedTuple):
             )
         return _FLAGS[value.lower()]
 
-    def check_present(self) -> None:
-        """Refuse a command with `as_of=`: the past cannot be changed.
+    def check_present(self, refusal: str = PAST_STAYS) -> None:
+        """Refuse `as_of=`: the past cannot be changed, or it is not in this log.
 
         Raises:
             InvalidParameter: the request has `as_of=`.
         """
         if self.request.as_of is not None:
-            raise InvalidParameter(
-                "as_of= asks for the past, which cannot be changed: leave as_of= out"
-            )
+            raise InvalidParameter(refusal)
 
     async def requested_state(self) -> PastState:
         """Return the state at the requested moment."""

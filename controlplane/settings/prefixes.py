@@ -21,5 +21,8 @@ AUTH = "auth."
 LOG = "log."
 """Log lines of a service."""
 
+CONNECT = "connect."
+"""An attached cluster: its workers."""
+
 HTTP = "http."
 """Load limits of the HTTP interface."""

@@ -23,6 +23,7 @@ from controlplane.settings.known_settings import UnknownSetting, unknown
 from controlplane.settings.listeners import ADMIN, MAIN, AnswerSettings
 from controlplane.settings.prefixes import (
     AUTH,
+    CONNECT,
     CONTROLLER,
     FOLLOWER,
     HTTP,
@@ -99,6 +100,7 @@ LIMITS = {
     LOG: "controlplane.observe:LogSettings",
     AUTH: "controlplane.rest.security.settings:AuthSettings",
     HTTP: "controlplane.rest.http.limits:HttpLimits",
+    CONNECT: "controlplane.attached.settings:ConnectSettings",
 }
 """Settings that are limits: prefix of their keys → import path of their class.
 

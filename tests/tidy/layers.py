@@ -27,6 +27,7 @@ CONTROLLER = {"controlplane.controller"}
 REST = {"controlplane.rest"}
 PLANE = {"controlplane.plane", "controlplane.settings.plane"}
 PAGE = {"controlplane.page"}
+WORKER_HTTP = {"controlplane.worker_http"}
 BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
 BELOW_REST = BELOW_CONTROLLER | CONTROLLER
 
@@ -35,6 +36,7 @@ LAYERS: dict[str, set[str]] = {
     **dict.fromkeys(BESIDE, CORE | BESIDE),
     "controlplane.harvest": CORE | BESIDE,
     "controlplane.logs": CORE | BESIDE,
+    "controlplane.worker_http": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
@@ -44,11 +46,13 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.rest": BELOW_REST | PAGE,
     "controlplane.plane": BELOW_REST,
     "controlplane.read_only": BELOW_REST | REST,
+    "controlplane.attached": BELOW_REST | REST | WORKER_HTTP | {"controlplane.read_only"},
     "controlplane.terminal": CORE | BESIDE | LOGS,
     "controlplane.client": BELOW_REST
     | REST
     | PLANE
     | TERMINAL
+    | WORKER_HTTP
     | {"controlplane.harvest", "controlplane.read_only"},
     # Requests are among the verbs of a scenario; a missing extra is named as by a command.
     "controlplane.scenario": BELOW_REST | REST | TERMINAL,

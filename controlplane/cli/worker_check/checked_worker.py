@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx
 
-from controlplane.client.http.api import Api, is_temporary
+from controlplane.client.http.api import Api
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.client.http.connection import over_network
 from controlplane.client.http.request_errors import Declined
@@ -19,6 +19,7 @@ from controlplane.core.text.safe_text import safe, short
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import read_profile
+from controlplane.worker_http.refusals import is_temporary
 
 OPTION = "--against"
 

@@ -5,12 +5,9 @@ would ignore the parameter, and execute the request.
 """
 
 import asyncio
-import html
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -20,6 +17,8 @@ from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.text.safe_text import safe, short
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
+from controlplane.worker_http.paths import connector_path
+from controlplane.worker_http.refusals import is_temporary, json_of, reason_of
 
 PATIENCE_S = 30.0
 """Longest time in seconds to retry after a temporary refusal, such as a rebalance."""
@@ -32,13 +31,6 @@ LINES, LINE_CHARACTERS = 50, 1_000
 
 _OURS = "controlplane"
 """Product name in the `Server` header of our service. A proxy must not remove it."""
-
-_PASSES = ("rebalance", "momentarily", "stale configuration")
-"""Words of a conflict (409) that ends by itself, unlike the conflict of a name in use."""
-
-_REBALANCE = "Request cannot be completed because a rebalance is expected"
-"""Message of endpoints that answer 500 in a rebalance, before they have examined the request
-(`DistributedHerder#checkRebalanceNeeded`)."""
 
 _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
 """Messages about a path or a method that a release lacks."""
@@ -100,7 +92,7 @@ class Api:
             Unavailable: the server does not answer.
         """
         answer = await self._answer("GET", "/")
-        root = _json(answer)
+        root = json_of(answer)
         if answer.status_code in _CONNECT_OR_NOT:
             raise self._refusal(answer, "GET /", _message(answer))
         if not isinstance(root, dict) or "version" not in root:
@@ -225,7 +217,7 @@ class Api:
             Declined, Unavailable: the answer is an error.
         """
         if answer.is_success:
-            return ApiAnswer(answer.status_code == httpx.codes.CREATED, _json(answer))
+            return ApiAnswer(answer.status_code == httpx.codes.CREATED, json_of(answer))
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
             raise _Missing(message)
@@ -244,7 +236,7 @@ class Api:
             return Unsupported(f"{self.name} is {self.server.name}, {no_such}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             return Declined(f"{self.name} refuses access ({message}): {_login_advice(answer)}")
-        if answer.status_code == httpx.codes.BAD_REQUEST and _json(answer) is None:
+        if answer.status_code == httpx.codes.BAD_REQUEST and json_of(answer) is None:
             return Declined(
                 f"{self.name} is {self.server.name}, whose HTTP server refuses {safe(request)} "
                 f"before Connect sees it ({message}){self._compat_hint}"
@@ -253,9 +245,6 @@ class Api:
             return Unavailable(f"{self.name} failed: {message}")
         return Declined(message)
 
-
-_PAGE = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
-"""Pattern of the reason in Jetty's error pages."""
 
 _PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
 """Options for credentials by HTTP authentication scheme."""
@@ -295,50 +284,13 @@ def connector(name: str, *parts: str) -> str:
         InputRefused: as `check_name` does.
     """
     check_name(name)
-    dots = name.replace(".", "%2E") if not name.strip(".") else quote(name, safe="")
-    return "/".join(["/connectors", dots, *parts])
-
-
-def _json(answer: httpx.Response) -> Any | None:
-    """JSON body of an answer; None if it has none."""
-    try:
-        return answer.json()
-    except ValueError:
-        return None
-
-
-def is_temporary(answer: httpx.Response) -> bool:
-    """True if a refusal is temporary: Connect refuses nearly everything in a rebalance."""
-    if not answer.is_error:
-        return False
-    message, conflict = _message(answer), answer.status_code == httpx.codes.CONFLICT
-    return message == _REBALANCE or (conflict and any(word in message for word in _PASSES))
+    return connector_path(name, *parts)
 
 
 def _message(answer: httpx.Response) -> str:
-    """Message of a refusal without secrets; proxies and Jetty answer with HTML pages."""
-    document = _json(answer)
-    reason = (
-        (document.get("message") if isinstance(document, dict) else None)
-        or _on_page(answer)
-        or _plain_text(answer)
-        or f"HTTP {answer.status_code} {answer.reason_phrase}"
-    )
-    lines = redacted_refusal(str(reason)).splitlines()
+    """Message of a refusal without secrets."""
+    lines = redacted_refusal(reason_of(answer)).splitlines()
     return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
-
-
-def _on_page(answer: httpx.Response) -> str | None:
-    """Reason in an error page of Jetty; None: it is no such page."""
-    match = _PAGE.search(answer.text)
-    return match and html.unescape(match[1] or match[2])
-
-
-def _plain_text(answer: httpx.Response) -> str | None:
-    """Text of a refusal that is neither JSON nor HTML, as REST extensions send it."""
-    text = answer.text.strip()
-    is_refusal = answer.is_error and _json(answer) is None
-    return text if is_refusal and not text.startswith("<") else None
 
 
 def _why(failure: httpx.HTTPError) -> str:

@@ -47,7 +47,7 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
         return store
     requested = requested_of(store, command.connector, command.initial_offsets)
     if isinstance(requested, Rejected):
-        return _failed(_VALIDATE, command, requested)
+        return failed(VALIDATE, command, requested)
     known = store.known()
     if isinstance(known, Rejected | AskGroup):
         return known
@@ -56,11 +56,11 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
         return done
     steps = (
         *store.fence(),
-        *_described(_WIPE, command, store.start_over(known)),
-        *_described(_SET, command, store.start_at(requested)),
+        *_described(WIPE, command, store.start_over(known)),
+        *_described(SET, command, store.start_at(requested)),
         *_creation(state, command, config, context),
     )
-    return Plan(steps, _outcome(done), COMMIT_POINT)
+    return Plan(steps, outcome_of(done), COMMIT_POINT)
 
 
 def _hooked_twice(
@@ -73,22 +73,23 @@ def _hooked_twice(
     name, (known, requested) = command.connector, offsets
     wiped = hooked(context, 0, AskHook(name, config, known))
     if isinstance(wiped, Rejected):
-        return _failed(_WIPE, command, wiped)
+        return failed(WIPE, command, wiped)
     if isinstance(wiped, AskHook):
         return wiped
     written = hooked(context, 1, AskHook(name, config, requested))
     if isinstance(written, Rejected):
-        return _failed(_SET, command, written)
+        return failed(SET, command, written)
     return written
 
 
-_VALIDATE = "validate the initial offsets of connector {}"
-_WIPE = "wipe the existing offsets of connector {}"
-_SET = "set the initial offsets of connector {}"
+VALIDATE = "validate the initial offsets of connector {}"
+WIPE = "wipe the existing offsets of connector {}"
+SET = "set the initial offsets of connector {}"
 """Descriptions of the steps, for the error that names the step that failed."""
 
 
-def _failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
+def failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
+    """Refusal that names the step that failed."""
     text = f"Failed to {doing.format(command.connector)}: {rejected.text}"
     return Rejected(rejected.reason, text)
 
@@ -107,7 +108,8 @@ def _creation(
     return (msgspec.structs.replace(first, absent=name), *rest)
 
 
-def _outcome(done: HookSuccess) -> Outcome:
+def outcome_of(done: HookSuccess) -> Outcome:
+    """Outcome of a creation with offsets; its message depends on the hook (KIP-995)."""
     text = "The offsets for this connector have been set successfully"
     if not done.definite:
         text = (

@@ -19,6 +19,7 @@ must be sure stops the connector and waits for its tasks to end before the undo.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,7 +28,6 @@ from controlplane.core import views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import (
     AlterOffsets,
-    ConnectorCommand,
     CreateConnector,
     DeleteConnector,
     OffsetChange,
@@ -84,7 +84,18 @@ class _Undo(NamedTuple):
         return self.command.connector
 
 
-NextCommand = Callable[[ClusterState, _Undo], ConnectorCommand | Rejected | None]
+UndoPart = (
+    CreateConnector
+    | PutConfig
+    | DeleteConnector
+    | PauseConnector
+    | ResumeConnector
+    | StopConnector
+    | AlterOffsets
+)
+"""Command of which an undo consists."""
+
+NextCommand = Callable[[ClusterState, _Undo], UndoPart | Rejected | None]
 """Next command of an undo, given the state after those before it; None: nothing to do."""
 
 
@@ -109,13 +120,29 @@ def restore(state: ClusterState, command: RestoreConnector, context: Context) ->
     )
 
 
+def commands_in_turn(
+    command: RestoreConnector, context: Context
+) -> Iterator[Callable[[ClusterState], UndoPart | Rejected | None]]:
+    """Yield the commands of an undo as functions of the state after those before; None: no need.
+
+    A program that cannot write the records itself sends them as requests.
+    """
+    undo = _Undo(command, context)
+    for part in _order(command):
+        yield partial(_next, part, undo)
+
+
+def _next(part: NextCommand, undo: _Undo, state: ClusterState) -> UndoPart | Rejected | None:
+    return part(state, undo)
+
+
 def _order(command: RestoreConnector) -> tuple[NextCommand, ...]:
     if command.config is None:
         return _less, _offsets, _config
     return _less, _config, _offsets, _target
 
 
-def _decided(state: ClusterState, command: ConnectorCommand, context: Context) -> Decision:
+def _decided(state: ClusterState, command: UndoPart, context: Context) -> Decision:
     """Plan of one command, its steps prefixed with the command's word."""
     word, decide = _PARTS[type(command)]
     decision = decide(state, command, context)
@@ -135,7 +162,7 @@ def _commit_point(steps: list[Step]) -> str | None:
 # --- the parts --------------------------------------------------------------------------------
 
 
-def _less(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+def _less(state: ClusterState, undo: _Undo) -> UndoPart | None:
     """Command that makes the connector do less, if only while its offsets are restored."""
     if undo.connector not in state.config.connectors:
         return None
@@ -149,7 +176,7 @@ def _less(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
     return _TARGETING[wanted](undo.connector) if less else None
 
 
-def _config(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+def _config(state: ClusterState, undo: _Undo) -> UndoPart | None:
     name = undo.connector
     present = state.config.connectors.get(name)
     if undo.command.config is None:
@@ -170,7 +197,7 @@ def _initial_state(undo: _Undo) -> Target | None:
     return None if wanted is Target.STARTED else wanted
 
 
-def _target(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
+def _target(state: ClusterState, undo: _Undo) -> UndoPart | None:
     """Command for the final target state."""
     wanted = undo.command.target
     if wanted is None or wanted is state.config.targets.get(undo.connector):
@@ -185,7 +212,7 @@ def _named(name: str, config: Properties) -> dict[str, Any]:
 # --- offsets ----------------------------------------------------------------------------------
 
 
-def _offsets(state: ClusterState, undo: _Undo) -> ConnectorCommand | Rejected | None:
+def _offsets(state: ClusterState, undo: _Undo) -> UndoPart | Rejected | None:
     """Command that restores offsets: sets those that differ, removes those that were absent."""
     name, config = undo.connector, state.config.connectors.get(undo.connector, {})
     if undo.command.offsets is None:

@@ -28,7 +28,7 @@ FORWARD = "forward"
 """Parameter between workers. Kafka accepts it with every change; it has no effect here, because
 one process answers."""
 
-OUTCOMES = ("done", "failed", "refused", "unfinished")
+OUTCOMES = ("done", "failed", "refused", "unfinished", "unknown")
 """Outcomes of a command (`GET /commands`)."""
 
 LIMIT_MOST = 10_000

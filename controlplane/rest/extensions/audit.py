@@ -49,8 +49,15 @@ class AuditRow(NamedTuple):
         }
         if finished is not None:
             shown["finished_at_ms"] = finished.at_ms
+            shown |= {
+                name: finished.outcome[name] for name in _COMPARED if name in finished.outcome
+            }
         reason = _reason(first, finished)
         return shown if reason is None else shown | {"reason": redacted_refusal(reason)}
+
+
+_COMPARED = ("compared", "differences", "records", "recovered")
+"""Facts about a command of an attached cluster: its records beside its plan."""
 
 
 def _reason(
@@ -62,19 +69,28 @@ def _reason(
     return None if text is None else str(text)
 
 
+_OTHER_LOG = (
+    "as_of= is a moment of the cluster's log, and the commands lie in a log of their own: use "
+    "since= with a time"
+)
+
+
 async def show_trail(call: Call) -> Answer:
     """List the commands, the oldest first.
 
     `connector=`, `principal=`, `command=`, `outcome=`, `since=` (a time) filter; `limit=` and
     `after=` (an id) page.
     """
-    log = call.service.log
+    log = call.service.trail or call.service.log
     assert log is not None  # the endpoint exists only with a log
+    if call.service.trail is not None:
+        call.check_present(_OTHER_LOG)
     state, notices = await call.requested_state()
     topic = state.topics.commands
     ordering = Ordering()
     if topic in await log.topics():
-        stop = state.ends_by_topic.get(topic, [0])
+        ends = state.ends_by_topic if log is call.service.log else await log.ends([topic])
+        stop = ends.get(topic, [0])
         batches = log.read([topic], stop={topic: stop})
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))
@@ -108,12 +124,18 @@ def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
     """Add a record's facts to the row of its command, in the order of acceptance."""
     record = decode_command(entry.key, entry.value)
     match record:
+        case CommandAccepted() if _is_accepted(rows.get(record.command_id)):
+            return  # the same command again: its next request was sent
         case CommandAccepted() | CommandRefused():
             rows[record.command_id] = AuditRow(record, entry)
         case CommandFinished() if record.command_id in rows:
             rows[record.command_id] = rows[record.command_id]._replace(finished=record)
         case Invalid() | CommandFinished() | None:
             return
+
+
+def _is_accepted(row: AuditRow | None) -> bool:
+    return row is not None and isinstance(row.first, CommandAccepted)
 
 
 def _is_wanted(row: AuditRow, call: Call) -> bool:

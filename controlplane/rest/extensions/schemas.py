@@ -240,6 +240,10 @@ SCHEMAS: Mapping[str, Schema] = {
                     },
                     finished_at_ms=NUMBER,
                     reason=TEXT,
+                    compared=TEXT,
+                    differences=listed(TEXT),
+                    records=listed(TEXT),
+                    recovered=FLAG,
                 )
             ),
             "next": _NEXT,

@@ -43,6 +43,8 @@ class _InPieces(Response):
 def _body(answer: Answer) -> bytes:
     if isinstance(answer.body, str):
         return answer.body.encode("latin-1", "replace")
+    if isinstance(answer.body, bytes):
+        return answer.body
     return json_converter.encode(answer.body)
 
 

@@ -1,0 +1,1 @@
+"""Attached: steers a Connect cluster through its REST API, and reads its topics."""

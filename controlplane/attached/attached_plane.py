@@ -1,0 +1,489 @@
+"""Control plane of a Connect cluster that is steered from beside, through its REST API.
+
+Each command is planned, recorded in the trail, sent to a worker, and answered with that worker's
+answer. What it has written is then compared with the plan. Nothing is ever written to the topics of
+the cluster.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from controlplane.attached.connect_client import (
+    ConnectClient,
+    ConnectRequest,
+    NoWorkerAnswers,
+    OutcomeUnknown,
+)
+from controlplane.attached.execution import (
+    AcceptedCommand,
+    AttachedAnswer,
+    CommandExecution,
+    RequestListener,
+)
+from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.plan_comparison import Comparison
+from controlplane.attached.planner import ClusterPlanner, WorkerGroups
+from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.trail import (
+    REFUSED,
+    UNKNOWN,
+    Trail,
+    answer_of,
+    plan_of,
+    progress_of,
+)
+from controlplane.clock import now_ms
+from controlplane.controller import command_log
+from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
+from controlplane.controller.controller import Closed, TimedOut
+from controlplane.core.commands import (
+    AnyCommand,
+    CommandRequest,
+    ConnectorCommand,
+    CreateConnector,
+    RestoreConnector,
+)
+from controlplane.core.moments import position_text
+from controlplane.core.plan import GroupOffsets, Outcome, Plan, Reason, Rejected
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import CommandTrace
+from controlplane.core.text.redaction import redacted_refusal
+from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.projection.notices import Notices
+from controlplane.rest.errors import WorkerAnswer
+
+AS_PLANNED, DIFFERS, NOT_COMPARED = "as planned", "differs", "not compared"
+"""Results of the comparison, as the trail has them."""
+
+PROBE_S = 5
+"""Time for the health check to find a worker that answers."""
+
+
+async def _no_listener(_request: CommandRequest, _step: str) -> None:
+    """Ignore the request."""
+
+
+class AttachedSurroundings(NamedTuple):
+    """Dependencies of an attached plane; tests replace them."""
+
+    notices: Notices
+    now_ms: Callable[[], int] = now_ms
+    new_id: Callable[[], str] = lambda: str(uuid4())
+    stepped: RequestListener = _no_listener
+    limits: ConnectSettings = ConnectSettings()
+
+
+class _Job:
+    """A command that waits or runs; callers that send the same key share it."""
+
+    task: "asyncio.Task[None]"
+
+    def __init__(self, request: CommandRequest) -> None:
+        self.request = request
+        self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
+        self.since_ms = request.at_ms
+
+
+class AttachedPlane:
+    """Steers one Connect cluster (`rest.service.Commands` and `Workers`)."""
+
+    def __init__(
+        self,
+        client: ConnectClient,
+        planner: ClusterPlanner,
+        log: LogFollowUp,
+        trail: Trail,
+        around: AttachedSurroundings,
+    ) -> None:
+        """Use `open`."""
+        self._client = client
+        self._planner = planner
+        self._log = log
+        self._trail = trail
+        self._around = around
+        self._execution = CommandExecution(client, planner, log, trail, around.stepped)
+        self._locks = QueueLocks(CommandLimits().commands_waiting)
+        self._running: dict[str, _Job] = {}
+        self._closed = False
+        limits = around.limits
+        self._patience_s = (limits.patience_ms + limits.answer_timeout_ms) / 1_000
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        client: ConnectClient,
+        planner: ClusterPlanner,
+        log: LogFollowUp,
+        trail: Trail,
+        around: AttachedSurroundings,
+    ) -> AsyncIterator["AttachedPlane"]:
+        """Steer a cluster within this context; commands that a crash has cut off are ended first.
+
+        The follower must have loaded the planner's release.
+        """
+        plane = cls(client, planner, log, trail, around)
+        ending = asyncio.create_task(plane._end_unfinished(), name="commands cut off")
+        try:
+            yield plane
+        finally:
+            ending.cancel()
+            await plane._close(ending)
+
+    async def _close(self, *more: "asyncio.Task[None]") -> None:
+        """Wait for commands whose requests were sent."""
+        self._closed = True
+        tasks = [job.task for job in self._running.values()]
+        await asyncio.gather(*tasks, *more, return_exceptions=True)
+
+    # --- rest.service.Commands --------------------------------------------------------------------
+
+    @property
+    def failure(self) -> LogError | None:
+        """No failure stops commands for good."""
+        return None
+
+    async def trouble(self) -> LogError | None:
+        """Return the reason why no worker answers; None if one does."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await self._client.send(ConnectRequest("GET", "/"))
+        except (NoWorkerAnswers, TimeoutError):
+            return LogUnavailable(f"No worker of {', '.join(self._client.names)} answers")
+        return None
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
+    ) -> Plan | Rejected:
+        """Plan a command as the cluster would carry it out; its classes validate the config."""
+        del profile, believe_hooks
+        refused = await self._planner.validated(command)
+        return refused or await self._planner.plan(await self._log.state_at_end(), command)
+
+    async def carry_out(
+        self,
+        command: AnyCommand,
+        *,
+        principal: str,
+        key: str | None,
+        profile: Profile | None,
+    ) -> AttachedAnswer:
+        """Carry out a command by requests to the workers; return the worker's answer.
+
+        Raises:
+            TooMany: too many commands wait.
+            TimedOut: the command takes longer than a worker may; it goes on.
+            LogError: the trail cannot be written, and nothing was done.
+        """
+        del profile
+        if self._closed:
+            raise Closed("Worker is shutting down")
+        request = CommandRequest(
+            command=command,
+            command_id=self._around.new_id() if key is None else key,
+            at_ms=self._around.now_ms(),
+            principal=principal,
+            keyed=key is not None,
+        )
+        job = self._running.get(request.command_id)
+        if job is None:
+            earlier = self._earlier(request)
+            if earlier is not None:
+                return earlier
+            job = self._begin(request)
+        elif job.request.command != request.command:
+            return command_log.other_command(request)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await asyncio.shield(job.answer)
+        except TimeoutError:
+            raise TimedOut("Request timed out; it goes on, and may still succeed") from None
+
+    def command_of(self, key: str) -> AnyCommand | None:
+        """Return the command that was accepted under an idempotency key, while it is kept."""
+        trace = self._trail.commands.get(key)
+        return None if trace is None else command_log.command_of(trace)
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """Read the committed offsets of a sink connector from a worker."""
+        return await WorkerGroups(self._client, connector).group_offsets("")
+
+    async def pass_on(self, method: str, target: str, body: bytes | None) -> WorkerAnswer:
+        """Send a request that changes nothing to any worker; return its answer."""
+        return await self._client.send(ConnectRequest(method, target, body=body))
+
+    # --- one command ------------------------------------------------------------------------------
+
+    def _earlier(self, request: CommandRequest) -> AttachedAnswer | None:
+        """Answer of the command that had this id before; None: it is new."""
+        trace = self._trail.commands.get(request.command_id)
+        if trace is None or trace.accepted is None:
+            return None
+        if not command_log.is_of(trace, request.command):
+            return command_log.other_command(request)
+        answer = answer_of(trace)
+        if answer is None and trace.unfinished:
+            return Rejected(Reason.CONFLICT, _UNDER_WAY.format(request.command_id))
+        return answer
+
+    def _begin(self, request: CommandRequest) -> _Job:
+        job = _Job(request)
+        job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
+        self._running[request.command_id] = job
+        job.task.add_done_callback(lambda task: self._ended(job, task))
+        return job
+
+    def _ended(self, job: _Job, task: "asyncio.Task[None]") -> None:
+        """Forget a job; its callers get the error if it has ended without an answer."""
+        self._running.pop(job.request.command_id, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            command_id = job.request.command_id
+            self._around.notices.warning(
+                "command_cut_off", command_id=command_id, reason=str(error)
+            )
+        if not job.answer.done():
+            job.answer.set_exception(error or Closed("Worker is shutting down"))
+            job.answer.exception()  # no caller may be left
+
+    async def _run(self, job: _Job) -> None:
+        """Hold the lock of the connector until what the command has written is compared."""
+        request = job.request
+        async with self._locks.turn(queue_of(request.command)):
+            job.since_ms = self._around.now_ms()
+            plan = await self._planned(request.command)
+            refused = await self._own_refusal(request, plan)
+            if refused is not None:
+                job.answer.set_result(refused)
+                self._report(job, refused, None)
+                return
+            accepted = AcceptedCommand(request, plan, self._log.ends)
+            await self._trail.accepted(request, plan, accepted.since)
+            try:
+                answer = await self._answer(accepted)
+            except (LogUnavailable, OutcomeUnknown) as failure:
+                await self._end_later(job, failure)
+                return
+            await self._log.read_on()
+            job.answer.set_result(answer)
+            comparison = await self._compared(accepted, answer)
+            await self._finish(accepted, answer, comparison)
+            self._report(job, answer, comparison)
+
+    async def _planned(self, command: AnyCommand) -> Plan | Rejected:
+        """Plan of a command; the workers decide even where no plan can be made."""
+        return await self._planner.plan(self._log.present, command)
+
+    async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
+        """Refuse what no worker of this cluster can be asked to do; None: the workers decide.
+
+        No request of a release has initial offsets, so this program checks them itself.
+        """
+        command = request.command
+        refused = self._planner.lacking(command)
+        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
+            invalid = await self._planner.validated(command) if refused is None else None
+            refused = refused or invalid or (plan if isinstance(plan, Rejected) else None)
+        elif isinstance(command, RestoreConnector) and isinstance(plan, Rejected):
+            refused = plan
+        if refused is not None:
+            await self._trail.refused(request, refused)
+        return refused
+
+    async def _answer(self, accepted: AcceptedCommand) -> AttachedAnswer:
+        """Send the requests of a command; an unknown outcome is looked up in the cluster's log.
+
+        Raises:
+            LogUnavailable, OutcomeUnknown: the first of several requests was sent; it is unknown
+                how many were done.
+        """
+        try:
+            return await self._execution.perform(accepted)
+        except (LogUnavailable, OutcomeUnknown) as failure:
+            if self._step(accepted.request):
+                raise
+            if isinstance(failure, OutcomeUnknown):
+                return await self._looked_up(accepted, str(failure))
+            return Rejected(Reason.FAILED, str(failure))
+
+    def _step(self, request: CommandRequest) -> str:
+        """The last request of several that was begun; empty: the command has only one, or none."""
+        return progress_of(self._trail.commands[request.command_id]).step
+
+    async def _end_later(self, job: _Job, failure: Exception) -> None:
+        """Answer that a command is cut off; end it as soon as the workers answer.
+
+        The lock of the connector is held meanwhile, so no later command meets a half done one.
+        """
+        job.answer.set_result(Rejected(Reason.FAILED, _ENDED_LATER.format(failure)))
+        await self._end_with_retries(job.request)
+
+    async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:
+        """Answer of a command whose outcome no worker tells."""
+        plan, command = accepted.plan, accepted.request.command
+        if isinstance(plan, Plan) and any(step.records for step in plan.steps):
+            comparison = await self._log.compared(plan, accepted.since, _connector(command))
+            if comparison is not None and not comparison.missing:
+                return plan.outcome
+        return Rejected(Reason.FAILED, _UNKNOWN.format(why))
+
+    async def _compared(
+        self, accepted: AcceptedCommand, answer: AttachedAnswer
+    ) -> Comparison | None:
+        """Compare the records since acceptance with the plan; None: the log cannot be read.
+
+        A command that has failed is planned to write nothing, unless some of its records are there:
+        a worker may write, and fail then.
+        """
+        plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
+        connector = _connector(accepted.request.command)
+        is_success = isinstance(answer, Outcome) or (
+            isinstance(answer, WorkerAnswer) and answer.is_success
+        )
+        if is_success:
+            return await self._log.compared(plan, accepted.since, connector)
+        try:
+            comparison = await self._log.compared_now(plan, accepted.since, connector)
+            if comparison.records:
+                return comparison
+            return await self._log.compared_now(Plan(()), accepted.since, connector)
+        except LogError:
+            return None
+
+    async def _finish(
+        self,
+        accepted: AcceptedCommand,
+        answer: AttachedAnswer,
+        comparison: Comparison | None,
+        **facts: Any,
+    ) -> None:
+        await self._trail.finished(
+            accepted.request,
+            self._around.now_ms(),
+            answer,
+            {**self._comparison_facts(comparison), **facts},
+        )
+
+    def _comparison_facts(self, comparison: Comparison | None) -> dict[str, Any]:
+        """Result of a comparison as the trail has it."""
+        if comparison is None:
+            return {"compared": NOT_COMPARED}
+        topics = self._log.present.topics
+        facts: dict[str, Any] = {
+            "compared": AS_PLANNED if comparison.as_planned else DIFFERS,
+            "records": [position_text(position, topics) for position in comparison.records],
+        }
+        if comparison.differences:
+            facts["differences"] = list(comparison.differences)
+        return facts
+
+    def _report(self, job: _Job, answer: AttachedAnswer, comparison: Comparison | None) -> None:
+        """Write the one line about a command to the log of the service."""
+        command = job.request.command
+        outcome, reason = "done", None
+        if isinstance(answer, Rejected):
+            outcome, reason = answer.reason.value, redacted_refusal(answer.sentence)
+        elif isinstance(answer, WorkerAnswer) and not answer.is_success:
+            outcome = REFUSED if answer.is_refusal else command_log.FAILED
+            reason = redacted_refusal(answer.message or "")
+        facts = self._comparison_facts(comparison)
+        self._around.notices.info(
+            "command",
+            command=command.__struct_config__.tag,
+            **subject_of(command),
+            principal=job.request.principal,
+            outcome=outcome,
+            reason=reason,
+            compared=facts["compared"],
+            differences=facts.get("differences"),
+            command_id=job.request.command_id,
+            took_ms=self._around.now_ms() - job.since_ms,
+        )
+
+    # --- commands that a crash has cut off --------------------------------------------------------
+
+    async def _end_unfinished(self) -> None:
+        """End every command of the trail that has not finished, the oldest first."""
+        unfinished = [trace for trace in self._trail.commands.values() if trace.unfinished]
+        for trace in unfinished:
+            request = command_log.request_of(trace)
+            if request is None:
+                continue
+            async with self._locks.turn(queue_of(request.command)):
+                await self._end_with_retries(request)
+
+    async def _end_with_retries(self, request: CommandRequest) -> None:
+        """End a command as soon as workers and log can be reached; the next process may have to."""
+        while not self._closed:
+            try:
+                await self._end(request, self._trail.commands[request.command_id])
+            except (LogUnavailable, OutcomeUnknown) as failure:
+                self._around.notices.warning(
+                    "command_not_ended", command_id=request.command_id, reason=str(failure)
+                )
+                await asyncio.sleep(self._around.limits.retry_ms / 1_000)
+            else:
+                return
+
+    async def _end(self, request: CommandRequest, trace: CommandTrace) -> None:
+        """Look up a command in the cluster's log, and end it there; nothing is blindly repeated."""
+        progress = progress_of(trace)
+        plan = plan_of(trace) or Plan(())
+        accepted = AcceptedCommand(request, plan, progress.since)
+        command = request.command
+        await self._log.state_at_end()
+        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
+            answer = await self._execution.resume_creation(accepted, command, progress.step)
+        elif isinstance(command, RestoreConnector) and progress.step:
+            answer = await self._execution.perform(accepted)
+        else:
+            answer = await self._found(accepted)
+        comparison = await self._log.compared_now(plan, progress.since, _connector(command))
+        facts: dict[str, Any] = {"recovered": True}
+        if isinstance(answer, Rejected) and answer.text == _CUT_OFF:
+            facts["ended"] = UNKNOWN
+        await self._finish(accepted, answer, comparison, **facts)
+        self._around.notices.warning(
+            "command_recovered",
+            command=command.__struct_config__.tag,
+            **subject_of(command),
+            outcome=facts.get("ended", "failed" if isinstance(answer, Rejected) else "done"),
+            reason=redacted_refusal(answer.sentence) if isinstance(answer, Rejected) else None,
+            command_id=request.command_id,
+        )
+
+    async def _found(self, accepted: AcceptedCommand) -> AttachedAnswer:
+        """Answer of a command of one request: done if all of its records are in the log."""
+        plan = accepted.plan
+        assert isinstance(plan, Plan)
+        if any(step.records for step in plan.steps):
+            connector = _connector(accepted.request.command)
+            comparison = await self._log.compared_now(plan, accepted.since, connector)
+            if not comparison.missing:
+                return plan.outcome
+        return Rejected(Reason.FAILED, _CUT_OFF)
+
+
+_UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
+
+_UNKNOWN = (
+    "{}, and the log of the cluster does not show that the request was done: it may still be done; "
+    "check before you repeat it"
+)
+
+_ENDED_LATER = (
+    "{}: some requests of this command were sent; it is completed or taken back once the workers "
+    "answer (see GET /commands)"
+)
+
+_CUT_OFF = (
+    "This service was cut off before a worker had answered, and the log of the cluster does not "
+    "show that the request was done: check before you repeat it"
+)
+
+
+def _connector(command: AnyCommand) -> str:
+    return command.connector if isinstance(command, ConnectorCommand) else ""

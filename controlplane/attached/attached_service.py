@@ -1,0 +1,92 @@
+"""Service of an attached cluster: reads from its topics, commands through its workers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from controlplane.attached.attached_plane import AttachedPlane, AttachedSurroundings
+from controlplane.attached.cluster_check import MetCluster, check_brokers, check_topics
+from controlplane.attached.connect_client import ConnectClient, ConnectRequest
+from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.planner import ClusterPlanner
+from controlplane.attached.trail import ClusterIdentity, Trail
+from controlplane.core.plugins import CatalogueError, Plugins
+from controlplane.core.releases.profiles import Profile
+from controlplane.logger_levels import Loggers
+from controlplane.logs.log import Log
+from controlplane.logs.log_factory import Opened
+from controlplane.plugins import catalogued
+from controlplane.projection.change_feed import ChangeFeed
+from controlplane.projection.follower import Follower
+from controlplane.read_only.read_only_service import ReadOnlySettings
+from controlplane.rest.service import Service, compose
+
+
+@asynccontextmanager
+async def attached_service(  # noqa: PLR0913 - parts, by name
+    opened: Opened,
+    settings: ReadOnlySettings,
+    *,
+    client: ConnectClient,
+    cluster: MetCluster,
+    trail_log: Log,
+    around: AttachedSurroundings,
+    loggers: Loggers | None = None,
+) -> AsyncIterator[Service]:
+    """Follow the topics of a cluster, and send commands to its workers.
+
+    Raises:
+        LogNotUsable: workers, brokers, topics and trail are not of one cluster.
+        LogUnavailable: the log or the trail cannot be read.
+    """
+    check_brokers(cluster, opened.cluster_id)
+    plugins = await cluster_plugins(client)
+    context = msgspec.structs.replace(settings.context, profile=cluster.profile, plugins=plugins)
+    follower = Follower(
+        opened.log,
+        topics=settings.topics,
+        exactly_once=context.worker.exactly_once_source,
+        limits=settings.limits,
+        notices=around.notices,
+    )
+    async with follower:
+        await follower.state(cluster.profile)
+        with follower.pinned(cluster.profile):
+            await check_topics(client, cluster, follower, around.limits)
+            identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
+            trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
+            follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
+            planner = ClusterPlanner(context, client)
+            async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
+                composed = compose(
+                    follower,
+                    opened.log,
+                    context,
+                    watching=ChangeFeed(follower, opened.log, cluster.profile),
+                    commands=plane,
+                    cluster_id=opened.cluster_id,
+                    loggers=loggers,
+                    endpoint_set=settings.endpoint_set,
+                )
+                yield composed._replace(
+                    dialect=root_dialect(cluster.profile), workers=plane, trail=trail.log
+                )
+
+
+def root_dialect(profile: Profile) -> Profile:
+    """The release that answers at the root: that of the cluster, with the fields of KIP-995."""
+    return msgspec.structs.replace(profile, creates_in_state=True, creates_with_offsets=True)
+
+
+async def cluster_plugins(client: ConnectClient) -> Plugins:
+    """Plugins that the cluster lists; a class that it does not list is left to its judgement.
+
+    Raises:
+        NoWorkerAnswers: no worker has answered.
+    """
+    answer = await client.send(ConnectRequest("GET", "/connector-plugins?connectorsOnly=false"))
+    try:
+        return catalogued(answer.body if answer.is_success else b"[]", trusting=True)
+    except CatalogueError:
+        return catalogued(trusting=True)

@@ -1,0 +1,165 @@
+"""Checks before a cluster is steered: its workers are of one cluster, and of these topics.
+
+A request to the wrong cluster cannot be taken back, so doubt is a refusal.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+
+from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers, WorkerInfo
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import RELEASES, Profile, resolve
+from controlplane.core.text.safe_text import count, safe, short
+from controlplane.logs.log import LogNotUsable
+from controlplane.projection.follower import Follower
+from controlplane.worker_http.refusals import json_of, reason_of
+
+NAMED = 3
+"""Most connectors that a refusal names."""
+
+_ACCESS = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+
+
+class MetCluster(NamedTuple):
+    """The workers that have answered, and the release of the cluster."""
+
+    workers: tuple[WorkerInfo, ...]
+    profile: Profile
+    """The oldest release of a worker: any worker may lead, and the oldest one's records are read
+    by all."""
+    notes: tuple[str, ...] = ()
+    """Sentences about workers that differ, or that do not answer."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """Id of the Kafka cluster of the workers."""
+        return self.workers[0].cluster_id
+
+
+async def meet(client: ConnectClient, release: Profile | None = None) -> MetCluster:
+    """Identify the workers; `release` overrides the one that they report.
+
+    Raises:
+        NoWorkerAnswers: no worker has answered.
+        LogNotUsable: a URL is of no Connect worker, or the workers are of several clusters.
+    """
+    answers, silent = await client.ask_each()
+    notes = [f"{name} does not answer ({why})" for name, why in silent.items()]
+    if not answers:
+        raise NoWorkerAnswers(f"No worker answers: {'; '.join(notes)}: check --connect-url")
+    workers = tuple(_worker(name, answer) for name, answer in answers.items())
+    ids = {worker.cluster_id for worker in workers}
+    if len(ids) > 1:
+        shown = ", ".join(f"{worker.url}: {worker.cluster_id}" for worker in workers)
+        raise LogNotUsable(
+            f"The workers are of different Kafka clusters ({shown}): name those of one cluster "
+            "with --connect-url"
+        )
+    versions = sorted({worker.version for worker in workers}, key=_age)
+    if len(versions) > 1:
+        notes.append(
+            f"the workers run {', '.join(versions)}: commands are planned as {versions[0]}; "
+            "--release names another"
+        )
+    if release is not None:
+        return MetCluster(workers, release, tuple(notes))
+    resolved = resolve(versions[0])
+    if resolved.warning is not None:
+        notes.append(resolved.warning)
+    return MetCluster(workers, resolved.profile, tuple(notes))
+
+
+def _worker(name: str, answer: httpx.Response) -> WorkerInfo:
+    """The worker that has given this answer to `GET /`."""
+    root = json_of(answer)
+    if answer.status_code in _ACCESS:
+        raise LogNotUsable(
+            f"{name} refuses access ({short(reason_of(answer))}): give --connect-user or "
+            "--connect-token"
+        )
+    if not isinstance(root, dict) or "version" not in root:
+        raise LogNotUsable(
+            f"{name} answers, but is no Kafka Connect ({short(reason_of(answer))}): give URLs of "
+            "workers with --connect-url"
+        )
+    return WorkerInfo(name, str(root["version"]), root.get("kafka_cluster_id"))
+
+
+def _age(version: str) -> int:
+    return RELEASES.index(resolve(version).profile.kafka_release)
+
+
+def check_brokers(cluster: MetCluster, cluster_id: str | None) -> None:
+    """Check that workers and brokers are of one Kafka cluster.
+
+    Raises:
+        LogNotUsable: they are not.
+    """
+    if None not in (cluster.cluster_id, cluster_id) and cluster.cluster_id != cluster_id:
+        raise LogNotUsable(
+            f"{cluster.workers[0].url} is a worker of Kafka cluster {cluster.cluster_id}, and the "
+            f"brokers are of {cluster_id}: name brokers and workers of the same cluster"
+        )
+
+
+async def check_topics(
+    client: ConnectClient, cluster: MetCluster, follower: Follower, limits: ConnectSettings
+) -> None:
+    """Check that the workers' connectors are those of the topics.
+
+    A worker or this service may not have read on, so a difference counts only if it stays.
+
+    Raises:
+        LogNotUsable: they are of another Connect cluster.
+    """
+    deadline = asyncio.get_running_loop().time() + limits.patience_ms / 1_000
+    for worker in cluster.workers:
+        while True:
+            shown = await client.get_from(worker.url, "/connectors?expand=info")
+            state = await follower.state(cluster.profile)
+            known = state.config.connectors
+            difference = None if shown is None else _difference(shown, known)
+            if shown is not None and difference is None:
+                break
+            if asyncio.get_running_loop().time() > deadline:
+                if difference is None:
+                    break  # it has stopped answering: its answers to commands are still compared
+                raise LogNotUsable(
+                    f"{worker.url} is a worker of another Connect cluster than topic "
+                    f"{state.topics.config}: {difference}; check --connect-url and --config-topic"
+                )
+            await asyncio.sleep(limits.retry_ms / 1_000)
+
+
+def _difference(shown: Any, known: Mapping[str, Properties]) -> str | None:
+    """Sentence about connectors that only one side has; None: both are the same."""
+    configs = _configs(shown)
+    if surplus := sorted(configs.keys() - known.keys()):
+        return f"the worker has {_named(surplus)}, which the topic lacks"
+    if lacking := sorted(known.keys() - configs.keys()):
+        return f"the topic has {_named(lacking)}, which the worker lacks"
+    changed = sorted(
+        name
+        for name, config in configs.items()
+        if config is not None and dict(known[name]) != config
+    )
+    if changed:
+        return f"the configs of {_named(changed)} differ"
+    return None
+
+
+def _configs(shown: Any) -> dict[str, Any]:
+    """Configs by connector; None: not shown, as before 2.3, which lists names alone."""
+    if isinstance(shown, dict):
+        return {name: (part.get("info") or {}).get("config") for name, part in shown.items()}
+    return dict.fromkeys(shown if isinstance(shown, list) else ())
+
+
+def _named(connectors: Iterable[str]) -> str:
+    names = list(connectors)
+    listed = ", ".join(safe(name) for name in names[:NAMED])
+    return f"{count(len(names), 'connector')} ({listed}{', …' if len(names) > NAMED else ''})"

@@ -1,0 +1,250 @@
+"""HTTP client of one Connect cluster behind several worker URLs.
+
+A request goes to any worker that takes it. A request that surely was not executed is sent again,
+to the next worker, for a bounded time. A change without an answer is never sent again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.text.safe_text import safe
+from controlplane.logs.log import LogUnavailable
+from controlplane.rest.errors import WorkerAnswer
+from controlplane.worker_http.refusals import is_temporary, json_of, reason_of
+
+REDIRECTS = 5
+"""Most redirects of one request."""
+
+_SHUTTING_DOWN = "Worker is shutting down"
+"""Message for requests that wait in a worker's queue when it stops; they are never executed."""
+
+_REFUSED_FORWARD = ("IO Error trying to forward REST request", "Connection refused")
+"""Words of a worker whose leader does not listen: the request has not reached the leader."""
+
+_LOST = (httpx.codes.BAD_GATEWAY, httpx.codes.GATEWAY_TIMEOUT)
+"""Statuses of a proxy that has lost the worker: the worker may have executed the request."""
+
+
+class ConnectRequest(NamedTuple):
+    """Request to a worker."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: bytes | None = None
+    content_type: str | None = "application/json"
+    accept: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """True if the request may change the cluster."""
+        return self.method not in ("GET", "HEAD") and not self.path.endswith("/config/validate")
+
+
+class NoWorkerAnswers(LogUnavailable):
+    """No worker has taken the request; nothing was done."""
+
+
+class OutcomeUnknown(Exception):
+    """A worker got the request and gave no answer; it may have executed the request."""
+
+
+class WorkerInfo(NamedTuple):
+    """A worker's answer to `GET /`."""
+
+    url: str
+    version: str
+    cluster_id: str | None
+
+
+class _NotExecuted(NamedTuple):
+    """An attempt that surely has changed nothing, with the worker's answer, if any."""
+
+    reason: str
+    answer: WorkerAnswer | None = None
+
+
+class ConnectClient:
+    """Client of the workers of one Connect cluster, by name (their URLs without credentials)."""
+
+    def __init__(
+        self, workers: Mapping[str, httpx.AsyncClient], limits: ConnectSettings | None = None
+    ) -> None:
+        self._workers = dict(workers)
+        self._limits = limits or ConnectSettings()
+        self._preferred = next(iter(self._workers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """URLs of the workers."""
+        return tuple(self._workers)
+
+    async def ask_each(self) -> tuple[dict[str, httpx.Response], dict[str, str]]:
+        """Send `GET /` to every worker; return the answers, and the reasons of those without.
+
+        A worker that starts or restarts is asked again for a bounded time, if no other answers.
+        """
+        deadline = self._deadline()
+        while True:
+            answers: dict[str, httpx.Response] = {}
+            silent: dict[str, str] = {}
+            for name in self._workers:
+                try:
+                    answers[name] = await self._workers[name].get("/")
+                except httpx.HTTPError as failure:
+                    silent[name] = _why(failure)
+            if any(json_of(answer) for answer in answers.values()) or self._is_over(deadline):
+                return answers, silent
+            await asyncio.sleep(self._limits.retry_ms / 1_000)
+
+    async def get_from(self, name: str, path: str) -> Any:
+        """JSON body of one worker's answer to a GET; None: it has no such answer at present."""
+        try:
+            answer = await self._workers[name].get(path)
+        except httpx.HTTPError:
+            return None
+        return json_of(answer) if answer.is_success else None
+
+    async def get(self, path: str) -> Any | None:
+        """JSON body of any worker's answer to a GET; None: the answer is an error.
+
+        Raises:
+            NoWorkerAnswers: no worker has answered.
+        """
+        answer = await self.send(ConnectRequest("GET", path))
+        return answer.json() if answer.is_success else None
+
+    async def send(
+        self, request: ConnectRequest, may_lag: Callable[[WorkerAnswer], bool] | None = None
+    ) -> WorkerAnswer:
+        """Send a request to any worker; return its answer, unchanged.
+
+        `may_lag` is True for a refusal of a worker that has not read its topics to their end. Such
+        a refusal, and a temporary one, is returned only after `patience_ms`.
+
+        Raises:
+            NoWorkerAnswers: no worker has taken it; nothing was done.
+            OutcomeUnknown: a worker took it and gave no answer.
+        """
+        deadline = self._deadline()
+        while True:
+            failed: _NotExecuted | None = None
+            for name in self._order():
+                attempt = await self._attempt(name, request, may_lag)
+                if isinstance(attempt, WorkerAnswer):
+                    self._preferred = name
+                    return attempt
+                failed = attempt if failed is None or attempt.answer is not None else failed
+            assert failed is not None
+            if self._is_over(deadline):
+                if failed.answer is not None:
+                    return failed.answer
+                raise NoWorkerAnswers(
+                    f"No worker of {', '.join(self.names)} has taken the request "
+                    f"({failed.reason}): nothing has been done; try again once a worker runs"
+                )
+            await asyncio.sleep(self._limits.retry_ms / 1_000)
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._limits.patience_ms / 1_000
+
+    def _is_over(self, deadline: float) -> bool:
+        return asyncio.get_running_loop().time() + self._limits.retry_ms / 1_000 > deadline
+
+    def _order(self) -> Iterator[str]:
+        """The workers, the one that answered last first."""
+        yield self._preferred
+        yield from (name for name in self._workers if name != self._preferred)
+
+    async def _attempt(
+        self,
+        name: str,
+        request: ConnectRequest,
+        may_lag: Callable[[WorkerAnswer], bool] | None,
+    ) -> WorkerAnswer | _NotExecuted:
+        """Send a request to one worker.
+
+        Raises:
+            OutcomeUnknown: the worker may have executed it.
+        """
+        try:
+            answer = await self._exchanged(name, request)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
+            return _NotExecuted(f"{name} cannot be reached: {_why(failure)}")
+        except httpx.HTTPError as failure:
+            if not request.changes:
+                return _NotExecuted(f"{name} gave no answer: {_why(failure)}")
+            raise OutcomeUnknown(f"{name} gave no answer ({_why(failure)})") from None
+        if request.changes and answer.status_code in _LOST:
+            raise OutcomeUnknown(f"a proxy lost the answer of {name} ({reason_of(answer)})")
+        given = _answer_of(answer)
+        if is_temporary(answer) or _is_not_ready(answer):
+            return _NotExecuted(f"{name}: {reason_of(answer)}", given)
+        if may_lag is not None and may_lag(given):
+            return _NotExecuted(f"{name} has not read its topics yet", given)
+        return given
+
+    async def _exchanged(self, name: str, request: ConnectRequest) -> httpx.Response:
+        """Send a request, with its body, to wherever the worker's server redirects it."""
+        client = self._workers[name]
+        headers = {}
+        if request.body is not None and request.content_type is not None:
+            headers["content-type"] = request.content_type
+        if request.accept is not None:
+            headers["accept"] = request.accept
+        sent = client.build_request(
+            request.method,
+            request.path,
+            params=dict(request.query) or None,
+            content=request.body,
+            headers=headers,
+        )
+        answer = await client.send(sent)
+        for _ in range(REDIRECTS):
+            if answer.next_request is None:
+                break
+            target = sent.url.join(answer.headers["location"])
+            again = client.build_request(
+                request.method, target, content=request.body, headers=headers
+            )
+            if not self._is_worker(target):
+                again.headers.pop("authorization", None)
+            answer = await client.send(again)
+        return answer
+
+    def _is_worker(self, url: httpx.URL) -> bool:
+        """True if a redirect stays at the workers, so that credentials may go along."""
+        return any(client.base_url.host == url.host for client in self._workers.values())
+
+
+def _is_not_ready(answer: httpx.Response) -> bool:
+    """True if the worker has not executed a request because it starts, or stops.
+
+    Before its REST API is set up, a worker answers 404 with a page of its server. The first start
+    in a cluster answers 500 until the herder runs.
+    """
+    if answer.is_success:
+        return False
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return "html" in answer.headers.get("content-type", "")
+    reason = reason_of(answer)
+    return answer.is_server_error and (
+        reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD)
+    )
+
+
+def _answer_of(answer: httpx.Response) -> WorkerAnswer:
+    return WorkerAnswer(
+        answer.status_code,
+        answer.content,
+        answer.headers.get("content-type"),
+        answer.headers.get("location"),
+    )
+
+
+def _why(failure: httpx.HTTPError) -> str:
+    return safe(str(failure)) or type(failure).__name__

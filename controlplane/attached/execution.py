@@ -1,0 +1,250 @@
+"""Execution of commands as requests to the workers, and their continuation after a crash.
+
+Most commands are one request. A creation with offsets (KIP-995) and an undo are several; the trail
+has the name of each before it is sent. A gap between two requests is a crash point with the name of
+the request before it.
+
+A request whose outcome is unknown is never repeated: the cluster's log tells whether it was done.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from controlplane.attached.connect_client import ConnectClient
+from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.planner import WORDS, ClusterPlanner, creation_parts
+from controlplane.attached.requests import request_of
+from controlplane.attached.trail import Trail
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    CommandRequest,
+    ConnectorCommand,
+    CreateConnector,
+    DeleteConnector,
+    ResetOffsets,
+    RestoreConnector,
+)
+from controlplane.core.decide import restore_plan
+from controlplane.core.decide.create_with_offsets import SET, WIPE, failed, outcome_of
+from controlplane.core.order import Ends
+from controlplane.core.plan import HookSuccess, Outcome, Plan, Reason, Rejected
+from controlplane.core.records import Target
+from controlplane.core.state import ClusterState
+from controlplane.rest.errors import WorkerAnswer
+from controlplane.worker_http.paths import connector_path
+
+AttachedAnswer = WorkerAnswer | Outcome | Rejected
+
+RequestListener = Callable[[CommandRequest, str], Awaitable[None]]
+"""Called before the first request (`accepted`) and after each one; an exception ends the command
+there, as a crash does."""
+
+ACCEPTED = "accepted"
+
+_LAGS = ("Connector {} not found", "Unknown connector {}", "Unknown connector: {}")
+"""Messages of a worker that knows no such connector."""
+
+_DEFINITE = "The offsets for this connector have been altered successfully"
+"""Message after an alteration that the connector's hook has confirmed (KIP-875)."""
+
+
+class AcceptedCommand(NamedTuple):
+    """A command that the trail has accepted: its plan, and the log's ends at that time."""
+
+    request: CommandRequest
+    plan: Plan | Rejected
+    since: Ends
+
+
+class CommandExecution:
+    """Sends the requests of commands."""
+
+    def __init__(
+        self,
+        client: ConnectClient,
+        planner: ClusterPlanner,
+        log: LogFollowUp,
+        trail: Trail,
+        stepped: RequestListener,
+    ) -> None:
+        self._client = client
+        self._planner = planner
+        self._log = log
+        self._trail = trail
+        self._stepped = stepped
+
+    async def perform(self, accepted: AcceptedCommand) -> AttachedAnswer:
+        """Send the requests of a command; return the answer for the client.
+
+        Raises:
+            NoWorkerAnswers: no worker has taken the first request; nothing was done.
+            OutcomeUnknown: a worker took a request and gave no answer.
+        """
+        command = accepted.request.command
+        await self._stepped(accepted.request, ACCEPTED)
+        if isinstance(command, RestoreConnector):
+            return await self._restore(accepted, command)
+        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
+            return await self._create_with_offsets(accepted, command, "")
+        return await self.send(command)
+
+    async def send(self, command: AnyCommand) -> AttachedAnswer:
+        """Send the one request of a command."""
+        request = request_of(command)
+        if request is None:
+            text = "Workers send this request to each other: send it to a worker of the cluster"
+            return Rejected(Reason.FORBIDDEN, text)
+        name = command.connector if isinstance(command, ConnectorCommand) else ""
+        messages = [text.format(name) for text in _LAGS]
+
+        def may_lag(answer: WorkerAnswer) -> bool:
+            """True if the worker lacks a connector that the log has."""
+            return (
+                answer.is_missing
+                and answer.message in messages
+                and name in self._log.present.config.connectors
+            )
+
+        return await self._client.send(request, may_lag)
+
+    # --- undo -------------------------------------------------------------------------------------
+
+    async def _restore(
+        self, accepted: AcceptedCommand, command: RestoreConnector
+    ) -> AttachedAnswer:
+        """Send what still differs from the restored state, one request after the other.
+
+        Each request is computed from the present state, so an undo that was cut off continues.
+        """
+        was_there = command.connector in self._log.present.config.connectors
+        async for part in self._parts(command):
+            if isinstance(part, Rejected):
+                return part
+            answer = await self._begun(accepted, part)
+            if not (isinstance(answer, WorkerAnswer) and answer.is_success):
+                return answer
+            await self._log.read_on()
+        return Outcome(created=command.config is not None and not was_there)
+
+    async def _parts(self, command: RestoreConnector) -> AsyncIterator[AnyCommand | Rejected]:
+        for part in restore_plan.commands_in_turn(command, self._planner.context):
+            wanted = part(await self._log.state_at_end())
+            if wanted is not None:
+                yield wanted
+
+    # --- creation with offsets --------------------------------------------------------------------
+
+    async def _create_with_offsets(
+        self, accepted: AcceptedCommand, command: CreateConnector, done: str
+    ) -> AttachedAnswer:
+        """Create STOPPED, remove old offsets, set the new ones, then resume or pause (KIP-995).
+
+        `done` is the last request that is known to be done. A failure removes the connector again,
+        and its offsets, so that nothing half done stays.
+        """
+        parts = creation_parts(command)
+        words = [WORDS[type(part)] for part in parts]
+        definite = False
+        for part in parts[words.index(done) + 1 if done else 0 :]:
+            if isinstance(part, ResetOffsets) and not await self._has_offsets(part.connector):
+                continue
+            answer = await self._begun(accepted, part)
+            if isinstance(answer, WorkerAnswer) and answer.is_success:
+                if isinstance(part, AlterOffsets):
+                    definite = _message(answer) == _DEFINITE
+                continue
+            if isinstance(part, CreateConnector):
+                return answer  # the connector is not ours: nothing to take back
+            await self._take_back(accepted, command.connector)
+            return _failed(command, part, answer)
+        return outcome_of(HookSuccess(definite=definite))
+
+    async def _has_offsets(self, connector: str) -> bool:
+        """True unless the connector surely has no offsets.
+
+        A reset of nothing is left out: some workers hang at it (exactly-once, own offsets topic).
+        """
+        shown = await self._client.get(connector_path(connector, "offsets"))
+        return not isinstance(shown, dict) or bool(shown.get("offsets"))
+
+    async def _take_back(self, accepted: AcceptedCommand, connector: str) -> None:
+        """Remove the offsets and the connector; offsets first, as only a connector can lose them.
+
+        Raises:
+            OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
+        """
+        if await self._has_offsets(connector):
+            await self._begun(accepted, ResetOffsets(connector), TAKE_BACK)
+        await self._begun(accepted, DeleteConnector(connector), TAKE_BACK)
+
+    async def resume_creation(
+        self, accepted: AcceptedCommand, command: CreateConnector, step: str
+    ) -> AttachedAnswer:
+        """Continue a creation that was cut off while the request `step` was under way.
+
+        The log tells whether the connector is the one that this command has created. A connector
+        that somebody has changed since is left alone.
+        """
+        state = await self._log.state_at_end()
+        mine = await self._is_mine(accepted, state, command)
+        if step in ("", WORDS[CreateConnector]) and not mine:
+            return Rejected(Reason.FAILED, _NOT_DONE.format(command.connector))
+        if step == TAKE_BACK:
+            if mine:
+                await self._take_back(accepted, command.connector)
+            return Rejected(Reason.FAILED, _TAKEN_BACK.format(command.connector))
+        if not mine:
+            return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
+        if state.config.targets.get(command.connector) is not Target.STOPPED:
+            return outcome_of(HookSuccess(definite=False))  # resumed or paused: the last request
+        # Offsets may be set half: both of their requests are sent again, which has no other effect.
+        return await self._create_with_offsets(accepted, command, WORDS[CreateConnector])
+
+    async def _is_mine(
+        self, accepted: AcceptedCommand, state: ClusterState, command: CreateConnector
+    ) -> bool:
+        """True if the connector's config is the first one since the command was accepted."""
+        written = await self._log.configs_since(accepted.since, command.connector)
+        present = state.config.connectors.get(command.connector)
+        config = {**command.config, "name": command.connector}
+        return present is not None and dict(present) == config and len(written) == 1
+
+    async def _begun(
+        self, accepted: AcceptedCommand, part: AnyCommand, step: str = ""
+    ) -> AttachedAnswer:
+        """Record that a request begins, and send it."""
+        step = step or WORDS.get(type(part)) or str(part.__struct_config__.tag)
+        await self._trail.accepted(accepted.request, accepted.plan, accepted.since, step)
+        answer = await self.send(part)
+        await self._stepped(accepted.request, step)
+        return answer
+
+
+TAKE_BACK = "take-back"
+"""Step in which a failed creation is removed."""
+
+_NOT_DONE = "Connector {} was not created before this service was cut off: send the request again"
+_CHANGED = (
+    "Connector {} was changed by somebody else before its creation with offsets was complete: it "
+    "is left as it is; check its offsets, and resume it"
+)
+_TAKEN_BACK = "The creation of connector {} failed, and was taken back"
+
+_DOING: Mapping[type, str] = {ResetOffsets: WIPE, AlterOffsets: SET}
+
+
+def _failed(
+    command: CreateConnector, part: ConnectorCommand, answer: AttachedAnswer
+) -> AttachedAnswer:
+    """Refusal of a creation that failed at a later request, with the step in its message."""
+    text = answer.message if isinstance(answer, WorkerAnswer) else None
+    refused = isinstance(answer, WorkerAnswer) and answer.is_refusal
+    reason = Reason.INVALID if refused else Reason.FAILED
+    doing = _DOING.get(type(part), "set the state of connector {}")
+    return failed(doing, command, Rejected(reason, text))
+
+
+def _message(answer: WorkerAnswer) -> str | None:
+    body = answer.json()
+    return body.get("message") if isinstance(body, dict) else None

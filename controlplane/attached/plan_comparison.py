@@ -1,0 +1,148 @@
+"""Comparison of a plan with the records that appeared in the cluster's topics. Pure.
+
+Only workers write these topics, so a record that differs from the plan shows what the plan missed:
+a foreign change, another release, or the workers of another cluster.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import position_text
+from controlplane.core.plan import Draft, Plan
+from controlplane.core.state import Topics
+from controlplane.core.text.redaction import redacted_text
+
+PATHS_NAMED = 5
+"""Most fields of a value that one sentence names."""
+
+
+class Comparison(NamedTuple):
+    """Result of a comparison: sentences about differences, and the records of the command."""
+
+    differences: tuple[str, ...]
+    records: tuple[Position, ...]
+    """Positions of the planned records, in the order of the plan."""
+    missing: tuple[Draft, ...] = ()
+    """Planned records that have not appeared."""
+
+    @property
+    def as_planned(self) -> bool:
+        """True if exactly the planned records have appeared."""
+        return not self.differences
+
+
+def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str) -> Comparison:
+    """Compare the records of a plan with the entries since its command was accepted.
+
+    Entries of other connectors and statuses are ignored, and so are task configs and commits that
+    no plan has: the connector's owner publishes them on its own.
+    """
+    pool = [entry for entry in entries if not entry.aborted]
+    matches = list(_matches(plan, pool))
+    found = [entry for _, entry in matches if entry is not None]
+    missing = tuple(draft for draft, entry in matches if entry is None)
+    differences = [
+        *(f"{_key(draft.key)} is missing in {draft.topic}" for draft in missing),
+        *_different(matches, topics),
+        *_disordered(found, topics),
+        *_foreign(pool, found, topics, connector),
+    ]
+    return Comparison(tuple(differences), tuple(entry.position for entry in found), missing)
+
+
+def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
+    """Topics whose records decide about a plan: those that it writes, and that of configs."""
+    written = (draft.topic for step in plan.steps for draft in step.records)
+    return tuple(dict.fromkeys((topics.config, *written)))
+
+
+def _matches(plan: Plan, pool: Sequence[Entry]) -> Iterator[tuple[Draft, Entry | None]]:
+    """Each planned record with the entry that it became: an equal one, else one of its key."""
+    left = list(pool)
+    for draft in (draft for step in plan.steps for draft in step.records):
+        alike = [entry for entry in left if _is_same_key(draft, entry)]
+        equal = (entry for entry in alike if _is_equal(draft.value, entry.value))
+        entry = next(equal, None) or next(iter(alike), None)
+        if entry is not None:
+            left.remove(entry)
+        yield draft, entry
+
+
+def _is_same_key(draft: Draft, entry: Entry) -> bool:
+    place = draft.partition is None or draft.partition == entry.partition
+    return entry.topic == draft.topic and entry.key == draft.key and place
+
+
+def _is_equal(planned: bytes | None, found: bytes | None) -> bool:
+    """True for equal bytes, or equal JSON: a Java map has no order that one can foretell."""
+    if planned == found:
+        return True
+    if planned is None or found is None:
+        return False
+    first, second = _decoded(planned), _decoded(found)
+    return first is not None and first == second
+
+
+def _decoded(value: bytes) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _different(matches: Iterable[tuple[Draft, Entry | None]], topics: Topics) -> Iterator[str]:
+    for draft, entry in matches:
+        if entry is None or _is_equal(draft.value, entry.value):
+            continue
+        where = f"{position_text(entry.position, topics)} ({_key(draft.key)})"
+        if entry.value is None or draft.value is None:
+            written = "a tombstone" if entry.value is None else "a value"
+            yield f"{where} is {written}, not as planned"
+        else:
+            paths = [*_paths(_decoded(draft.value), _decoded(entry.value))]
+            more = ", …" if len(paths) > PATHS_NAMED else ""
+            named = ", ".join(paths[:PATHS_NAMED]) or "its text"
+            yield f"{where} differs from the plan in {named}{more}"
+
+
+def _paths(planned: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Paths of the fields in which two JSON values differ. Values may be secret: none is named."""
+    if isinstance(planned, Mapping) and isinstance(found, Mapping):
+        for name in sorted({*planned, *found}):
+            inner = f"{path}.{name}" if path else name
+            if name not in planned or name not in found:
+                yield redacted_text(inner)
+            else:
+                yield from _paths(planned[name], found[name], inner)
+    elif planned != found:
+        yield redacted_text(path)
+
+
+def _disordered(found: Sequence[Entry], topics: Topics) -> Iterator[str]:
+    last: dict[tuple[str, int], Entry] = {}
+    for entry in found:
+        before = last.get((entry.topic, entry.partition))
+        if before is not None and before.offset > entry.offset:
+            yield f"{position_text(entry.position, topics)} was planned after a later record"
+        last[entry.topic, entry.partition] = entry
+
+
+def _foreign(
+    pool: Iterable[Entry], found: Sequence[Entry], topics: Topics, connector: str
+) -> Iterator[str]:
+    """Changes of the same connector's config or target state that the plan does not have."""
+    keys = {f"{prefix}-{connector}".encode("utf-8", "replace") for prefix in _REQUESTS}
+    planned = {entry.position for entry in found}
+    for entry in pool:
+        if entry.topic == topics.config and entry.key in keys and entry.position not in planned:
+            yield f"{position_text(entry.position, topics)} ({_key(entry.key)}) was not planned"
+
+
+_REQUESTS = ("connector", "target-state", "restart-connector")
+"""Prefixes of the keys of records that only a request of a client causes."""
+
+
+def _key(key: bytes | None) -> str:
+    return (key or b"").decode("utf-8", "replace")

@@ -1,0 +1,192 @@
+"""Plans of commands as the attached cluster's release would write their records.
+
+Plans are predictions. They are shown as dry runs and compared with what the workers have written;
+a worker's answer is never replaced by one.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
+from controlplane.attached.requests import validation_request
+from controlplane.controller.decision import Decider
+from controlplane.controller.external import Alone, ExternalActionFailed
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    ConnectorCommand,
+    CreateConnector,
+    PauseConnector,
+    PutConfig,
+    ResetOffsets,
+    ResumeConnector,
+)
+from controlplane.core.context import Context
+from controlplane.core.decide.prediction import predicted_state
+from controlplane.core.plan import AdminOverrides, GroupOffsets, Plan, Reason, Rejected, Step
+from controlplane.core.records import Target
+from controlplane.core.state import ClusterState
+from controlplane.worker_http.paths import connector_path
+
+WORDS = {
+    CreateConnector: "create",
+    ResetOffsets: "reset",
+    AlterOffsets: "offsets",
+    PauseConnector: "pause",
+    ResumeConnector: "resume",
+}
+"""Prefixes of the step names of a creation with offsets, by command."""
+
+_TOO_OLD = (
+    "{} needs workers of Connect 3.7 or later, and those of this cluster run {}: leave it out, and "
+    "{}"
+)
+
+
+class WorkerGroups(Alone):
+    """Committed offsets of a sink connector, as a worker shows them (KIP-875)."""
+
+    def __init__(self, client: ConnectClient, connector: str) -> None:
+        self._client = client
+        self._connector = connector
+
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
+        """Committed offsets of the connector's group; the worker knows which that is, and where."""
+        del group, admin
+        try:
+            shown = await self._client.get(connector_path(self._connector, "offsets"))
+        except NoWorkerAnswers as failure:
+            raise ExternalActionFailed(str(failure)) from None
+        listed = shown.get("offsets", []) if isinstance(shown, dict) else []
+        return tuple(_group_offset(item) for item in listed if item.get("offset") is not None)
+
+
+def _group_offset(item: dict[str, Any]) -> tuple[str, int, int]:
+    partition, offset = item["partition"], item["offset"]
+    return partition["kafka_topic"], partition["kafka_partition"], offset["kafka_offset"]
+
+
+class ClusterPlanner:
+    """Plans commands as a worker of the cluster decides them; writes nothing."""
+
+    def __init__(self, context: Context, client: ConnectClient) -> None:
+        self.context = context
+        self._client = client
+
+    async def plan(self, state: ClusterState, command: AnyCommand) -> Plan | Rejected:
+        """Plan a command by a state of the cluster's release."""
+        refused = self.lacking(command)
+        if refused is not None:
+            return refused
+        if isinstance(command, CreateConnector) and command.initial_offsets is not None:
+            return await self._creation(state, command)
+        return await self._decided(state, command, self.context)
+
+    async def validated(self, command: AnyCommand) -> Rejected | None:
+        """Validate a new config with the classes of the cluster; None: it has no errors.
+
+        Raises:
+            NoWorkerAnswers: no worker has answered.
+        """
+        if not isinstance(command, CreateConnector | PutConfig):
+            return None
+        config = {**command.config, "name": command.connector}
+        named = str(config.get("connector.class") or "")
+        answer = await self._client.send(validation_request(named, config))
+        if not answer.is_success:
+            return Rejected(Reason.INVALID, answer.message)
+        errors = [*_errors(answer.json())]
+        return Rejected(Reason.INVALID, self._invalid(errors)) if errors else None
+
+    def lacking(self, command: AnyCommand) -> Rejected | None:
+        """Refusal of a creation for which the cluster's release is too old; else None."""
+        profile = self.context.profile
+        if not isinstance(command, CreateConnector):
+            return None
+        able = profile.creates_in_state and profile.alters_offsets
+        if command.initial_offsets is not None and not able:
+            text = _TOO_OLD.format("initial_offsets", profile.release, "create the connector alone")
+            return Rejected(Reason.INVALID, text)
+        if command.initial_state is not None and not profile.creates_in_state:
+            text = _TOO_OLD.format("initial_state", profile.release, "pause the connector later")
+            return Rejected(Reason.INVALID, text)
+        return None
+
+    async def checked_creation(
+        self, state: ClusterState, command: CreateConnector
+    ) -> Plan | Rejected:
+        """Decide a creation with offsets as KIP-995 says: its refusals, or its outcome.
+
+        The plan's records are those of a control plane that writes them in another order.
+        """
+        profile = msgspec.structs.replace(self.context.profile, creates_with_offsets=True)
+        context = msgspec.structs.replace(self.context, profile=profile)
+        return await self._decided(state, command, context)
+
+    async def _creation(self, state: ClusterState, command: CreateConnector) -> Plan | Rejected:
+        checked = await self.checked_creation(state, command)
+        if isinstance(checked, Rejected):
+            return checked
+        steps: list[Step] = []
+        assumed = [*checked.assumed]
+        for part in creation_parts(command):
+            planned = await self._decided(state, part, self.context)
+            if isinstance(planned, Rejected):
+                return planned
+            word = WORDS[type(part)]
+            steps += (_prefixed(step, word) for step in planned.steps)
+            assumed += planned.assumed
+            state = predicted_state(state, planned)
+        plan = msgspec.structs.replace(checked, steps=tuple(steps), commit_point=steps[-1].name)
+        return msgspec.structs.replace(plan, assumed=tuple(dict.fromkeys(assumed)))
+
+    async def _decided(
+        self, state: ClusterState, command: AnyCommand, context: Context
+    ) -> Plan | Rejected:
+        name = command.connector if isinstance(command, ConnectorCommand) else ""
+        decider = Decider(context, WorkerGroups(self._client, name))
+        try:
+            return await decider.decided(state, command, believe_hooks=True)
+        finally:
+            decider.close()
+
+    def _invalid(self, errors: Sequence[str]) -> str:
+        listed = "\n".join(errors)
+        return (
+            f"Connector configuration is invalid and contains the following {len(errors)} "
+            f"error(s):\n{listed}"
+        )
+
+
+CreationPart = CreateConnector | ResetOffsets | AlterOffsets | ResumeConnector | PauseConnector
+"""Command of which a creation with offsets consists."""
+
+
+def creation_parts(command: CreateConnector) -> tuple[CreationPart, ...]:
+    """Commands by which an existing release creates a connector with offsets (KIP-995).
+
+    The connector is created STOPPED, so no task starts before its offsets are there. The offsets of
+    an earlier connector of that name are removed first.
+    """
+    name, target = command.connector, command.initial_state
+    stopped = CreateConnector(name, command.config, Target.STOPPED)
+    offsets = AlterOffsets(name, command.initial_offsets or ())
+    last: tuple[CreationPart, ...] = (ResumeConnector(name),)
+    if target is Target.STOPPED:
+        last = ()
+    elif target is Target.PAUSED:
+        last = (PauseConnector(name),)
+    return (stopped, ResetOffsets(name), offsets, *last)
+
+
+def _prefixed(step: Step, word: str) -> Step:
+    return msgspec.structs.replace(step, name=f"{word}-{step.name}")
+
+
+def _errors(validation: Any) -> list[str]:
+    """Errors of a validation, in the order of the worker."""
+    configs = validation.get("configs", []) if isinstance(validation, dict) else []
+    return [str(error) for item in configs for error in item["value"]["errors"]]

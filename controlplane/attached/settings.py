@@ -1,0 +1,45 @@
+"""Settings of an attached cluster: workers, credentials for them, limits of patience."""
+
+import msgspec
+
+from controlplane.settings.security import Secret
+
+
+class ConnectSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Access to the workers of an attached cluster (`connect.`)."""
+
+    url: tuple[str, ...] = ()
+    """URLs of workers of one Connect cluster, such as http://w1:8083; empty: not attached."""
+
+    user: Secret | None = None
+    """NAME:PASSWORD for basic authentication at the workers."""
+
+    token: Secret | None = None
+    """Bearer token for the workers, or @FILE with one."""
+
+    ca_file: str | None = None
+    """PEM file with CA certificates that are trusted beside the system's."""
+
+    trail: str | None = None
+    """Embedded log of our own that records every command: sqlite:///trail.db. None: in memory."""
+
+    patience_ms: int = 30_000
+    """Longest time in ms to send a request again while no worker has taken it: a rebalance, or the
+    restart of the only worker, ends within that time."""
+
+    retry_ms: int = 250
+    """Pause in ms between two attempts at all workers."""
+
+    answer_timeout_ms: int = 100_000
+    """Longest time in ms for a worker's answer; a worker itself gives up after 90 s."""
+
+    connect_timeout_ms: int = 5_000
+    """Longest time in ms to open a connection to a worker."""
+
+    read_on_ms: int = 3_000
+    """Longest time in ms that an answer waits until this service has read what the command wrote:
+    as long as a worker reads on (`worker.sync.timeout.ms`)."""
+
+    records_ms: int = 5_000
+    """Longest time in ms that planned records may take to appear after the worker's answer. A
+    worker answers a reset of active topics before it writes."""

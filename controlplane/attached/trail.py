@@ -1,0 +1,188 @@
+"""Trail of an attached cluster: every command, in a log of our own.
+
+The records are those of a command topic (`controller.command_log`). The record *accepted* is
+durable before the first request leaves, so a crash never loses a command.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from controlplane.controller import command_log
+from controlplane.core.codec import encode_command
+from controlplane.core.commands import CommandRequest
+from controlplane.core.entry import Entry
+from controlplane.core.fold.commands import CommandFold
+from controlplane.core.order import Ends
+from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.records import CommandAccepted, CommandFinished
+from controlplane.core.state import CommandTrace
+from controlplane.logs.log import Log, LogNotUsable, Record
+from controlplane.rest.errors import WorkerAnswer
+
+CLUSTER_TOPIC = "attached-cluster"
+"""Topic of the trail's cluster: one record, with the names by which the cluster is known."""
+
+REFUSAL_MAX_BYTES = 16_384
+"""Size of a refused command's record; a larger one is kept as an excerpt."""
+
+REFUSED, UNKNOWN = "refused", "unknown"
+"""Endings of a command that a worker refused, and of one that may have been executed."""
+
+
+class ClusterIdentity(msgspec.Struct, frozen=True):
+    """Names of a Connect cluster: the id of its Kafka cluster, and its config topic."""
+
+    kafka_cluster_id: str | None
+    config_topic: str
+
+    def __str__(self) -> str:
+        return f"{self.config_topic} in Kafka cluster {self.kafka_cluster_id}"
+
+
+class AttachedProgress(msgspec.Struct, frozen=True):
+    """Position in the cluster's log at acceptance, and the last request that was begun."""
+
+    since: dict[str, list[int]] = {}
+    step: str = ""
+
+
+class Trail:
+    """The commands of an attached cluster, in a log that this process alone writes."""
+
+    def __init__(self, log: Log, topic: str, epoch: int) -> None:
+        """Use `open`."""
+        self.log = log
+        self._topic = topic
+        self._epoch = epoch
+        self._fold = CommandFold()
+
+    @classmethod
+    async def open(cls, log: Log, topic: str, cluster: ClusterIdentity, at_ms: int) -> "Trail":
+        """Claim a log as the trail of a cluster, and read it.
+
+        Raises:
+            LogNotUsable: it is the trail of another cluster.
+            LogError: it cannot be read or written.
+        """
+        for name in (CLUSTER_TOPIC, topic):
+            if name not in await log.topics():
+                await log.create_topic(name, 1)
+        trail = cls(log, topic, await log.claim())
+        await trail._check_cluster(cluster, at_ms)
+        async for batch in log.read([topic]):
+            for entry in batch.entries():
+                trail._fold.apply(entry)
+        return trail
+
+    async def _check_cluster(self, cluster: ClusterIdentity, at_ms: int) -> None:
+        known: bytes | None = None
+        async for batch in self.log.read([CLUSTER_TOPIC]):
+            for entry in batch.entries():
+                known = entry.value
+        if known is None:
+            value = msgspec.json.encode(cluster)
+            record = Record(CLUSTER_TOPIC, 0, at_ms, b"cluster", value)
+            await self.log.append([record], self._epoch)
+            return
+        first = msgspec.json.decode(known, type=ClusterIdentity)
+        if first != cluster:
+            raise LogNotUsable(
+                f"The trail is that of {first}, and not of {cluster}: name another file with "
+                "--trail"
+            )
+
+    @property
+    def commands(self) -> Mapping[str, CommandTrace]:
+        """Commands by id, as `ClusterState.commands`."""
+        return self._fold.publish()
+
+    async def accepted(
+        self, request: CommandRequest, plan: Plan | Rejected, since: Ends, step: str = ""
+    ) -> None:
+        """Record that a command begins, or that its next request is sent now.
+
+        Raises:
+            LogError: the trail cannot be written; the request must not be sent.
+        """
+        progress = AttachedProgress({topic: [*ends] for topic, ends in since.items()}, step)
+        steps = msgspec.to_builtins(plan) if isinstance(plan, Plan) else {}
+        stored = {**steps, "attached": msgspec.to_builtins(progress)}
+        command = msgspec.to_builtins(request.command)
+        record = CommandAccepted(
+            request.command_id, request.at_ms, request.principal, command, stored
+        )
+        await self._append(request.at_ms, *encode_command(record))
+
+    async def finished(
+        self,
+        request: CommandRequest,
+        at_ms: int,
+        answer: WorkerAnswer | Outcome | Rejected,
+        facts: Mapping[str, Any],
+    ) -> None:
+        """Record that a command has ended, with its answer and `facts` about its records."""
+        stored = {**_stored(answer, whole=request.keyed), **facts}
+        record = CommandFinished(request.command_id, at_ms, stored)
+        await self._append(at_ms, *encode_command(record))
+
+    async def refused(self, request: CommandRequest, rejected: Rejected) -> None:
+        """Record that this program refused a command, and sent no request."""
+        draft = command_log.refused(self._topic, request, rejected, REFUSAL_MAX_BYTES)
+        await self._append(request.at_ms, draft.key, draft.value)
+
+    async def _append(self, at_ms: int, key: bytes, value: bytes | None) -> None:
+        record = Record(self._topic, 0, at_ms, key, value)
+        (position,) = await self.log.append([record], self._epoch)
+        self._fold.apply(Entry(*position, at_ms, key, value))
+
+
+def _stored(answer: WorkerAnswer | Outcome | Rejected, *, whole: bool) -> dict[str, Any]:
+    """An answer as data. The body of a worker is kept for a caller that may repeat its request."""
+    if isinstance(answer, Rejected):
+        return {"ended": command_log.FAILED, **msgspec.to_builtins(answer)}
+    if isinstance(answer, Outcome):
+        return {"ended": command_log.DONE, **msgspec.to_builtins(answer)}
+    ended = REFUSED if answer.is_refusal else command_log.FAILED
+    stored: dict[str, Any] = {
+        "ended": command_log.DONE if answer.is_success else ended,
+        "status": answer.status,
+    }
+    if not answer.is_success:
+        stored["text"] = answer.message
+    if whole:
+        body = answer.body.decode("utf-8", "replace")
+        answer_type, location = answer.content_type, answer.location
+        stored["worker_answer"] = {"body": body, "type": answer_type, "location": location}
+    return stored
+
+
+def answer_of(trace: CommandTrace) -> WorkerAnswer | Outcome | Rejected | None:
+    """Answer of an ended command; None: it has not ended, or its answer was not kept."""
+    if trace.finished is None:
+        return None
+    stored = trace.finished.outcome
+    kept = stored.get("worker_answer")
+    if kept is not None:
+        body = kept["body"].encode()
+        return WorkerAnswer(stored["status"], body, kept["type"], kept["location"])
+    if "status" in stored:
+        return None
+    return command_log.ended(trace)
+
+
+def progress_of(trace: CommandTrace) -> AttachedProgress:
+    """Progress of a command that has not ended."""
+    plan = trace.accepted.plan if trace.accepted is not None else None
+    stored = plan.get("attached") if isinstance(plan, dict) else None
+    return msgspec.convert(stored or {}, AttachedProgress)
+
+
+def plan_of(trace: CommandTrace) -> Plan | None:
+    """Plan of a command that has not ended; None: it had none, because a refusal was expected."""
+    plan = trace.accepted.plan if trace.accepted is not None else None
+    try:
+        return msgspec.convert(plan, Plan)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,104 @@
+"""Options of `serve` about an attached cluster."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.names import is_cluster
+from controlplane.settings import Configuration
+from controlplane.settings.prefixes import CONNECT
+from controlplane.settings.security import Secret
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.log_options import FILE
+from controlplane.terminal.option_names import Decorated
+
+
+class AttachedOptions(NamedTuple):
+    """Options of an attached cluster."""
+
+    settings: ConnectSettings
+    release: Profile | None
+    """Release to plan and answer as; None: that of the workers."""
+
+
+_OPTIONS = (
+    click.option(
+        "--connect-url",
+        metavar="URLS",
+        help="Send commands to these workers of the cluster, separated by commas. "
+        "[default: `connect.url`; without it, kafka:// is only read]",
+    ),
+    click.option(
+        "--connect-user",
+        metavar="NAME:PASSWORD",
+        help="Credentials for the workers; prompts for a missing password.",
+    ),
+    click.option("--connect-token", metavar="TOKEN", help="Bearer token, or @FILE with one."),
+    click.option(
+        "--connect-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="Trust the CA certificates in FILE (PEM) for https:// workers as well.",
+    ),
+    click.option(
+        "--trail",
+        metavar="LOG",
+        help="Embedded log that records every command sent to the workers: sqlite:///trail.db. "
+        "[default: in memory]",
+    ),
+)
+
+
+def attached_options(command: Decorated) -> Decorated:
+    """Add the options about an attached cluster; the command gets `flags`, by setting."""
+
+    @functools.wraps(command)
+    def with_flags(**arguments: Any) -> Any:
+        flags = {
+            "url": arguments.pop("connect_url"),
+            "user": arguments.pop("connect_user"),
+            "token": arguments.pop("connect_token"),
+            "ca_file": arguments.pop("connect_ca_file"),
+            "trail": arguments.pop("trail"),
+        }
+        given = {name: value for name, value in flags.items() if value is not None}
+        return command(flags=given, **arguments)
+
+    for option in reversed(_OPTIONS):
+        with_flags = option(with_flags)
+    return with_flags  # type: ignore[return-value]  # click's decorators change the type
+
+
+def attached_settings(
+    where: str, configuration: Configuration, flags: Mapping[str, Any]
+) -> ConnectSettings | None:
+    """Settings of the attached cluster; flags beat the configuration. None: not attached.
+
+    Raises:
+        InputRefused: the log is no cluster, or credentials come without a URL.
+        SettingsError: a setting is invalid.
+    """
+    changes: dict[str, Any] = dict(flags)
+    if "url" in changes:
+        changes["url"] = tuple(url.strip() for url in flags["url"].split(",") if url.strip())
+    for name in ("user", "token"):
+        if name in changes:
+            changes[name] = Secret(changes[name])
+    if "ca_file" in changes:
+        changes["ca_file"] = str(changes["ca_file"])
+    settings = msgspec.structs.replace(configuration.settings(ConnectSettings, CONNECT), **changes)
+    if not settings.url:
+        if flags:
+            raise InputRefused("--trail and --connect-… need workers: name them by --connect-url")
+        return None
+    if not is_cluster(where):
+        raise InputRefused(
+            f"--connect-url steers a cluster whose topics are read, and {where} is none: serve "
+            "kafka://BROKER:9092"
+        )
+    return settings

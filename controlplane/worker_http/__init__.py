@@ -1,0 +1,1 @@
+"""HTTP interface of a Connect worker: paths of connectors, and meanings of refusals."""

@@ -1,0 +1,154 @@
+"""Requests over workers that rebalance, restart, redirect and die: never a change twice."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from controlplane.attached.connect_client import (
+    ConnectClient,
+    ConnectRequest,
+    NoWorkerAnswers,
+    OutcomeUnknown,
+)
+from controlplane.attached.settings import ConnectSettings
+
+PAUSE = ConnectRequest("PUT", "/connectors/orders/pause")
+BRIEF = ConnectSettings(patience_ms=40, retry_ms=1)
+
+Reply = httpx.Response | Exception
+
+
+def error(status: int, message: str) -> httpx.Response:
+    """An error as Connect writes it."""
+    return httpx.Response(status, json={"error_code": status, "message": message})
+
+
+class WorkerScript:
+    """Answers of one worker's server, in turn; the last one for good. It keeps the requests."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.requests: list[httpx.Request] = []
+        self._replies = replies
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request."""
+        reply = self._replies[min(len(self.requests), len(self._replies) - 1)]
+        self.requests.append(request)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+@pytest.fixture
+def client_of() -> Callable[..., ConnectClient]:
+    """Factory of clients of these workers."""
+
+    def made(*workers: WorkerScript, limits: ConnectSettings = BRIEF) -> ConnectClient:
+        return ConnectClient(
+            {
+                f"http://w{number}": httpx.AsyncClient(
+                    base_url=f"http://w{number}",
+                    headers={"authorization": "Basic secret"},
+                    transport=httpx.MockTransport(worker),
+                )
+                for number, worker in enumerate(workers)
+            },
+            limits,
+        )
+
+    return made
+
+
+REBALANCES = (
+    error(409, "Cannot complete request momentarily due to stale configuration"),
+    error(500, "Request cannot be completed because a rebalance is expected"),
+    error(500, "Worker is shutting down"),
+    error(500, "IO Error trying to forward REST request: Connection refused"),
+    httpx.Response(404, html="<html>Error 404 Not Found</html>"),
+)
+
+
+@pytest.mark.parametrize("refusal", REBALANCES, ids=lambda answer: answer.text[:30])
+async def test_sent_again(client_of: Callable[..., ConnectClient], refusal: httpx.Response) -> None:
+    """A worker that has surely done nothing is asked again, until it does."""
+    worker = WorkerScript(refusal, refusal, httpx.Response(202))
+    answer = await client_of(worker, limits=ConnectSettings(retry_ms=1)).send(PAUSE)
+    assert (answer.status, len(worker.requests)) == (202, 3)
+
+
+async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
+    """A worker that does not listen is passed over, and the one that answered is asked first."""
+    dead, alive = WorkerScript(httpx.ConnectError("refused")), WorkerScript(httpx.Response(202))
+    client = client_of(dead, alive)
+    await client.send(PAUSE)
+    await client.send(PAUSE)
+    assert (len(dead.requests), len(alive.requests)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [httpx.ReadTimeout("late"), httpx.RemoteProtocolError("cut"), error(502, "Bad Gateway")],
+    ids=str,
+)
+async def test_never_sent_twice(client_of: Callable[..., ConnectClient], loss: Reply) -> None:
+    """A change without an answer may have been made: no worker gets it again."""
+    first, second = WorkerScript(loss), WorkerScript(httpx.Response(202))
+    with pytest.raises(OutcomeUnknown):
+        await client_of(first, second).send(PAUSE)
+    assert (len(first.requests), second.requests) == (1, [])
+
+
+async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> None:
+    """A request that changes nothing goes to the next worker after a lost connection."""
+    first = WorkerScript(httpx.ReadError("cut"))
+    second = WorkerScript(httpx.Response(200, json=["orders"]))
+    assert await client_of(first, second).get("/connectors") == ["orders"]
+
+
+async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
+    """After the patience the last refusal is the answer; without any, nothing was done."""
+    rebalancing = WorkerScript(REBALANCES[0])
+    assert (await client_of(rebalancing).send(PAUSE)).message == (
+        "Cannot complete request momentarily due to stale configuration"
+    )
+    with pytest.raises(NoWorkerAnswers, match="http://w0 cannot be reached: refused"):
+        await client_of(WorkerScript(httpx.ConnectError("refused"))).send(PAUSE)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [error(409, "Connector orders already exists"), error(404, "Unknown connector orders")],
+    ids=lambda answer: answer.text,
+)
+async def test_final_refusals(
+    client_of: Callable[..., ConnectClient], refusal: httpx.Response
+) -> None:
+    """A refusal that does not end by itself is passed on at once."""
+    worker = WorkerScript(refusal)
+    assert (await client_of(worker).send(PAUSE)).status == refusal.status_code
+    assert len(worker.requests) == 1
+
+
+async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> None:
+    """A worker that does not know a connector of the log is asked again."""
+    worker = WorkerScript(error(404, "Unknown connector orders"), httpx.Response(202))
+    limits = ConnectSettings(retry_ms=1)
+    answer = await client_of(worker, limits=limits).send(PAUSE, lambda given: given.is_missing)
+    assert answer.status == 202
+
+
+@pytest.mark.parametrize(
+    ("target", "credentials"), [("http://w0/v2/pause", True), ("http://elsewhere/pause", False)]
+)
+async def test_redirects(
+    client_of: Callable[..., ConnectClient], target: str, *, credentials: bool
+) -> None:
+    """A redirected change keeps method and body; credentials never leave the workers."""
+    redirect = httpx.Response(302, headers={"location": target})
+    worker = WorkerScript(redirect, httpx.Response(200))
+    request = ConnectRequest("PATCH", "/connectors/orders/config", body=b"{}")
+    assert (await client_of(worker).send(request)).is_success
+    sent = worker.requests[1]
+    assert (sent.method, sent.content, str(sent.url)) == ("PATCH", b"{}", target)
+    assert ("authorization" in sent.headers) is credentials

@@ -1,0 +1,104 @@
+"""Plans beside the records that have appeared: equal, missing, different, foreign, disordered."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from controlplane.attached.plan_comparison import compare
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.state import Topics
+
+TOPICS = Topics()
+STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
+CONFIG = {"properties": {"name": "orders", "file": "a", "password": "secret"}}
+
+
+def draft(key: str, value: Mapping[str, Any] | None) -> Draft:
+    """A planned record of the config topic."""
+    return Draft(TOPICS.config, key.encode(), None if value is None else json.dumps(value).encode())
+
+
+def entries(*records: tuple[str, Mapping[str, Any] | None]) -> list[Entry]:
+    """Records of the config topic, from offset 5 on."""
+    drafts = [draft(*record) for record in records]
+    return [
+        Entry(TOPICS.config, 0, 5 + number, 1, each.key, each.value)
+        for number, each in enumerate(drafts)
+    ]
+
+
+STOP = Plan(
+    (
+        Step("commit", (draft("commit-orders", {"tasks": 0}),)),
+        Step("state", (draft("target-state-orders", STOPPED),)),
+    )
+)
+PUT = Plan((Step("config", (draft("connector-orders", CONFIG),)),))
+
+
+def test_as_planned() -> None:
+    """Equal JSON is equal, in any order of fields; follow-ups of workers are no difference."""
+    turned = {"properties": dict(reversed(CONFIG["properties"].items()))}
+    found = entries(
+        ("connector-others", CONFIG),
+        ("connector-orders", turned),
+        ("task-orders-0", CONFIG),
+        ("commit-orders", {"tasks": 1}),
+        ("session-key", {}),
+    )
+    comparison = compare(PUT, found, TOPICS, "orders")
+    assert comparison.as_planned
+    assert [position.offset for position in comparison.records] == [6]
+
+
+@pytest.mark.parametrize(
+    ("plan", "found", "difference"),
+    [
+        (
+            STOP,
+            entries(("commit-orders", {"tasks": 0})),
+            "target-state-orders is missing in connect-configs",
+        ),
+        (
+            PUT,
+            entries(("connector-orders", {"properties": {**CONFIG["properties"], "file": "b"}})),
+            "config@5 (connector-orders) differs from the plan in properties.file",
+        ),
+        (
+            PUT,
+            entries(("connector-orders", None)),
+            "config@5 (connector-orders) is a tombstone, not as planned",
+        ),
+        (
+            PUT,
+            entries(("connector-orders", CONFIG), ("target-state-orders", STOPPED)),
+            "config@6 (target-state-orders) was not planned",
+        ),
+        (
+            STOP,
+            entries(("target-state-orders", STOPPED), ("commit-orders", {"tasks": 0})),
+            "config@5 was planned after a later record",
+        ),
+        (
+            Plan(()),
+            entries(("connector-orders", None)),
+            "config@5 (connector-orders) was not planned",
+        ),
+    ],
+    ids=["missing", "different", "tombstone", "foreign", "disordered", "refused"],
+)
+def test_differences(plan: Plan, found: list[Entry], difference: str) -> None:
+    """Each kind of difference has a sentence; no value is named, as it may be a secret."""
+    assert compare(plan, found, TOPICS, "orders").differences == (difference,)
+
+
+def test_the_equal_record_counts() -> None:
+    """A foreign record of the same key before the planned one is told apart from it."""
+    foreign = {"properties": {"name": "orders", "file": "theirs"}}
+    found = entries(("connector-orders", foreign), ("connector-orders", CONFIG))
+    comparison = compare(PUT, found, TOPICS, "orders")
+    assert [position.offset for position in comparison.records] == [6]
+    assert comparison.differences == ("config@5 (connector-orders) was not planned",)

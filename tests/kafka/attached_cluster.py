@@ -1,0 +1,105 @@
+"""A service attached to a real Connect cluster, in this process, over its real workers."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from controlplane.attached.attached_plane import AttachedSurroundings
+from controlplane.attached.attached_service import attached_service
+from controlplane.attached.cluster_check import meet
+from controlplane.attached.connect_client import ConnectClient
+from controlplane.attached.execution import RequestListener
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.commands import CommandRequest
+from controlplane.core.context import Context
+from controlplane.core.state import Topics
+from controlplane.logs.log import Log
+from controlplane.logs.log_factory import Opening, open_log
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.observe import silent
+from controlplane.projection.limits import FollowerLimits
+from controlplane.read_only.read_only_service import ReadOnlySettings
+from controlplane.rest.app import App
+from controlplane.rest.endpoints.table import EndpointSet
+from controlplane.rest.service import Service
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.patience import PATIENCE_S
+
+PATIENT = ConnectSettings(
+    patience_ms=PATIENCE_S * 1_000, read_on_ms=PATIENCE_S * 1_000, records_ms=PATIENCE_S * 1_000
+)
+"""No limit of patience is reached, however busy the machine is."""
+
+
+async def ignored(_request: CommandRequest, _step: str) -> None:
+    """Let every step pass."""
+
+
+@asynccontextmanager
+async def attached_to(
+    broker: Broker,
+    workers: Sequence[KafkaWorker],
+    *,
+    topics: Topics | None = None,
+    trail: Path | None = None,
+    stepped: RequestListener = ignored,
+    limits: ConnectSettings = PATIENT,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Client of a service that is attached to these workers."""
+    async with AsyncExitStack() as stack:
+        clients = {
+            worker.url: await stack.enter_async_context(
+                httpx.AsyncClient(base_url=worker.url, timeout=PATIENCE_S)
+            )
+            for worker in workers
+        }
+        service = await stack.enter_async_context(
+            _service(broker, ConnectClient(clients, limits), topics, trail, stepped, limits)
+        )
+        transport = httpx.ASGITransport(App(service))
+        rest = httpx.AsyncClient(transport=transport, base_url="http://ours", timeout=PATIENCE_S)
+        yield await stack.enter_async_context(rest)
+
+
+@asynccontextmanager
+async def _service(  # noqa: PLR0917 - as above
+    broker: Broker,
+    client: ConnectClient,
+    topics: Topics | None,
+    trail: Path | None,
+    stepped: RequestListener,
+    limits: ConnectSettings,
+) -> AsyncIterator[Service]:
+    cluster = await meet(client)
+    names = topics or Topics()
+    async with await open_log(f"kafka://{broker.bootstrap}", Opening(names)) as opened:
+        trail_log: Log = MemoryLog() if trail is None else await SqliteLog.open(trail)
+        settings = ReadOnlySettings(
+            names, Context(profile=cluster.profile), FollowerLimits(), EndpointSet.ALL
+        )
+        around = AttachedSurroundings(silent(), stepped=stepped, limits=limits)
+        try:
+            async with attached_service(
+                opened,
+                settings,
+                client=client,
+                cluster=cluster,
+                trail_log=trail_log,
+                around=around,
+            ) as service:
+                yield service
+        finally:
+            await trail_log.close()
+
+
+async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
+    """The newest command of the trail, once it has ended: it does so behind its answer."""
+    while True:
+        rows = (await rest.get("/commands", params=query)).json()["commands"]
+        if rows and rows[-1]["outcome"] != "unfinished":
+            row: dict[str, Any] = rows[-1]
+            return row

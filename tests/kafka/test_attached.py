@@ -1,0 +1,185 @@
+"""A real Connect cluster, steered by requests to its workers; nobody else writes its topics."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.attached.settings import ConnectSettings
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogNotUsable
+from tests.kafka.attached_cluster import attached_to, ended
+from tests.kafka.conftest import up
+from tests.kafka.live_cluster import TOPICS, Beside, FollowingService
+from tests.kafka.producer import reading
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.test_live_cluster import all_of, position, state
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+BRIEF = ConnectSettings(patience_ms=1_000)
+"""A difference that stays is refused soon."""
+
+
+class AttachedLife(Beside):
+    """A worker and the service attached to it; requests go to the service."""
+
+    def __init__(self, worker: KafkaWorker, rest: httpx.AsyncClient, reader: KafkaReader) -> None:
+        service = FollowingService.__new__(FollowingService)
+        service.rest = rest
+        super().__init__(worker, service, reader)
+        self.rest = rest
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request to the service; the answer, which is good and as planned."""
+        answer = await self.rest.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        if method != "GET":
+            row = await ended(self.rest)
+            assert (row["outcome"], row["compared"]) == ("done", "as planned"), row
+        return answer.json() if answer.content else None
+
+
+@asynccontextmanager
+async def alive(
+    broker: Broker, worker: KafkaWorker, *more: KafkaWorker
+) -> AsyncIterator[AttachedLife]:
+    """A worker that runs, and a service attached to it."""
+    async with (
+        attached_to(broker, [worker, *more]) as rest,
+        reading(broker.bootstrap) as reader,
+    ):
+        yield AttachedLife(worker, rest, reader)
+
+
+async def foreign_headers(reader: KafkaReader) -> list[object]:
+    """Headers of records in Connect's topics; workers write none, this project always does."""
+    return [
+        entry.headers
+        async for batch in reader.read(TOPICS)
+        for entry in batch.entries()
+        if entry.headers
+    ]
+
+
+async def _runs(life: AttachedLife, lines: Path, folder: Path) -> None:
+    """Created, failed, paused, reconfigured, resumed, restarted."""
+    source = {"connector.class": SOURCE, "file": str(lines), "topic": "lines", "tasks.max": "1"}
+    await life.ask("POST", "/connectors", {"name": "lines", "config": source})
+    await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
+    broken = {"connector.class": SINK, "topics": "lines", "file": str(folder / "no" / "file")}
+    await life.ask("PUT", "/connectors/broken/config", broken)
+    await life.until("/connectors/broken/status", state("RUNNING", "FAILED"))
+    await life.agree()
+    await life.ask("PUT", "/connectors/lines/pause")
+    await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
+    await life.ask("PUT", "/connectors/lines/config", {**source, "batch.size": "100"})
+    await life.ask("PUT", "/connectors/lines/resume")
+    await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
+    await life.ask("POST", "/connectors/lines/restart?includeTasks=true")
+    await life.ask("POST", "/connectors/broken/tasks/0/restart")
+    await life.until("/connectors/lines/topics", lambda shown: bool(shown["lines"]["topics"]))
+    await life.ask("PUT", "/connectors/broken/topics/reset")
+    await life.agree()
+
+
+async def _moves(life: AttachedLife, lines: Path) -> None:
+    """Stopped, offsets altered, resumed, stopped, offsets removed."""
+    await life.until("/connectors/lines/offsets", all_of(lines))
+    await life.ask("PUT", "/connectors/lines/stop")
+    await life.until("/connectors/lines/status", state("STOPPED"))
+    altered = {"partition": {"filename": str(lines)}, "offset": {"position": 4}}
+    await life.ask("PATCH", "/connectors/lines/offsets", {"offsets": [altered]})
+    await life.until("/connectors/lines/offsets", position(4))
+    await life.agree()
+    await life.ask("PUT", "/connectors/lines/resume")
+    await life.until("/connectors/lines/offsets", all_of(lines))
+    await life.ask("PUT", "/connectors/lines/stop")
+    await life.until("/connectors/lines/status", state("STOPPED"))
+    await life.ask("DELETE", "/connectors/lines/offsets")
+    await life.agree()
+
+
+async def _goes_and_comes(life: AttachedLife) -> None:
+    """Deleted and created again; refusals are the worker's own, word for word."""
+    config = await life.ask("GET", "/connectors/lines/config")
+    await life.ask("DELETE", "/connectors/lines")
+    await life.ask("DELETE", "/connectors/broken")
+    await life.until("/connectors", lambda names: names == [])
+    for method, path, body in (
+        ("PUT", "/connectors/lines/pause", None),
+        ("DELETE", "/connectors/lines", None),
+        ("POST", "/connectors", {"name": "bad", "config": {"connector.class": SOURCE}}),
+        ("POST", "/connectors", {"name": "bad", "config": {"file": "x"}}),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate", config),
+        ("GET", "/connector-plugins", None),
+    ):
+        ours, theirs = [
+            await rest.request(method, path, json=body) for rest in (life.rest, life.worker.rest)
+        ]
+        assert (ours.status_code, ours.content) == (theirs.status_code, theirs.content), path
+    await life.ask("POST", "/connectors", {"name": "lines", "config": config})
+    await life.until("/connectors/lines/status", state("RUNNING", "RUNNING"))
+    await life.agree()
+
+
+async def _loses_workers(life: AttachedLife, second: KafkaWorker) -> None:
+    """A second worker joins; the first one stops, and is started again."""
+    async with second:
+        await life.worker.stop()
+        await life.ask("PUT", "/connectors/lines/pause")
+        await life.worker.start()
+        await life.until("/connectors/lines/status", state("PAUSED", "PAUSED"))
+        await life.agree()
+
+
+@pytest.mark.parametrize(
+    ("broker_release", "release"),
+    [
+        pytest.param("3.9.1", "3.4.1", marks=pytest.mark.prove),  # a minute and a half
+        ("3.9.1", "3.9.1"),
+        ("4.3.0", "4.3.0"),
+    ],
+)
+async def test_a_life(broker_release: str, release: str, tmp_path: Path) -> None:
+    """Every command is as planned, every answer that of the worker, and no record is ours."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("aaa\nbbb\n")
+    async with up(broker_release, tmp_path) as broker, KafkaWorker(release, broker) as worker:
+        second = KafkaWorker(release, broker)
+        async with alive(broker, worker, second) as life:
+            await _runs(life, lines, tmp_path)
+            if release != "3.4.1":  # stop came with 3.5, offsets with 3.6
+                await _moves(life, lines)
+            await _goes_and_comes(life)
+            await _loses_workers(life, second)
+            async with reading(broker.bootstrap) as reader:
+                assert not await foreign_headers(reader)
+
+
+async def test_a_foreign_cluster_is_refused(tmp_path: Path) -> None:
+    """Two Connect clusters on the same brokers: the topics of one and the worker of the other."""
+    others: dict[str, Any] = {
+        f"{name}__storage__topic": f"other-{name}" for name in ("config", "offset", "status")
+    }
+    async with (
+        up("3.9.1", tmp_path) as broker,
+        KafkaWorker("3.9.1", broker) as worker,
+        KafkaWorker("3.9.1", broker, group__id="other", **others) as other,
+    ):
+        config = {"connector.class": SOURCE, "file": "x", "topic": "x", "tasks.max": "1"}
+        body = {"name": "only-there", "config": config}
+        assert (await other.rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
+        wrong = r"has 1 connector \(only-there\), which the topic lacks; check --connect-url"
+        with pytest.raises(LogNotUsable, match=wrong):
+            async with attached_to(broker, [other], limits=BRIEF):
+                raise AssertionError("attached to another cluster")
+        async with attached_to(broker, [worker]) as rest:
+            assert (await rest.get("/connectors")).json() == []
