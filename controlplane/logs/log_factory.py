@@ -1,4 +1,4 @@
-"""Factory of logs: opens a cluster, an embedded log or a dump by its name, for reading."""
+"""Factory of logs: opens a cluster, an embedded log or a dump by its name."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embed
 from controlplane.logs.topic_checks import missing_topics, split_config
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
-from controlplane.settings.prefixes import READER, SQLITE
+from controlplane.settings.prefixes import READER, SQLITE, WRITER
 
 if TYPE_CHECKING:
+    from controlplane.logs.kafka.log import KafkaLog
     from controlplane.logs.kafka.reader import KafkaReader
     from controlplane.logs.sqlite import SqliteLog
 
@@ -206,6 +207,36 @@ async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
         await reader.close()
         raise
     return reader
+
+
+async def open_kafka_log(where: str, configuration: Configuration) -> "KafkaLog":
+    """Open the topics of a cluster for writing, with the settings of a worker; claim nothing.
+
+    The transactional id is that of a worker's leader (`connect-cluster-<group.id>`). Only records
+    of the command topic keep their headers, since workers write none.
+
+    Raises:
+        LogUnavailable: the cluster cannot be reached.
+        LogNotUsable: `where` names no cluster, or its brokers refuse the client.
+        SettingsError: a setting is invalid.
+    """
+    from controlplane.logs.kafka.limits import ReadLimits, WriteLimits  # noqa: PLC0415
+    from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings  # noqa: PLC0415
+
+    if not is_cluster(where):
+        raise LogNotUsable(f"{where} is no cluster: name it kafka://host:port")
+    worker = configuration.settings(WorkerSettings)
+    settings = KafkaLogSettings(
+        transactional_id=f"connect-cluster-{worker.group_id}",
+        reading=configuration.settings(ReadLimits, READER),
+        writing=configuration.settings(WriteLimits, WRITER),
+        headers_in=frozenset({worker.topics.commands}),
+    )
+    return await KafkaLog.connect(
+        brokers_of(where) or worker.bootstrap_servers or "",
+        settings,
+        configuration.make(AccessSettings, kafka_security),
+    )
 
 
 async def _check(reader: "KafkaReader", how: Opening) -> None:

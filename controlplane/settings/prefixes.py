@@ -3,6 +3,9 @@
 READER = "reader."
 """Reading from a cluster."""
 
+WRITER = "writer."
+"""Writing to a cluster."""
+
 SQLITE = "sqlite."
 """An embedded log."""
 

@@ -1,0 +1,210 @@
+"""A control plane on topics of its own: its records are those that it writes to any other log.
+
+`tests/test_command_histories.py` compares these records with those of real clusters. Here every
+command runs on a log in memory and on real brokers. The records on the brokers must be the same
+bytes, and Kafka's own stores must read from them what our fold reads.
+"""
+
+import time
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane import ControlPlane, Refusal, Settings, Surroundings
+from controlplane.core import commands
+from controlplane.core.commands import AnyCommand, OffsetChange
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.core.records import Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.logs.kafka.log import KafkaLog
+from controlplane.logs.log import Log, Record
+from controlplane.logs.log_factory import open_kafka_log
+from controlplane.logs.memory import MemoryLog
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
+from tests.kafka.producer import NewTopic
+from tests.kafka.real_kafka import Broker
+from tests.kafka.test_log_writes import opened
+from tests.kafka.topic_histories import COMPACTED_SOON, compacted
+from tests.oracle.case import TOPICS, Case
+from tests.oracle.comparison import compared
+from tests.oracle.kafka import KafkaOracle
+from tests.oracle.our_answer import of_loader
+
+pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
+
+STORE_RELEASES = ("3.4.1", "3.9.1", "4.3.0")
+FILE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "größe", "tasks.max": "2"}
+SINK = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "größe"}
+PLACE = {"filename": "in.txt"}
+
+COUNTED = {"config.offset", "config.connectorTaskConfigGenerations"}
+"""Parts of a state that count records: compaction changes them, in a worker too."""
+
+LIFE: tuple[AnyCommand, ...] = (
+    commands.CreateConnector("orders", FILE),
+    commands.CreateConnector("orders", FILE),
+    commands.CreateConnector("späte", FILE, initial_state=Target.STOPPED),
+    commands.CreateConnector(
+        "with-offsets", FILE, initial_offsets=(OffsetChange(PLACE, {"position": 7}),)
+    ),
+    commands.PublishTasks("orders", ({"file": "in.txt", "a": "1"}, {"file": "in.txt", "a": "2"})),
+    commands.FenceTasks("orders"),
+    commands.PutConfig("sink", SINK),
+    commands.PutConfig("orders", {**FILE, "file": "zweite.txt"}),
+    commands.PatchConfig("orders", {"file": "in.txt", "topic": "neu", "tasks.max": None}),
+    commands.PauseConnector("orders"),
+    commands.ResumeConnector("orders"),
+    commands.RestartConnector("orders", include_tasks=True),
+    commands.RestartTask("orders", 0),
+    commands.AlterOffsets("orders", (OffsetChange(PLACE, {"position": 1}),)),
+    commands.StopConnector("orders"),
+    commands.AlterOffsets("orders", (OffsetChange(PLACE, {"position": 2}),)),
+    commands.ResetOffsets("orders"),
+    commands.AlterOffsets("orders", (OffsetChange(PLACE, {"position": 3}),)),
+    commands.ResetTopics("orders"),
+    commands.RestoreConnector("orders", FILE),
+    commands.SetLoggerLevel("org.apache", "DEBUG"),
+    commands.DeleteConnector("sink"),
+    commands.StopConnector("missing"),
+)
+"""Every command, and some that are refused."""
+
+
+def around(now_ms: int) -> Surroundings:
+    """A clock that stands still and ids in order: two planes write the same."""
+    ids = count()
+    return Surroundings(now_ms=lambda: now_ms, new_id=lambda: f"id-{next(ids)}")
+
+
+async def live(log: Log, topics: Topics, now_ms: int) -> list[Any]:
+    """Run the life on a log; return the outcomes."""
+    outcomes: list[Any] = []
+    settings = Settings(topics=topics, exactly_once=True)
+    async with ControlPlane.open(log, settings, around(now_ms)) as plane:
+        for command in LIFE:
+            try:
+                outcomes.append(await plane.execute(command))
+            except Refusal as refusal:
+                outcomes.append(refusal.rejected)
+    return outcomes
+
+
+async def records(log: Log, topics: Iterable[str]) -> list[Entry]:
+    """All committed records in the order of a fold."""
+    batches = [batch async for batch in log.read(topics)]
+    return [entry for entry in entries_of(batches) if not entry.aborted]
+
+
+def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
+    """Every byte of records but their offsets, by partition."""
+    return sorted(
+        (
+            (entry.topic, entry.partition, entry.offset, entry.timestamp, entry.key, entry.value)
+            for entry in entries
+        ),
+        key=lambda content: content[:3],
+    )
+
+
+def without_offsets(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The same without offsets: markers of transactions take some."""
+    return [(*content[:2], *content[3:]) for content in found]
+
+
+def renamed(entries: Iterable[Entry], topics: Topics) -> tuple[Entry, ...]:
+    """Records of Connect's topics, under the names by which the oracle knows them."""
+    names = {topics.config: TOPICS.config, topics.offsets: TOPICS.offsets}
+    names[topics.status] = TOPICS.status
+    return tuple(
+        msgspec.structs.replace(entry, topic=names[entry.topic])
+        for entry in entries
+        if entry.topic in names
+    )
+
+
+@pytest.fixture
+def topics(topic: str) -> Topics:
+    """Names of topics that do not exist yet."""
+    return Topics(*(f"{topic}-{name}" for name in ("configs", "offsets", "status", "commands")))
+
+
+async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
+    """A log as `serve` would open it for these topics."""
+    settings = {
+        "group.id": topics.config,
+        "config.storage.topic": topics.config,
+        "offset.storage.topic": topics.offsets,
+        "status.storage.topic": topics.status,
+        "command.storage.topic": topics.commands,
+    }
+    configuration = Configuration(flag_values((key, key, name) for key, name in settings.items()))
+    return await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
+
+
+async def test_every_command_writes_what_it_writes_elsewhere(
+    broker: Broker, topics: Topics
+) -> None:
+    """The same outcomes, and the same bytes in each partition; headers in our own topic alone."""
+    now_ms = time.time_ns() // 1_000_000
+    memory = MemoryLog()
+    log = await own_log(broker, topics)
+    try:
+        assert await live(log, topics, now_ms) == await live(memory, topics, now_ms)
+        names = await memory.topics()
+        assert dict(await log.topics()).items() >= names.items()
+        here, there = await records(memory, names), await records(log, names)
+        assert without_offsets(contents(there)) == without_offsets(contents(here))
+        assert {entry.topic for entry in there if entry.headers} == {topics.commands}
+        case = Case(renamed(there, topics))
+        for release in STORE_RELEASES:
+            with KafkaOracle(release) as oracle:
+                assert compared(oracle.answer(case), case, Profile.of(release)) == {}
+    finally:
+        await log.close()
+
+
+async def test_compaction_keeps_the_state(broker: Broker, new_topic: NewTopic) -> None:
+    """Records that Kafka has compacted fold to the state of all that was written."""
+    now_ms = time.time_ns() // 1_000_000
+    memory, written = MemoryLog(), Topics()
+    await live(memory, written, now_ms)
+    names = (written.config, written.offsets, written.status)
+    kept = {
+        name: await new_topic((await memory.topics())[name], **COMPACTED_SOON) for name in names
+    }
+    async with opened(broker.bootstrap) as log:
+        epoch = await log.claim()
+        before = await records(memory, names)
+        for entry in before:
+            place = kept[entry.topic], entry.partition, entry.timestamp
+            await log.append([Record(*place, entry.key, entry.value)], epoch)
+        config = kept[written.config]
+
+        async def touch() -> None:
+            filler = Record(config, 0, time.time_ns() // 1_000_000, b"filler", b"0")
+            await log.append([filler], epoch)
+
+        async def shorter() -> bool:
+            there = [entry for entry in await records(log, [config]) if entry.key != b"filler"]
+            keys = {entry.key for entry in there}
+            return len(there) == len(keys)
+
+        await compacted(touch, shorter)
+        there = [entry for entry in await records(log, kept.values()) if entry.key != b"filler"]
+        assert len(there) < len(before)
+        found = renamed(there, Topics(*(kept[name] for name in names)))
+        for release in STORE_RELEASES:
+            profile = Profile.of(release)
+            assert _lasting(found, profile) == _lasting(before, profile)
+
+
+def _lasting(entries: Iterable[Entry], profile: Profile) -> dict[str, Any]:
+    """State that compaction keeps."""
+    state = of_loader(Case(tuple(entries)), profile)
+    return {name: part for name, part in state.items() if name not in COUNTED}
