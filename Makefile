@@ -9,6 +9,7 @@ ARGS :=
 DIALECT := kip
 RELEASE := $(DIALECT)
 PORT := 8083
+KAFKA := 3.9.1
 JOBS := $(shell nproc)
 # Tests with brokers mostly wait: one process more than there are cores.
 TEST_JOBS = $(shell expr $(JOBS) + 1)
@@ -21,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
+.PHONY: help setup run kafka quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,10 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9,
 	@echo "Connector classes beside Kafka's own are declared in $(PLUGINS); PLUGINS=FILE declares others (docs/testing.md)"
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --release $(RELEASE) $(ARGS)
+
+kafka: $(READY) ## Run a broker, a Connect worker and a control plane attached to it, without Docker (KAFKA=, PORT=)
+	@tools/java
+	$(BIN)/python -m tests.kafka.demonstration .cache/kafka --release $(KAFKA) --port $(PORT)
 
 quick: $(READY) ## Run the tests that need no Java, browser or other process: four minutes
 	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(JOBS) $(ARGS)

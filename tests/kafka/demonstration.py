@@ -1,0 +1,139 @@
+"""`make kafka`: a broker, a Connect worker, and a control plane attached to it, without Docker.
+
+    python -m tests.kafka.demonstration .cache/kafka --release 3.9.1 --port 8083
+
+The same as `deploy/compose.yaml`, from Kafka's released jars: a source reads a file that grows by a
+line per second, a sink writes a copy. Ctrl-C ends everything.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+import sys
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+
+from controlplane.settings.properties import read_properties
+from tests.jars import ROOT, JarsUnavailable
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.patience import PATIENCE_S
+
+COMPOSE = ROOT / "deploy" / "compose"
+CONNECTORS = sorted((COMPOSE / "connectors").glob("*.json"))
+
+OF_THE_CONTAINER = ("bootstrap.servers", "listeners", "rest.advertised.host.name", "plugin.path")
+"""Settings of the worker of `deploy/compose.yaml` that do not hold outside of its container."""
+
+_URL = re.compile(r"http://[\d.:]+")
+
+LINE_S = 1.0
+"""Seconds between two lines of the file."""
+
+TO_TRY = (
+    "controlplane stop lines-source --dry-run --cluster {url}",
+    "controlplane stop lines-source --cluster {url}",
+    "controlplane history lines-source --cluster {url}",
+)
+"""Commands for a second shell."""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--release", default="3.9.1", help="Release of broker and worker.")
+@click.option("--port", default=8083, help="Port of the control plane; 0: any free one.")
+def main(folder: Path, release: str, port: int) -> None:
+    """Run Kafka, Connect and an attached control plane below FOLDER, which is emptied first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        asyncio.run(_run(folder.absolute(), release, port))
+    except JarsUnavailable as missing:
+        raise click.ClickException(str(missing)) from None
+
+
+async def _run(folder: Path, release: str, port: int) -> None:
+    """Start everything in order; wait for Ctrl-C; end everything in reverse order."""
+    _end_on_signals()
+    with suppress(asyncio.CancelledError):
+        async with AsyncExitStack() as stack:
+            click.echo(f"Starting a broker of Kafka {release} ...")
+            broker = await stack.enter_async_context(Broker(release, folder))
+            click.echo(f"kafka://{broker.bootstrap} is up. Starting a Connect worker ...")
+            worker = await stack.enter_async_context(_worker(release, broker))
+            lines = asyncio.create_task(_write_lines(folder / "lines.txt"))
+            stack.callback(lines.cancel)
+            await _create_connectors(worker.rest, folder)
+            click.echo(f"{worker.url} has a source and a sink. Starting the control plane ...")
+            await _serve(broker, worker, port)
+
+
+def _worker(release: str, broker: Broker) -> KafkaWorker:
+    """Return the worker of `deploy/compose.yaml`."""
+    file = read_properties(COMPOSE / "connect-distributed.properties")
+    settings: dict[str, Any] = {
+        line.key.replace(".", "__"): line.value for line in file if line.key not in OF_THE_CONTAINER
+    }
+    return KafkaWorker(release, broker, **settings)
+
+
+def _end_on_signals() -> None:
+    """Let SIGINT and SIGTERM cancel the main task."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+async def _write_lines(file: Path) -> None:
+    """Append a numbered line to the file every second."""
+    number = 0
+    while True:
+        with file.open("a") as lines:
+            lines.write(f"line {number}\n")
+        number += 1
+        await asyncio.sleep(LINE_S)
+
+
+async def _create_connectors(rest: httpx.AsyncClient, folder: Path) -> None:
+    """Create the source and the sink, with their files in this folder."""
+    for file in CONNECTORS:
+        body = json.loads(file.read_text().replace("/data/", f"{folder}/"))
+        async with asyncio.timeout(PATIENCE_S):
+            # A worker that has just started may rebalance.
+            while not (await rest.post("/connectors", json=body)).is_success:  # noqa: ASYNC110
+                await asyncio.sleep(LINE_S)
+
+
+async def _serve(broker: Broker, worker: KafkaWorker, port: int) -> None:
+    """Run `controlplane serve`, attached to the worker, until this is cancelled."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", f"kafka://{broker.bootstrap}"),
+        *("--connect-url", worker.url, "--trail", f"sqlite:///{broker.directory.parent}/trail.db"),
+        *("--port", str(port), "--quiet"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        url = ""
+        async for octets in process.stdout:
+            line = octets.decode().rstrip()
+            url = url or _URL.search(line)[0]  # type: ignore[index]  # the first line has it
+            click.echo(line)
+            if line.startswith("Ctrl-C"):
+                click.echo("\n".join(f"  {command.format(url=url)}" for command in TO_TRY))
+                break
+        await process.communicate()
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+if __name__ == "__main__":
+    main()
