@@ -1,10 +1,12 @@
 """Brokers shared by all tests, each test with topics of its own."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
@@ -12,18 +14,22 @@ import pytest_asyncio
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.jars import JarsUnavailable
 from tests.kafka.producer import NewTopic, create_topic, reading
-from tests.kafka.real_kafka import Broker
+from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
 from tests.kafka.topic_histories import TopicHistory, worn
 
 RELEASES = ("3.9.1", "4.3.0")
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
+GIVEN = os.environ.get(GIVEN_BROKER)
+
 _numbers = count()
+_RUN = f"{uuid4().hex[:8]}-" if GIVEN else ""
+"""Part of names that tells the runs on a given broker apart."""
 
 
 def unused_name() -> str:
     """A name that no topic or group of the shared brokers has."""
-    return f"topic-{next(_numbers)}"
+    return f"topic-{_RUN}{next(_numbers)}"
 
 
 @asynccontextmanager
@@ -37,12 +43,23 @@ async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Bro
         yield broker
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session", params=RELEASES)
+@pytest_asyncio.fixture(
+    scope="session",
+    loop_scope="session",
+    params=[os.environ.get(GIVEN_RELEASE, RELEASES[0])] if GIVEN else RELEASES,
+)
 async def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
-    """A broker with every kind of listener, for all tests of one release. Do not stop it."""
-    async with up(request.param, tmp_path_factory.mktemp("kafka"), listeners=SECURE) as shared:
+    """A broker for all tests of one release, with every kind of listener. Do not stop it.
+
+    With `KAFKA_BOOTSTRAP` it is the broker at that address, which has one listener.
+    """
+    directory = tmp_path_factory.mktemp("kafka")
+    if GIVEN:
+        yield GivenBroker(GIVEN, request.param, directory)
+        return
+    async with up(request.param, directory, listeners=SECURE) as shared:
         yield shared
 
 

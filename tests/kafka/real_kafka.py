@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import pytest
 
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError
@@ -20,6 +21,10 @@ from tests.ports import free_ports
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 """Names and passwords. Alice may do everything, Bob nothing."""
+
+GIVEN_BROKER, GIVEN_RELEASE = "KAFKA_BOOTSTRAP", "KAFKA_RELEASE"
+"""Variables: the address of a broker to test with, instead of those from Kafka's jars, and its
+release."""
 
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -211,6 +216,33 @@ class Broker(_Service):
         for protocol in SASL.keys() & self.ports.keys():
             settings |= _sasl(protocol, users)
         return settings
+
+
+class GivenBroker(Broker):
+    """A broker of somebody else, at an address: it is neither started nor stopped here.
+
+    It has one listener, without login. A test that needs another one, or that stops its broker, is
+    skipped.
+    """
+
+    def __init__(self, bootstrap: str, release: str, directory: Path) -> None:
+        self._bootstrap = bootstrap
+        self.release = release
+        self.directory = directory
+
+    @property
+    def bootstrap(self) -> str:
+        """Its address."""
+        return self._bootstrap
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *why: object) -> None:
+        """Leave it running."""
+
+    def __getattr__(self, name: str) -> Any:
+        pytest.skip(f"{GIVEN_BROKER} has no {name}")
 
 
 def _sasl(protocol: str, users: str) -> dict[str, object]:
