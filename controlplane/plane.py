@@ -8,11 +8,11 @@ There is no global state: one process can open several planes, each on its own l
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -27,6 +27,7 @@ from controlplane.controller import (
     WriterEnvironment,
 )
 from controlplane.controller.command_log import command_of
+from controlplane.controller.external import sink_progress
 from controlplane.core.commands import AnyCommand, CommandRequest, SetLoggerLevel, size_of
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.decide.sink_offsets import admin_overrides, group_of
@@ -34,7 +35,9 @@ from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
+from controlplane.core.stored_command import as_stored
 from controlplane.core.views.diff import Change
+from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logger_levels import LOGGER, Loggers
@@ -234,6 +237,7 @@ class ControlPlane:
             self._log,
             self._context,
             commands=self,
+            groups=self,
             cluster_id=self._log.cluster_id if isinstance(self._log, HasClusterId) else None,
             watching=self._watching,
             loggers=self._loggers,
@@ -340,6 +344,17 @@ class ControlPlane:
         group = group_of(connector, config, self._context)
         return await self._around.outside.group_offsets(group, admin_overrides(config))
 
+    async def group_progress(self, connector: str) -> GroupProgress:
+        """Read the committed offsets of a sink's consumer group, with the lag in each partition.
+
+        The ends of partitions are unknown without a cluster to ask (`Surroundings.outside`).
+
+        Raises:
+            ExternalActionFailed: the broker cannot be asked.
+        """
+        config = self.state.config.connectors.get(connector, {})
+        return await sink_progress(connector, config, self._context, self._around.outside)
+
     async def history(self, connector: str) -> History:
         """Return the history of a connector: its records, and the changes by each.
 
@@ -422,29 +437,9 @@ async def _plain(command: AnyCommand) -> AnyCommand:
     if not isinstance(command, AnyCommand):
         raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
     try:
-        return await in_thread_if_large(partial(_converted, command), size_of(command))
+        return await in_thread_if_large(partial(as_stored, command), size_of(command))
     except (TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
-
-
-def _converted(command: AnyCommand) -> AnyCommand:
-    built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
-    return msgspec.convert(built_in, type(command))  # decoding the union would be slower
-
-
-def _in_lists(built_in: Any) -> Any:
-    """Replace tuples by lists at every level, because a log returns no tuples."""
-    if isinstance(built_in, dict):
-        return {key: _in_lists(value) for key, value in built_in.items()}
-    if isinstance(built_in, list | tuple):
-        return [_in_lists(value) for value in built_in]
-    return built_in
-
-
-def _dict_of(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is no data")
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -19,7 +19,7 @@ from controlplane.logs.log_factory import Opened
 from controlplane.plugins import catalogued
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
-from controlplane.read_only.read_only_service import ReadOnlySettings
+from controlplane.read_only.read_only_service import ReadOnlySettings, sink_groups
 from controlplane.rest.service import Service, compose
 
 
@@ -50,7 +50,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
         limits=settings.limits,
         notices=around.notices,
     )
-    async with follower:
+    async with follower, sink_groups(settings, follower, context) as groups:
         await follower.state(cluster.profile)
         with follower.pinned(cluster.profile):
             await check_topics(client, cluster, follower, around.limits)
@@ -65,6 +65,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
                     context,
                     watching=ChangeFeed(follower, opened.log, cluster.profile),
                     commands=plane,
+                    groups=groups,
                     cluster_id=opened.cluster_id,
                     loggers=loggers,
                     endpoint_set=settings.endpoint_set,

@@ -45,6 +45,14 @@ def _offsets(state: ClusterState, command: AnyCommand) -> int:
     return sum(len(topic.values) for topic in state.offsets.values())
 
 
+def _unlisted(command: AnyCommand, cause: str) -> Rejected:
+    """Refusal because a group's offsets cannot be read (`Worker#modifySinkConnectorOffsets`)."""
+    if not isinstance(command, ResetOffsets):
+        return Rejected(Reason.FAILED, cause)
+    text = "Failed to list offsets prior to resetting offsets for sink connector"
+    return Rejected(Reason.FAILED, f"{text} {command.connector}", cause)
+
+
 class Decider:
     """Decides as one worker. Hooks of other authors are called in threads of their own."""
 
@@ -90,7 +98,7 @@ class Decider:
                     try:
                         group = await self._outside.group_offsets(decision.group, decision.admin)
                     except Exception as failure:  # noqa: BLE001 - it may fail in any way
-                        return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
+                        return _unlisted(command, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
 
     async def with_complete_outcome(

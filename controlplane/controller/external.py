@@ -4,15 +4,29 @@ On Kafka that is the admin client: consumer groups of sinks, transactional produ
 control plane has no Kafka behind it, and no workers but its own.
 """
 
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET
 
+from controlplane.core.context import Context
+from controlplane.core.decide.sink_offsets import admin_overrides, group_of
+from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import AdminOverrides, AlterGroup, AnyAction, GroupOffsets
+from controlplane.core.records import Properties
+from controlplane.core.views.group_progress import GroupProgress, LogEnd, group_progress
 
 
 class ExternalActionFailed(Exception):
-    """A system outside of the log refused. The message is the worker's answer."""
+    """A system outside of the log refused.
+
+    `answer` is the worker's answer, `cause` what a worker only logs; the message has both.
+    """
+
+    def __init__(self, answer: str, cause: str = "") -> None:
+        super().__init__(f"{answer}: {cause}" if answer and cause else answer or cause)
+        self.answer = answer or cause
+        self.cause = cause if answer else ""
 
 
 class ExternalActions(Protocol):
@@ -35,6 +49,39 @@ class ExternalActions(Protocol):
             ExternalActionFailed: its offsets cannot be read.
         """
         ...
+
+
+@runtime_checkable
+class HasLogEnds(Protocol):
+    """Outside that also knows the ends of partitions, and so the lag of a group."""
+
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
+    ) -> Mapping[TopicPartition, LogEnd]:
+        """Ends of partitions, as far as they are known.
+
+        Raises:
+            ExternalActionFailed: no broker answers.
+        """
+        ...
+
+
+async def sink_progress(
+    name: str, config: Properties, context: Context, outside: ExternalActions
+) -> GroupProgress:
+    """Ask for the committed offsets of a sink's group, and for the ends of their partitions.
+
+    Raises:
+        ExternalActionFailed: the group cannot be asked. Missing ends are no failure.
+    """
+    group, admin = group_of(name, config, context), admin_overrides(config)
+    offsets = await outside.group_offsets(group, admin)
+    ends: Mapping[TopicPartition, LogEnd] = {}
+    if isinstance(outside, HasLogEnds):
+        ends = await outside.log_ends(
+            [(topic, partition) for topic, partition, _ in offsets], admin
+        )
+    return group_progress(group, offsets, ends)
 
 
 class Alone:

@@ -16,8 +16,9 @@ from controlplane.core.plan import (
     GroupOffsets,
     RestartInstances,
 )
+from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal, LogEnd
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.log import LogError
 from controlplane.settings.errors import SettingsError
 
@@ -67,7 +68,7 @@ class KafkaActions:
             committed = await groups.committed(group)
         return tuple((*partition, offset) for partition, offset in committed.items())
 
-    async def ends(
+    async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
         """Ends of the partitions that a consumer group reads, as far as they are known.
@@ -105,7 +106,6 @@ class KafkaActions:
 
         A worker answers its words only, and logs the reason.
         """
-        prefix = answer and f"{answer}: "
         given = {} if admin is UNSET else admin
         overrides = {key: value for key, value in given.items() if isinstance(value, str)}
         try:
@@ -115,6 +115,6 @@ class KafkaActions:
             if verb and refusal.is_active:
                 active = _STILL_ACTIVE.format(verb=verb, connector=connector)
                 raise ExternalActionFailed(active) from refusal
-            raise ExternalActionFailed(f"{prefix}{refusal}") from refusal
+            raise ExternalActionFailed(answer, str(refusal)) from refusal
         except (LogError, SettingsError) as failure:
-            raise ExternalActionFailed(f"{prefix}{failure}") from failure
+            raise ExternalActionFailed(answer, str(failure)) from failure

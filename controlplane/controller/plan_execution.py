@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from controlplane.clock import backoff
 from controlplane.controller import command_log
 from controlplane.controller.admission import CommandLimits
-from controlplane.controller.external import ExternalActions
+from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView
 from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
@@ -182,7 +182,7 @@ class PlanExecution:
                 raise NotDone(step, failure) from failure
         except Exception as failure:  # noqa: BLE001 - an action outside may fail in any way
             if not step.best_effort:
-                return Rejected(Reason.FAILED, _reason(step, failure))
+                return _failed(step, failure)
         return None
 
     async def _append(self, request: CommandRequest, drafts: Sequence[Draft]) -> None:
@@ -209,6 +209,14 @@ def _size_of_answer(answer: Outcome | Rejected) -> int:
     """Number of config keys in the answer."""
     connector = None if isinstance(answer, Rejected) else answer.connector
     return 0 if connector is None else len(connector.config)
+
+
+def _failed(step: Step, failure: Exception) -> Rejected:
+    """Refusal for a failed action: the worker's answer, and the cause that it would log."""
+    if isinstance(failure, ExternalActionFailed) and failure.cause:
+        answer = f"Failed to {step.doing}: {failure.answer}" if step.doing else failure.answer
+        return Rejected(Reason.FAILED, answer, failure.cause)
+    return Rejected(Reason.FAILED, _reason(step, failure))
 
 
 def _reason(step: Step, failure: Exception) -> str:

@@ -133,11 +133,14 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
 
     reason: Reason
     text: str | None
+    detail: str | msgspec.UnsetType = msgspec.UNSET
+    """Cause that a worker logs, and that its answer lacks; unset: there is none."""
 
     @property
     def sentence(self) -> str:
-        """Message for people: Connect's, or ours if a worker has none."""
-        return self.text or _SENTENCES[self.reason]
+        """Message for people: Connect's, or ours if a worker has none, with the cause."""
+        text = self.text or _SENTENCES[self.reason]
+        return f"{text}: {self.detail}" if self.detail else text
 
 
 _SENTENCES: Mapping[Reason, str] = {

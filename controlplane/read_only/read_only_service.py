@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,9 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import FOLLOWER
 from controlplane.settings.worker import decision_settings
 
+if TYPE_CHECKING:
+    from controlplane.read_only.sink_groups import FollowedSinkGroups
+
 
 class ReadOnlySettings(NamedTuple):
     """Settings of a read-only service."""
@@ -35,6 +38,9 @@ class ReadOnlySettings(NamedTuple):
     context: Context
     limits: FollowerLimits
     endpoint_set: EndpointSet
+    where: str = ""
+    configuration: Configuration = Configuration()
+    """Access to the cluster, if `where` is one: its consumer groups have the offsets of sinks."""
 
 
 def read_only_settings(
@@ -56,6 +62,8 @@ def read_only_settings(
         decision_context(configuration, profile, plugins, exactly_once=exactly_once),
         configuration.settings(FollowerLimits, FOLLOWER),
         EndpointSet.ALL if listeners.admin_listeners is None else EndpointSet.PUBLIC,
+        where,
+        configuration,
     )
 
 
@@ -105,6 +113,24 @@ class ReadOnlyPlanner:
 
 
 @asynccontextmanager
+async def sink_groups(
+    settings: ReadOnlySettings, follower: Follower, context: Context
+) -> "AsyncIterator[FollowedSinkGroups | None]":
+    """Open the consumer groups of a cluster; a dump or an embedded log has none."""
+    if not is_cluster(settings.where):
+        yield None
+        return
+    # Imported here: a dump or an embedded log needs no Kafka client.
+    from controlplane.read_only.sink_groups import FollowedSinkGroups  # noqa: PLC0415
+
+    groups = FollowedSinkGroups(settings.where, settings.configuration, follower, context)
+    try:
+        yield groups
+    finally:
+        await groups.close()
+
+
+@asynccontextmanager
 async def reading_service(
     opened: Opened,
     settings: ReadOnlySettings,
@@ -126,13 +152,14 @@ async def reading_service(
         limits=settings.limits,
         notices=notices,
     )
-    async with follower:
+    async with follower, sink_groups(settings, follower, context) as groups:
         yield compose(
             follower,
             opened.log,
             context,
             watching=ChangeFeed(follower, opened.log, context.profile),
             planner=ReadOnlyPlanner(follower, context, opened.assumed),
+            groups=groups,
             cluster_id=opened.cluster_id,
             loggers=loggers,
             endpoint_set=settings.endpoint_set,

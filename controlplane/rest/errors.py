@@ -342,9 +342,14 @@ _REFUSALS: Mapping[Reason, type[RestError]] = MappingProxyType(
 )
 
 
-def refused(rejected: Rejected) -> RestError:
-    """Map a rejected command to its REST error; an unsupported command is an unknown path."""
+def refused(rejected: Rejected, *, with_cause: bool = False) -> RestError:
+    """Map a rejected command to its REST error; an unsupported command is an unknown path.
+
+    `with_cause`: the message has the cause that a worker only logs.
+    """
     if rejected.reason is Reason.NOT_OFFERED:
         return NoSuchPath()
     error = _REFUSALS[rejected.reason]
+    if with_cause and rejected.detail:
+        return error(rejected.sentence)
     return error() if rejected.text is None else error(rejected.text)

@@ -13,6 +13,7 @@ from controlplane.controller.external import ExternalActionFailed
 from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
 from controlplane.core.plan import GroupOffsets, Rejected
+from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, LogUnavailable
@@ -39,7 +40,15 @@ from controlplane.rest.errors import (
     WorkerAnswer,
     refused,
 )
-from controlplane.rest.extensions import audit, diff, history, openapi, target_states, watch
+from controlplane.rest.extensions import (
+    audit,
+    diff,
+    history,
+    openapi,
+    progress,
+    target_states,
+    watch,
+)
 from controlplane.rest.service import Call, Commands, Planner
 from controlplane.rest.signatures import Signature
 
@@ -92,13 +101,15 @@ def _view_answer(view: reads.View, reading: reads.Reading, names: Sequence[str])
 
 async def _group(call: Call, connector: str) -> GroupOffsets | None:
     """Return a sink's committed offsets; None for the past, which the broker does not keep."""
-    commands = call.service.commands
-    if commands is None or call.request.as_of is not None:
+    groups = call.service.commands or call.service.groups
+    if groups is None or call.request.as_of is not None:
         return None
     try:
-        return await commands.group_offsets(connector)
+        return await groups.group_offsets(connector)
     except ExternalActionFailed as error:
-        raise Failed(str(error)) from error
+        words = reads.no_group_offsets(connector)
+        # A worker of a release answers these words only, and logs the reason.
+        raise Failed(words if call.profile.release != KIP else f"{words}: {error}") from error
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -156,7 +167,7 @@ async def _connectors(call: Call) -> Container[str]:
 async def _plan(call: Call, planner: Planner, command: AnyCommand) -> Answer:
     decided = await planner.plan(command, profile=call.profile, believe_hooks=True)
     if isinstance(decided, Rejected):
-        raise refused(decided)
+        raise refused(decided, with_cause=call.profile.release == KIP)
     showing = partial(plan_json.document, decided, call.profile.release)
     return Answer(OK, await in_thread_if_large(showing, size_of(command)))
 
@@ -182,7 +193,7 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     if isinstance(ended, WorkerAnswer):
         return ended.passed_on(call.request.base)
     if isinstance(ended, Rejected):
-        raise refused(ended)
+        raise refused(ended, with_cause=call.profile.release == KIP)
     state = await call.service.follower.state(call.profile)
     done = command_responses.CompletedCommand(
         command, ended, state, call.profile, call.service.plugins
@@ -242,6 +253,7 @@ _OWN: Mapping[EndpointKey, Responder] = {
     ("GET", LOGGER[:2]): worker_endpoints.show_loggers,
     ("GET", LOGGER): worker_endpoints.show_logger,
     ("GET", ("connectors", "{}", "history")): history.show_history,
+    ("GET", ("connectors", "{}", "progress")): progress.show_progress,
     ("POST", ("connectors", "{}", "undo")): _undo,
     ("GET", ("diff",)): diff.show_differences,
     ("GET", ("targets",)): target_states.show_targets,

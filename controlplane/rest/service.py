@@ -10,6 +10,7 @@ from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
 from controlplane.projection.as_of import PastState
@@ -76,6 +77,26 @@ class Planner(Protocol):
         ...
 
 
+class SinkGroups(Protocol):
+    """Reads the consumer groups of sinks."""
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """Read the committed offsets of a sink connector's consumer group.
+
+        Raises:
+            ExternalActionFailed: the broker cannot be reached.
+        """
+        ...
+
+    async def group_progress(self, connector: str) -> GroupProgress:
+        """Read the committed offsets with the ends of their partitions.
+
+        Raises:
+            ExternalActionFailed: the broker cannot be reached.
+        """
+        ...
+
+
 class Commands(Planner, Protocol):
     """Runs commands; implemented by the embedded `ControlPlane` and by `AttachedPlane`."""
 
@@ -138,6 +159,8 @@ class Service(NamedTuple):
     """Runner of commands; None if the service is read-only."""
     planner: Planner | None = None
     """Planner of dry runs for a read-only service; None disables them."""
+    groups: SinkGroups | None = None
+    """Reader of consumer groups; None: there is no cluster to ask. Commands may read offsets."""
     cluster_id: str | None = None
     worker: DecisionSettings = DecisionSettings()
     """Settings of the worker that the service represents."""
@@ -164,6 +187,7 @@ def compose(  # noqa: PLR0913 - parts, by name
     watching: Changes,
     commands: Commands | None = None,
     planner: Planner | None = None,
+    groups: SinkGroups | None = None,
     cluster_id: str | None = None,
     loggers: Loggers | None = None,
     endpoint_set: EndpointSet = EndpointSet.ALL,
@@ -179,6 +203,7 @@ def compose(  # noqa: PLR0913 - parts, by name
         context.plugins,
         commands=commands,
         planner=planner,
+        groups=groups,
         cluster_id=cluster_id,
         worker=context.worker,
         log=log,

@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 from aiokafka.errors import KafkaError
 
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal, LogEnd
+from controlplane.core.views.group_progress import LogEnd
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret

@@ -189,5 +189,5 @@ async def test_actions_can_be_repeated(broker: Broker, topic: str) -> None:
         ):
             await outside.perform(action)
             await outside.perform(action)
-        ends = await outside.ends([(topic, 0)])
+        ends = await outside.log_ends([(topic, 0)])
         assert ends[topic, 0].offset == 0

@@ -130,8 +130,11 @@ async def test_offsets_of_a_sink_that_nobody_knows() -> None:
     async with asked(outside=UnreachableBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/offsets")
+        theirs = await client.get("/compat/3.9/connectors/sink/offsets")
     assert answer.status_code == 500
-    assert answer.json()["message"] == "group connect-sink cannot be asked"
+    words = "Failed to retrieve consumer group offsets for sink connector sink"
+    assert answer.json()["message"] == f"{words}: group connect-sink cannot be asked"
+    assert (theirs.status_code, theirs.json()["message"]) == (500, words)
 
 
 async def test_a_group_without_offsets_is_gone() -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from controlplane.cli.inspect.connector_facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
+from controlplane.cli.inspect.sink_lag import consumer_group, print_group
 from controlplane.cli.inspect.unreadable_summary import places_of
 from controlplane.cli.opened_log import InputLog
 from controlplane.core import views
@@ -20,6 +21,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
 from controlplane.core.views import offset_order
 from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
@@ -30,10 +32,16 @@ NAMES_SHOWN = 10
 """Number of connectors that the error about an unknown one lists."""
 
 
-async def show(
-    source: InputLog, profile: Profile, plugins: Plugins, output: str, name: str
+async def show(  # noqa: PLR0913 - facts of the view, by name
+    source: InputLog,
+    profile: Profile,
+    plugins: Plugins,
+    output: str,
+    name: str,
+    *,
+    groups: LogOptions | None,
 ) -> None:
-    """Print one connector.
+    """Print one connector. `groups`: access to its cluster, to ask for the group of a sink.
 
     Raises:
         InputRefused: the log has nothing about it.
@@ -51,7 +59,11 @@ async def show(
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)
     shown = offset_order.in_order(offsets)
-    document = source.about | about | _offsets(shown, left_out)
+    group = None
+    if groups is not None and about["type"] == "sink":
+        config = state.config.connectors[name]
+        group = await consumer_group(source.where, groups, name, config, profile)
+    document = source.about | about | _offsets(shown, left_out) | {"consumer_group": group}
     if output == "json":
         print_json(document)
     else:
@@ -166,6 +178,9 @@ def _print_tasks(tasks: list[dict[str, Any]]) -> None:
 
 
 def _print_offsets(document: Mapping[str, Any]) -> None:
+    if document["consumer_group"] is not None:
+        print_group(document["consumer_group"])
+        return
     if document["type"] == "sink":
         say("its offsets lie in its consumer group, not in this log")
         return

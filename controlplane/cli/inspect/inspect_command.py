@@ -63,6 +63,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
     options: InspectOptions
     profiles: tuple[Profile, ...]
     plugins: Plugins
+    reading: LogOptions
 
     async def overview(self, source: InputLog) -> None:
         """Print all connectors."""
@@ -70,8 +71,15 @@ class ViewRequest(msgspec.Struct, frozen=True):
 
     async def depth(self, source: InputLog) -> None:
         """Print one connector in detail."""
-        name = self.options.connector or ""
-        await connector_view.show(source, self.profiles[0], self.plugins, self.options.output, name)
+        await connector_view.show(
+            source,
+            self.profiles[0],
+            self.plugins,
+            self.options.output,
+            self.options.connector or "",
+            # A broker keeps the present offsets of a group only.
+            groups=None if self.options.as_of else self.reading,
+        )
 
     async def comparison(self, source: InputLog) -> None:
         """Print all connectors, or one, as several releases see them."""
@@ -175,7 +183,7 @@ def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     plugins = read_plugins(given.plugins, reading.settings)
     support = given.exactly_once or reading.settings.exactly_once
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
-    request = ViewRequest(given, profiles, plugins)
+    request = ViewRequest(given, profiles, plugins, reading)
     asyncio.run(_show(log, reading, request, view, exactly_once=support))
 
 

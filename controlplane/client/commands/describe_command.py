@@ -14,13 +14,14 @@ from controlplane.client.connectors.connector_summary import (
     summary,
     with_wanted,
 )
+from controlplane.client.connectors.progress import UNKNOWN, progress
 from controlplane.client.connectors.selection import Selection, chosen
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
 from controlplane.core.state import Aspect
 from controlplane.core.text import value_text
 from controlplane.core.text.redaction import redacted_text
-from controlplane.core.text.safe_text import short
+from controlplane.core.text.safe_text import count, short
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
@@ -58,6 +59,7 @@ async def describe_connector(
         if number:
             say()
         _print(connector_summary)
+        await _print_lag(api, connector_summary)
 
 
 async def _document(api: Api, name: str, *, with_tasks: bool) -> dict[str, Any]:
@@ -99,6 +101,22 @@ def _print(described: ConnectorSummary) -> None:
         say_pairs({key: _value(key, value) for key, value in (task["config"] or {}).items()}, "  ")
     if info["topics"] is not None:
         say(f"Topics: {', '.join(info['topics']) or 'none'}")
+
+
+async def _print_lag(api: Api, described: ConnectorSummary) -> None:
+    """Print the lag of a sink, if the server knows it; Kafka's workers and /compat do not."""
+    if described.type != "sink" or not api.server.ours or api.shows_past:
+        return
+    try:
+        shown = await progress(api, described.name)
+    except Unsupported:
+        return
+    except click.ClickException:
+        say(f"Lag: {UNKNOWN} (`controlplane offsets progress {described.name}` says why)")
+        return
+    lag = UNKNOWN if shown["lag"] is None else count(shown["lag"], "record")
+    say(f"Consumer group: {shown['group']}")
+    say(f"Lag: {lag}")
 
 
 def _value(key: str, value: Any) -> str:

@@ -13,39 +13,69 @@ from controlplane.client.connectors.connector_summary import (
     summaries,
     with_wanted,
 )
+from controlplane.client.connectors.progress import SinkLag, lags
 from controlplane.client.connectors.selection import Selection, chosen
 from controlplane.client.http.api import Api
 from controlplane.client.http.request_errors import no_connector
-from controlplane.terminal.output import say
+from controlplane.terminal.output import note, say
 from controlplane.terminal.tables import table
 
 KINDS = ("source", "sink", "transformation", "predicate", "converter", "header_converter")
 """Types of plugins, as `GET /connector-plugins` has them."""
 
 
-@asks("connectors", chosen, output_option)
-async def connectors(api: Api, selection: Selection, output: str) -> None:
+@asks(
+    "connectors",
+    chosen,
+    click.option(
+        "--lag",
+        "with_lag",
+        is_flag=True,
+        help="Also show the lag of sinks: the records that their groups have yet to commit.",
+    ),
+    output_option,
+)
+async def connectors(api: Api, selection: Selection, output: str, *, with_lag: bool) -> None:
     """List connectors with their states: all, or those selected by name or state.
 
     The JSON is the answer to GET /connectors?expand=info&expand=status, which `apply -f` takes.
+    With --lag a sink has the field `lag`, too.
     """
     names = set(await selection.of(api))
     listed = [summary for summary in await summaries(api) if summary.name in names]
     if missing := names - {summary.name for summary in listed}:
         raise no_connector(min(missing))
+    sinks = [summary.name for summary in listed if summary.type == "sink"] if with_lag else []
+    known = await lags(api, sinks) if with_lag else {}
     if output != "table":
-        print_document({summary.name: _expanded(summary) for summary in listed}, output)
+        documents = {summary.name: _expanded(summary, known) for summary in listed}
+        print_document(documents, output)
     elif listed or selection.states:
         styles = {number: summary.style for number, summary in enumerate(listed) if summary.style}
-        heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER")
-        table(heads, rows(await with_wanted(api, listed)), styles, spare=("WORKER", "TYPE"))
+        heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER", *(("LAG",) if with_lag else ()))
+        listed = await with_wanted(api, listed)
+        cells = zip(listed, rows(listed), strict=True)
+        table(
+            heads,
+            ((*row, _lag_words(summary, known)) if with_lag else row for summary, row in cells),
+            styles,
+            spare=("WORKER", "TYPE"),
+        )
     else:
         say(f"{api.name} has no connectors")
+    for name, lag in known.items():
+        if lag.reason:
+            note(f"{name}: {lag.reason}")
 
 
-def _expanded(summary: ConnectorSummary) -> Mapping[str, Any]:
+def _lag_words(summary: ConnectorSummary, known: Mapping[str, SinkLag]) -> str:
+    return known[summary.name].words if summary.name in known else ""
+
+
+def _expanded(summary: ConnectorSummary, known: Mapping[str, SinkLag]) -> Mapping[str, Any]:
     status = {} if summary.status is None else {"status": summary.status}
-    return {**status, "info": summary.info}
+    lag = {"lag": known[summary.name].lag} if summary.name in known else {}
+    return {**status, "info": summary.info, **lag}
 
 
 @asks(

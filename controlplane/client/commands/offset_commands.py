@@ -1,4 +1,4 @@
-"""`offsets`: show, edit, alter or reset the offsets of a connector (KIP-875)."""
+"""`offsets`: show, edit, alter or reset the offsets of a connector (KIP-875); its progress."""
 
 import asyncio
 import json
@@ -27,6 +27,15 @@ from controlplane.client.connectors.offset_lists import (
     alteration_rows,
     offsets_in,
     rows,
+)
+from controlplane.client.connectors.progress import (
+    SINK_HEADS,
+    SOURCE_HEADS,
+    UNKNOWN,
+    progress,
+    reasons,
+    sink_rows,
+    source_rows,
 )
 from controlplane.client.connectors.selection import name_argument
 from controlplane.client.connectors.wait import STANDS, wait_for
@@ -64,6 +73,30 @@ async def present(api: Api, name: str) -> list[OffsetEntry]:
     """The present offsets of a connector, without those that are null."""
     entries = offsets_in(await api.get(connector(name, "offsets")))
     return [entry for entry in entries if entry["offset"] is not None]
+
+
+@asks("progress", name_argument, output_option)
+async def show_progress(api: Api, name: str, output: str) -> None:
+    """Show the lag of a sink, or when each offset of a source has changed.
+
+    A sink has the end of each partition that its consumer group has committed, and the number of
+    records in between. A source has the time and the record of the last change of each offset.
+    """
+    shown = await progress(api, name)
+    if output != "table":
+        print_document(shown, output)
+        return
+    is_sink = shown["type"] == "sink"
+    if not shown["offsets"]:
+        say(f"{name} has no offsets")
+    elif is_sink:
+        table(SINK_HEADS, sink_rows(shown))
+        lag = UNKNOWN if shown["lag"] is None else count(shown["lag"], "record")
+        say(f"lag of consumer group {shown['group']}: {lag}")
+        for reason in reasons(shown):
+            note(reason)
+    else:
+        table(SOURCE_HEADS, source_rows(shown), spare=("RECORD",))
 
 
 # --- changing -----------------------------------------------------------------------------------
@@ -283,7 +316,7 @@ async def _edited(before: list[OffsetEntry]) -> list[OffsetEntry]:
 
 offsets = verb(
     "offsets",
-    "Show, edit, alter or reset the offsets of a connector.",
+    "Show, edit, alter or reset the offsets of a connector; show its lag.",
     "get",
-    (get, edit, alter, reset),
+    (get, show_progress, edit, alter, reset),
 )

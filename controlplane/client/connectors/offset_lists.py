@@ -68,7 +68,7 @@ def _differs(old: OffsetEntry | None, new: OffsetEntry) -> bool:
 def rows(offsets: Iterable[OffsetEntry]) -> Iterator[tuple[str, str]]:
     """Yield a table row per offset: partition, offset."""
     for entry in offsets:
-        yield _words(entry["partition"]), _words(entry["offset"])
+        yield offset_words(entry["partition"]), offset_words(entry["offset"])
 
 
 def alteration_rows(
@@ -78,8 +78,9 @@ def alteration_rows(
     old = _by_partition(before)
     for key, entry in _by_partition(altered).items():
         present = old[key]["offset"] if key in old else None
-        yield _words(entry["partition"]), _words(present), _words(entry["offset"])
+        yield offset_words(entry["partition"]), offset_words(present), offset_words(entry["offset"])
 
 
-def _words(value: Any) -> str:
+def offset_words(value: Any) -> str:
+    """Return a partition or an offset as JSON without secrets; `∅` for none."""
     return TOMBSTONE if value is None else json_line(redacted_value("", value))

@@ -84,6 +84,11 @@ class Api:
         self._notices: set[str] = set()
         self.server = ServerInfo("?", None, ours=False)
 
+    @property
+    def shows_past(self) -> bool:
+        """True if reads carry `as_of`."""
+        return "as_of" in self._view
+
     async def meet(self) -> None:
         """Identify the server; this is the first request.
 

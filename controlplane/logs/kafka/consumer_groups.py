@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
@@ -10,6 +10,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from controlplane.core.entry import TopicPartition
+from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.admin_requests import (
     OffsetDeleteRequest,
@@ -55,13 +56,6 @@ class GroupRefusal(LogNotUsable):
     def is_active(self) -> bool:
         """True if the group has members."""
         return self.code in ACTIVE
-
-
-class LogEnd(NamedTuple):
-    """End of a partition, or the reason why it is unknown."""
-
-    offset: int | None
-    reason: str = ""
 
 
 class _Coordinator(IntEnum):

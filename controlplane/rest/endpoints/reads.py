@@ -14,6 +14,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_order
+from controlplane.core.views.group_progress import in_worker_order
 from controlplane.rest.endpoints import entities
 from controlplane.rest.errors import Failed, Forbidden, NotFound
 
@@ -154,17 +155,27 @@ def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
 
 def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
     if reading.group is None:
-        raise Failed(
-            f"Failed to retrieve consumer group offsets for sink connector {name}: "
-            "they lie in its consumer group, not in the log that is read here"
-        )
-    return [
-        {
-            "partition": {"kafka_partition": partition, "kafka_topic": topic},
-            "offset": {"kafka_offset": offset},
-        }
-        for topic, partition, offset in reading.group
-    ]
+        raise Failed(in_its_group(name))
+    return [group_offset(*row) for row in in_worker_order(reading.group)]
+
+
+def no_group_offsets(name: str) -> str:
+    """Return a worker's words when it cannot read the offsets of a sink."""
+    return f"Failed to retrieve consumer group offsets for sink connector {name}"
+
+
+def in_its_group(name: str) -> str:
+    """Return the sentence for a sink whose group no cluster can be asked for."""
+    where = "they lie in its consumer group, not in the log that is read here"
+    return f"{no_group_offsets(name)}: {where}"
+
+
+def group_offset(topic: str, partition: int, offset: int) -> dict[str, Any]:
+    """Return a committed offset in Connect's JSON."""
+    return {
+        "partition": {"kafka_partition": partition, "kafka_topic": topic},
+        "offset": {"kafka_offset": offset},
+    }
 
 
 def every_release(_: Profile) -> bool:

@@ -127,6 +127,7 @@ def _own_endpoints() -> Iterator[Endpoint]:
     """This project's own endpoints, which Connect lacks."""
     connector = ("connectors", "{}")
     yield Endpoint("GET", (*connector, "history"), reads.every_release, reads_log=True)
+    yield Endpoint("GET", (*connector, "progress"), reads.every_release, reads_log=True)
     yield Endpoint("POST", (*connector, "undo"), reads.every_release, changes=True)
     yield Endpoint("GET", ("diff",), reads.every_release, reads_log=True)
     yield Endpoint("GET", ("targets",), reads.every_release)

@@ -128,6 +128,11 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", f"{_C}/history"): _read(
         "getHistory", "Every change of a connector, with its record", ref("History")
     ),
+    ("GET", f"{_C}/progress"): _read(
+        "getProgress",
+        "Lag of a sink's consumer group, or the last change of each source offset",
+        ref("Progress"),
+    ),
     ("GET", "/diff"): _read(
         "getDifferences",
         "Differences between from=MOMENT and as_of=MOMENT, fact by fact",

@@ -58,6 +58,8 @@ _BYTES: Schema = {
     "anyOf": [TEXT_OR_NULL, _struct({"base64": TEXT})],
     "description": "Text, bytes in Base64, or null for none.",
 }
+_NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
+_MAP_OR_NULL: Schema = {"type": ["object", "null"]}
 _KEY: Mapping[str, Schema] = {
     "name": TEXT,
     "type": TEXT,
@@ -217,6 +219,24 @@ SCHEMAS: Mapping[str, Schema] = {
             ),
             "next": _NEXT,
         }
+    ),
+    "Progress": _struct(
+        {
+            "connector": TEXT,
+            "type": _TYPE,
+            "offsets": listed(
+                _struct(
+                    {"partition": _MAP_OR_NULL, "offset": _MAP_OR_NULL},
+                    end=_NUMBER_OR_NULL,
+                    lag=_NUMBER_OR_NULL,
+                    reason=TEXT,
+                    changed_at=TEXT_OR_NULL,
+                    record=TEXT_OR_NULL,
+                )
+            ),
+        },
+        group=TEXT,
+        lag=_NUMBER_OR_NULL,
     ),
     "Targets": _struct(
         {

@@ -1,0 +1,81 @@
+"""Consumer group of a sink, for the view of one connector: committed offsets, ends and lag."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.controller.external import ExternalActionFailed, sink_progress
+from controlplane.core.context import Context
+from controlplane.core.plugins import Plugins
+from controlplane.core.records import Properties
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.text.safe_text import count
+from controlplane.core.views.group_progress import GroupProgress
+from controlplane.logs.names import brokers_of, is_cluster
+from controlplane.settings.worker import decision_settings
+from controlplane.terminal.log_options import LogOptions
+from controlplane.terminal.output import say
+from controlplane.terminal.tables import table
+
+_UNKNOWN = "?"
+"""Cell for an unknown end or lag."""
+
+
+async def consumer_group(
+    where: str, reading: LogOptions, name: str, config: Properties, profile: Profile
+) -> dict[str, Any] | None:
+    """Ask for the group of a sink; return it as JSON, and None if the log is no cluster.
+
+    A group that cannot be asked has a `problem`: the rest of the view does not depend on it.
+    """
+    if not is_cluster(where):
+        return None
+    # Imported here: aiokafka takes longer to import than a small dump takes to read.
+    from controlplane.controller.kafka_actions import KafkaActions  # noqa: PLC0415
+    from controlplane.logs.kafka.connector_clusters import ConnectorClusters  # noqa: PLC0415
+
+    worker = decision_settings(reading.settings)
+    context = Context(profile=profile, worker=worker, plugins=Plugins())
+    clusters = ConnectorClusters(brokers_of(where), reading.configuration)
+    try:
+        return _document(await sink_progress(name, config, context, KafkaActions(clusters)))
+    except ExternalActionFailed as failure:
+        return {"problem": str(failure)}
+    finally:
+        await clusters.close()
+
+
+def _document(progress: GroupProgress) -> dict[str, Any]:
+    offsets = [
+        {
+            "topic": part.topic,
+            "partition": part.partition,
+            "offset": part.committed,
+            "end": part.end.offset,
+            "lag": part.lag,
+            "reason": part.end.reason or None,
+        }
+        for part in sorted(progress.partitions, key=lambda part: (part.topic, part.partition))
+    ]
+    return {"group": progress.group, "lag": progress.lag, "offsets": offsets}
+
+
+def print_group(shown: Mapping[str, Any]) -> None:
+    """Print the offsets of a group, with the lag in sum."""
+    if "problem" in shown:
+        say(f"its consumer group cannot be asked: {shown['problem']}")
+        return
+    if not shown["offsets"]:
+        say(f"consumer group {shown['group']} has committed nothing")
+        return
+    fields = ("topic", "partition", "offset", "end", "lag")
+    rows = [tuple(_cell(entry[field]) for field in fields) for entry in shown["offsets"]]
+    table(("TOPIC", "PARTITION", "OFFSET", "END", "LAG"), rows)
+    lag = _UNKNOWN if shown["lag"] is None else count(shown["lag"], "record")
+    say(f"lag of consumer group {shown['group']}: {lag}")
+    for entry in shown["offsets"]:
+        if entry["reason"]:
+            say(f"  {entry['topic']}-{entry['partition']}: {entry['reason']}")
+
+
+def _cell(value: Any) -> str:
+    return _UNKNOWN if value is None else str(value)

@@ -1,0 +1,96 @@
+"""Progress of connectors: lag of a sink's consumer group, last change of each source offset."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.client.connectors.offset_lists import offset_words
+from controlplane.client.http.api import Api, connector
+
+UNKNOWN = "?"
+"""Cell for a lag that is unknown."""
+
+AT_ONCE = 8
+"""Requests at once: each may wait for another cluster, and the server bounds its connections."""
+
+ProgressAnswer = Mapping[str, Any]
+"""Answer to `GET /connectors/{c}/progress`."""
+
+
+async def progress(api: Api, name: str) -> ProgressAnswer:
+    """Fetch the progress of a connector.
+
+    Raises:
+        Unsupported: the server is a worker of Kafka's.
+        Declined, Unavailable: the server refuses, or cannot ask the consumer group.
+    """
+    api.need("progress of connectors")
+    found: ProgressAnswer = await api.get(connector(name, "progress"))
+    return found
+
+
+class SinkLag(NamedTuple):
+    """Lag of a sink, or the reason why it is unknown."""
+
+    lag: int | None
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """Cell of a table."""
+        return UNKNOWN if self.lag is None else str(self.lag)
+
+
+async def lags(api: Api, names: Iterable[str]) -> dict[str, SinkLag]:
+    """Fetch the lag of several sinks; one that cannot be asked does not hide the others.
+
+    Raises:
+        Unsupported: the server is a worker of Kafka's.
+    """
+    api.need("lag of sinks")
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def lag(name: str) -> tuple[str, SinkLag]:
+        async with free:
+            try:
+                found = await progress(api, name)
+            except click.ClickException as failure:
+                return name, SinkLag(None, failure.message)
+        return name, SinkLag(found["lag"])
+
+    return dict(await asyncio.gather(*map(lag, names)))
+
+
+SINK_HEADS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG")
+SOURCE_HEADS = ("PARTITION", "OFFSET", "CHANGED", "RECORD")
+
+
+def sink_rows(shown: ProgressAnswer) -> Iterator[tuple[str, ...]]:
+    """Yield a table row per partition, by topic and partition."""
+    for entry in sorted(shown["offsets"], key=_place):
+        topic, partition = _place(entry)
+        end, lag = entry["end"], entry["lag"]
+        numbers = (entry["offset"]["kafka_offset"], UNKNOWN if end is None else end)
+        yield topic, str(partition), *map(str, numbers), UNKNOWN if lag is None else str(lag)
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[str, int]:
+    return entry["partition"]["kafka_topic"], entry["partition"]["kafka_partition"]
+
+
+def source_rows(shown: ProgressAnswer) -> Iterator[tuple[str, ...]]:
+    """Yield a table row per source partition, the one that has changed longest ago first."""
+    for entry in sorted(shown["offsets"], key=lambda entry: entry["changed_at"] or ""):
+        words = offset_words(entry["partition"]), offset_words(entry["offset"])
+        yield *words, entry["changed_at"] or UNKNOWN, entry["record"] or UNKNOWN
+
+
+def reasons(shown: ProgressAnswer) -> list[str]:
+    """Reasons for unknown ends, each once, with the partitions."""
+    found: dict[str, list[str]] = {}
+    for entry in shown["offsets"]:
+        if entry.get("reason"):
+            found.setdefault(entry["reason"], []).append("-".join(map(str, _place(entry))))
+    return [f"{', '.join(places)}: {reason}" for reason, places in found.items()]

@@ -1,0 +1,56 @@
+"""Progress of sources: the record that last changed each offset."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from controlplane.core import views
+from controlplane.core.entry import Entry
+from controlplane.core.state import ClusterState
+from controlplane.core.views import OffsetView, offset_order
+
+OffsetKey = tuple[str, bytes | None]
+"""An offsets topic and a raw key in it."""
+
+
+class SourceProgress(NamedTuple):
+    """Offset of a source partition, and the record that last changed it."""
+
+    offset: OffsetView
+    changed: Entry | None
+    """None: the offset is null, or the log has lost the record."""
+
+
+def source_progress(
+    state: ClusterState, name: str, records: Iterable[Entry]
+) -> list[SourceProgress]:
+    """Return the offsets of a connector in the worker's order, each with its last change.
+
+    `records` are those of the connector in the order of the fold. Compaction may have removed the
+    record of a change: then an equal one after it counts.
+    """
+    changes = last_changes(records)
+    topics = views.offsets_topics(state, name)
+    return [
+        SourceProgress(view, _changed(view, topics, changes))
+        for view in offset_order.in_order(views.all_source_offsets(state, name))
+    ]
+
+
+def last_changes(records: Iterable[Entry]) -> dict[OffsetKey, Entry]:
+    """Return the last record of each key that differs from the record before it."""
+    values: dict[OffsetKey, bytes | None] = {}
+    changes: dict[OffsetKey, Entry] = {}
+    for entry in records:
+        key = entry.topic, entry.key
+        if not entry.aborted and (key not in values or values[key] != entry.value):
+            values[key], changes[key] = entry.value, entry
+    return changes
+
+
+def _changed(
+    view: OffsetView, topics: Iterable[str], changes: Mapping[OffsetKey, Entry]
+) -> Entry | None:
+    if view.offset is None:
+        return None
+    found = (changes.get((topic, view.key)) for topic in topics)
+    return next((entry for entry in found if entry is not None and entry.value is not None), None)

@@ -1,0 +1,81 @@
+"""`GET /connectors/{c}/progress`: lag of a sink, last changes of source offsets."""
+
+from functools import partial
+from typing import Any
+
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.core import views
+from controlplane.core.moments import position_text, time_text
+from controlplane.core.state import ClusterState
+from controlplane.core.views.group_progress import GroupProgress, PartitionProgress
+from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.event_loop import in_thread_if_large
+from controlplane.projection.as_of import read_records
+from controlplane.rest.endpoints import reads
+from controlplane.rest.errors import OK, Answer, Failed, InvalidParameter, NotFound
+from controlplane.rest.service import Call
+
+
+async def show_progress(call: Call) -> Answer:
+    """Show the offsets of a connector, and what Connect does not show of them.
+
+    A sink's offsets have the end of the partition and the lag. A source's offsets have the record
+    that last changed them, with its time. Each list has the order of Connect's own.
+
+    Raises:
+        NotFound: there is no such connector.
+        Failed: the consumer group cannot be asked.
+    """
+    (name,) = call.names
+    state, notices = await call.requested_state()
+    if name not in state.config.connectors:
+        raise NotFound(f"Connector {name} not found")
+    kind = views.connector_type(state, name, call.service.plugins)
+    shown = await (_of_sink if kind == "sink" else _of_source)(call, state, name)
+    return Answer(OK, {"connector": name, "type": kind, **shown}).with_notices(notices)
+
+
+async def _of_sink(call: Call, _: ClusterState, name: str) -> dict[str, Any]:
+    if call.request.as_of is not None:
+        raise InvalidParameter("as_of= asks for past offsets of a group, which no broker keeps")
+    groups = call.service.groups
+    if groups is None:
+        raise Failed(reads.in_its_group(name))
+    try:
+        progress = await groups.group_progress(name)
+    except ExternalActionFailed as failure:
+        raise Failed(f"{reads.no_group_offsets(name)}: {failure}") from failure
+    return _group(progress)
+
+
+def _group(progress: GroupProgress) -> dict[str, Any]:
+    offsets = [_partition(part) for part in progress.partitions]
+    return {"group": progress.group, "lag": progress.lag, "offsets": offsets}
+
+
+def _partition(part: PartitionProgress) -> dict[str, Any]:
+    shown = reads.group_offset(part.topic, part.partition, part.committed)
+    shown |= {"end": part.end.offset, "lag": part.lag}
+    return shown | ({"reason": part.end.reason} if part.end.reason else {})
+
+
+async def _of_source(call: Call, state: ClusterState, name: str) -> dict[str, Any]:
+    log = call.service.log
+    assert log is not None  # the endpoint exists only with a log
+    records = await read_records(log, state, name)
+    building = partial(_changes, state, name, records)
+    return {"offsets": await in_thread_if_large(building, len(records))}
+
+
+def _changes(state: ClusterState, name: str, records: Any) -> list[dict[str, Any]]:
+    return [_change(progress, state) for progress in source_progress(state, name, records)]
+
+
+def _change(progress: SourceProgress, state: ClusterState) -> dict[str, Any]:
+    view, entry = progress.offset, progress.changed
+    return {
+        "partition": view.partition,
+        "offset": view.offset,
+        "changed_at": None if entry is None else time_text(entry.timestamp),
+        "record": None if entry is None else position_text(entry.position, state.topics),
+    }

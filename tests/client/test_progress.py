@@ -1,0 +1,52 @@
+"""`offsets progress`, `get --lag` and `describe`: lag of sinks, last changes of sources."""
+
+from tests.client.client_calls import PARTITION, ClusterCalls
+
+SINK = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "file": "/out.txt",
+    "topics": "lines",
+}
+
+
+def test_source(cluster: ClusterCalls) -> None:
+    """A row per source partition, with time and record of its last change."""
+    cluster.create(initial_state="STOPPED")
+    assert cluster.done("offsets", "progress", "orders") == "orders has no offsets\n"
+    at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
+    cluster.done("offsets", "alter", "orders", "-f", cluster.file("five.json", at))
+    (entry,) = cluster.json("offsets", "progress", "orders")["offsets"]
+    assert entry["offset"] == {"position": 5}
+    shown = cluster.done("offsets", "progress", "orders")
+    assert shown.startswith("PARTITION")
+    for cell in (entry["changed_at"], entry["record"], '{"position": 5}'):
+        assert cell in shown
+
+
+def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
+    """An embedded log that is only read has no brokers to ask: the lag is unknown."""
+    document = {"name": "archive", "config": SINK}
+    cluster.create()
+    cluster.done("apply", "-f", cluster.file("archive.json", document))
+    reason = cluster.refused("offsets", "progress", "archive", code=4)
+    assert reason.endswith("they lie in its consumer group, not in the log that is read here")
+    described = cluster.done("describe", "archive")
+    assert "Lag: ? (`controlplane offsets progress archive` says why)\n" in described
+    assert "Lag" not in cluster.done("describe", "orders")
+    listed = {
+        line.split()[0]: line.split()[-1]
+        for line in cluster.done("get", "--lag").split("\n")
+        if line
+    }
+    assert (listed["NAME"], listed["archive"]) == ("LAG", "?")
+    assert listed["orders"] != "?"
+    documents = cluster.json("get", "--lag")
+    assert documents["archive"]["lag"] is None
+    assert "lag" not in documents["orders"]
+    assert "lag" not in cluster.json("get")["archive"]
+
+
+def test_unknown_connector(cluster: ClusterCalls) -> None:
+    """A name that does not exist is refused."""
+    cluster.create()
+    assert "nobody" in cluster.refused("offsets", "progress", "nobody")

@@ -1,0 +1,98 @@
+"""`GET /connectors/{c}/progress`: lag of sinks, last changes of source offsets."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import UNSET
+
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.core.commands import CreateConnector
+from controlplane.core.entry import TopicPartition
+from controlplane.core.plan import AdminOverrides
+from controlplane.core.views.group_progress import LogEnd
+from tests.controller.scene import NOW_MS
+from tests.rest.broker import SimulatedBroker
+from tests.rest.plane import asked
+
+SINK = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "topics": "t,u",
+}
+NOW = "2023-11-14T22:13:20.000Z"
+
+
+class BrokerWithEnds(SimulatedBroker):
+    """A broker that also knows where its topics end; `u` has been deleted."""
+
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
+    ) -> Mapping[TopicPartition, LogEnd]:
+        """Ends of partitions."""
+        del admin
+        gone = LogEnd(None, "there is no such topic")
+        return {at: LogEnd(9) if at[0] == "t" else gone for at in partitions}
+
+
+class SilentBroker(SimulatedBroker):
+    """A broker that answers nothing."""
+
+    async def group_offsets(
+        self, group: str, admin: AdminOverrides = UNSET
+    ) -> tuple[tuple[str, int, int], ...]:
+        """Fail."""
+        del group, admin
+        raise ExternalActionFailed("no broker answers")
+
+
+async def test_source() -> None:
+    """Each offset has the time and the record of its last change; equal records count once."""
+    assert NOW_MS == 1_700_000_000_000
+    async with asked() as (_, client):
+        await client.put("/connectors/orders/stop")
+        partition = {"filename": "orders.txt"}
+        for position in (5, 6, 6):
+            body = {"offsets": [{"partition": partition, "offset": {"position": position}}]}
+            assert (await client.patch("/connectors/orders/offsets", json=body)).is_success
+        shown = (await client.get("/connectors/orders/progress")).json()
+        (entry,) = shown.pop("offsets")
+        assert shown == {"connector": "orders", "type": "source"}
+        assert entry["partition"] == partition
+        assert entry["offset"] == {"position": 6}
+        assert entry["changed_at"] == NOW
+        assert entry["record"].startswith("offsets@")
+        first = entry["record"]
+        past = (await client.get(f"/connectors/orders/progress?as_of={first}")).json()
+        assert past["offsets"] == [entry]
+        missing = await client.get("/connectors/nobody/progress")
+        assert (missing.status_code, missing.json()["message"]) == (
+            404,
+            "Connector nobody not found",
+        )
+        assert (await client.get("/compat/3.9/connectors/orders/progress")).status_code == 404
+
+
+async def test_sink() -> None:
+    """Each partition has its end and lag; an unknown end has a reason, and no lag."""
+    broker = BrokerWithEnds()
+    broker.ends.update({"t": 5, "u": 2})
+    async with asked(outside=broker) as (plane, client):
+        await plane.execute(CreateConnector("sink", SINK))
+        for topic in ("t", "u"):
+            broker.consume("connect-sink", topic)
+        shown = (await client.get("/connectors/sink/progress")).json()
+        past = await client.get("/connectors/sink/progress?as_of=config@0")
+    assert past.status_code in {400, 404}
+    rows = {row["partition"]["kafka_topic"]: row for row in shown["offsets"]}
+    assert rows["t"]["offset"] == {"kafka_offset": 5}
+    assert (rows["t"]["end"], rows["t"]["lag"]) == (9, 4)
+    assert (rows["u"]["end"], rows["u"]["lag"]) == (None, None)
+    assert rows["u"]["reason"] == "there is no such topic"
+    assert (shown["type"], shown["group"], shown["lag"]) == ("sink", "connect-sink", 4)
+
+
+async def test_sink_whose_group_cannot_be_asked() -> None:
+    """Connect's 500 with the reason."""
+    async with asked(outside=SilentBroker()) as (plane, client):
+        await plane.execute(CreateConnector("sink", SINK))
+        answer = await client.get("/connectors/sink/progress")
+    words = "Failed to retrieve consumer group offsets for sink connector sink: no broker answers"
+    assert (answer.status_code, answer.json()["message"]) == (500, words)
