@@ -24,6 +24,7 @@ from controlplane.core.commands import (
     DeleteConnector,
     ResetOffsets,
     RestoreConnector,
+    StopConnector,
 )
 from controlplane.core.decide import restore_plan
 from controlplane.core.decide.create_with_offsets import SET, WIPE, failed, outcome_of
@@ -171,10 +172,13 @@ class CommandExecution:
     async def _take_back(self, accepted: AcceptedCommand, connector: str) -> None:
         """Remove the offsets and the connector; offsets first, as only a connector can lose them.
 
+        Somebody may have resumed the connector meanwhile, so it is stopped again.
+
         Raises:
             OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
         """
         if await self._has_offsets(connector):
+            await self._begun(accepted, StopConnector(connector), TAKE_BACK)
             await self._begun(accepted, ResetOffsets(connector), TAKE_BACK)
         await self._begun(accepted, DeleteConnector(connector), TAKE_BACK)
 

@@ -1,0 +1,202 @@
+"""An attached service that is cut off between two requests: the next one ends what it began."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from controlplane.core.commands import CommandRequest
+from tests.kafka.attached_cluster import attached_to, ended
+from tests.kafka.conftest import up
+from tests.kafka.real_kafka import Broker, KafkaWorker
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+AT_4 = [{"partition": {"filename": "lines.txt"}, "offset": {"position": 4}}]
+AT_9 = [{"partition": {"filename": "lines.txt"}, "offset": {"position": 9}}]
+CONFIG = {"connector.class": SOURCE, "file": "lines.txt", "topic": "lines", "tasks.max": "1"}
+
+
+class Cluster:
+    """A broker with one worker, shared by the tests of this module."""
+
+    def __init__(self, broker: Broker, worker: KafkaWorker) -> None:
+        self.broker = broker
+        self.worker = worker
+
+    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Send a request to the worker itself, as a foreign hand does."""
+        async with httpx.AsyncClient(base_url=self.worker.url, timeout=60) as rest:
+            return await rest.request(method, path, json=body)
+
+    async def leaves_offsets(self, name: str) -> None:
+        """An earlier connector of this name has left offsets."""
+        body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
+        assert (await self.ask("POST", "/connectors", body)).is_success
+        while True:
+            answer = await self.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": AT_9})
+            if answer.is_success:
+                break
+        assert (await self.ask("DELETE", f"/connectors/{name}")).is_success
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A cluster of one worker."""
+    async with (
+        up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
+        KafkaWorker("3.9.1", broker) as worker,
+    ):
+        yield Cluster(broker, worker)
+
+
+class CutOffHere(Exception):
+    """The service ends here, as by `kill -9`."""
+
+
+class CutOff:
+    """Cuts the service off after a request (`accepted`: before the first one)."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    async def __call__(self, _: CommandRequest, step: str) -> None:
+        """Fail after the request."""
+        if step == self._step:
+            raise CutOffHere(step)
+
+
+def creation(name: str, state: str = "PAUSED") -> dict[str, Any]:
+    """Body of a creation with offsets."""
+    return {"name": name, "config": CONFIG, "initial_state": state, "initial_offsets": AT_4}
+
+
+async def offsets_of(cluster: Cluster, name: str) -> Any:
+    """Offsets as the worker shows them; None: there is no such connector."""
+    answer = await cluster.ask("GET", f"/connectors/{name}/offsets")
+    return answer.json()["offsets"] if answer.is_success else None
+
+
+@pytest.mark.parametrize("step", ["create", "reset", "offsets", "pause"])
+async def test_a_creation_with_offsets_is_completed(
+    cluster: Cluster, tmp_path: Path, step: str
+) -> None:
+    """Cut off after any request, the creation is completed by the next process (KIP-995)."""
+    name, trail = f"cut-after-{step}", tmp_path / "trail.db"
+    await cluster.leaves_offsets(name)
+    attach = (cluster.broker, [cluster.worker])
+    async with attached_to(*attach, trail=trail, stepped=CutOff(step)) as rest:
+        assert (await rest.post("/connectors", json=creation(name))).is_server_error
+    async with attached_to(*attach, trail=trail) as rest:
+        row = await ended(rest)
+        assert (row["outcome"], row["recovered"]) == ("done", True)
+        assert await offsets_of(cluster, name) == AT_4
+        assert (await cluster.ask("GET", f"/connectors/{name}/status")).json()["connector"][
+            "state"
+        ] == "PAUSED"
+
+
+async def test_a_creation_that_was_never_sent(cluster: Cluster, tmp_path: Path) -> None:
+    """Cut off before the first request, a creation is not done, and the trail says so."""
+    trail = tmp_path / "trail.db"
+    attach = (cluster.broker, [cluster.worker])
+    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+        assert (await rest.post("/connectors", json=creation("unsent"))).is_server_error
+    async with attached_to(*attach, trail=trail) as rest:
+        row = await ended(rest)
+        assert row["outcome"] == "failed"
+        assert "was not created before this service was cut off" in row["reason"]
+        assert await offsets_of(cluster, "unsent") is None
+
+
+async def test_a_creation_that_fails_is_taken_back(cluster: Cluster) -> None:
+    """Somebody resumes the connector between two requests: it goes, and its offsets with it."""
+
+    async def resumed(_: CommandRequest, step: str) -> None:
+        if step == "create":
+            assert (await cluster.ask("PUT", "/connectors/disturbed/resume")).is_success
+            while not (await cluster.ask("GET", "/connectors/disturbed")).json()["tasks"]:
+                pass
+
+    async with attached_to(cluster.broker, [cluster.worker], stepped=resumed) as rest:
+        answer = await rest.post("/connectors", json=creation("disturbed"))
+        assert answer.status_code == httpx.codes.BAD_REQUEST
+        message = answer.json()["message"]
+        assert message.startswith("Failed to set the initial offsets of connector disturbed: Conn")
+        assert await offsets_of(cluster, "disturbed") is None
+        assert (await ended(rest))["outcome"] == "failed"
+
+
+async def test_answers_of_kip_995(cluster: Cluster) -> None:
+    """Success as the KIP says; invalid offsets and a name in use change nothing."""
+    async with attached_to(cluster.broker, [cluster.worker]) as rest:
+        answer = await rest.post("/connectors", json=creation("orders", "STOPPED"))
+        assert answer.status_code == httpx.codes.OK
+        text = "The offsets for this connector have been set successfully"
+        assert answer.json()["initial_offsets_response"] == text
+        assert (await ended(rest))["compared"] == "as planned"
+        again = await rest.post("/connectors", json=creation("orders"))
+        assert again.status_code == httpx.codes.CONFLICT
+        empty = {**creation("empty"), "initial_offsets": []}
+        refused = await rest.post("/connectors", json=empty)
+        assert refused.status_code == httpx.codes.BAD_REQUEST
+        assert await offsets_of(cluster, "orders") == AT_4
+        assert await offsets_of(cluster, "empty") is None
+
+
+async def test_single_requests_are_looked_up(cluster: Cluster, tmp_path: Path) -> None:
+    """A request without a recorded answer is never repeated: the log tells whether it was done."""
+    trail, attach = tmp_path / "trail.db", (cluster.broker, [cluster.worker])
+    body = {"name": "looked-up", "config": CONFIG, "initial_state": "STOPPED"}
+    assert (await cluster.ask("POST", "/connectors", body)).is_success
+    key = {"idempotency-key": "once"}
+    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+        assert (await rest.put("/connectors/looked-up/pause", headers=key)).is_server_error
+    # Somebody else pauses it: the log has the planned record, and the command counts as done.
+    assert (await cluster.ask("PUT", "/connectors/looked-up/pause")).is_success
+    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+        assert (await ended(rest))["outcome"] == "done"
+        assert (await rest.put("/connectors/looked-up/pause", headers=key)).status_code == 202
+        assert (await rest.put("/connectors/looked-up/resume")).is_server_error
+    async with attached_to(*attach, trail=trail) as rest:
+        row = await ended(rest)
+        assert (row["outcome"], row["compared"]) == ("unknown", "differs")
+        assert row["differences"] == ["target-state-looked-up is missing in connect-configs"]
+
+
+async def test_undo_and_foreign_hands(cluster: Cluster, tmp_path: Path) -> None:
+    """A foreign change is in the history; an undo sends requests, and a repeated key sends none."""
+    attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
+    async with attached_to(*attach, trail=trail) as rest:
+        body = {"name": "undone", "config": CONFIG, "initial_state": "STOPPED"}
+        assert (await rest.post("/connectors", json=body)).status_code == httpx.codes.CREATED
+        created = (await ended(rest))["records"][-1]
+        altered = await rest.patch("/connectors/undone/offsets", json={"offsets": AT_4})
+        assert altered.is_success, altered.text
+        moved = (await ended(rest))["records"][-1]
+        config = {**CONFIG, "batch.size": "7"}
+        assert (await cluster.ask("PUT", "/connectors/undone/config", config)).is_success
+        assert await cluster.ask("PATCH", "/connectors/undone/offsets", {"offsets": AT_9})
+        key = {"idempotency-key": "undo"}
+        path = f"/connectors/undone/undo?to={moved}&offsets=true"
+        dry = (await rest.post(f"{path}&dry_run=true")).json()
+        assert [step["name"] for step in dry["steps"]] == ["put-config", "offsets-write"]
+        undone = await rest.post(path, headers=key)
+        assert "batch.size" not in undone.json()["config"]
+        assert await offsets_of(cluster, "undone") == AT_4
+        row = await ended(rest)
+        assert (row["command"], row["outcome"], row["compared"]) == (
+            "restore",
+            "done",
+            "as planned",
+        )
+    async with attached_to(*attach, trail=trail) as rest:
+        assert (await rest.post(path, headers=key)).json() == undone.json()
+        assert len((await rest.get("/commands")).json()["commands"]) == 3
+        history = (await rest.get("/connectors/undone/history")).json()["events"]
+        assert "config batch.size" in [event["what"] for event in history]
+        assert history[0]["at"] <= created
