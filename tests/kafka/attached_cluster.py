@@ -99,7 +99,8 @@ async def _service(  # noqa: PLR0917 - as above
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:
     """The newest command of the trail, once it has ended: it does so behind its answer."""
     while True:
-        rows = (await rest.get("/commands", params=query)).json()["commands"]
+        answer = await rest.get("/commands", params=query)
+        rows = [row for row in answer.json()["commands"] if row["principal"] is not None]
         if rows and rows[-1]["outcome"] != "unfinished":
             row: dict[str, Any] = rows[-1]
             return row

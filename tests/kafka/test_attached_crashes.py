@@ -1,5 +1,8 @@
 """An attached service that is cut off between two requests: the next one ends what it began."""
 
+import asyncio
+import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +11,15 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from controlplane.attached.trail import ClusterIdentity, Trail
 from controlplane.core.commands import CommandRequest
+from controlplane.core.state import Topics
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.sqlite import SqliteLog
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
 from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -21,7 +29,7 @@ AT_9 = [{"partition": {"filename": "lines.txt"}, "offset": {"position": 9}}]
 CONFIG = {"connector.class": SOURCE, "file": "lines.txt", "topic": "lines", "tasks.max": "1"}
 
 
-class Cluster:
+class SteeredCluster:
     """A broker with one worker, shared by the tests of this module."""
 
     def __init__(self, broker: Broker, worker: KafkaWorker) -> None:
@@ -45,20 +53,20 @@ class Cluster:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SteeredCluster]:
     """A cluster of one worker."""
     async with (
         up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
         KafkaWorker("3.9.1", broker) as worker,
     ):
-        yield Cluster(broker, worker)
+        yield SteeredCluster(broker, worker)
 
 
-class CutOffHere(Exception):
+class CrashedHere(Exception):
     """The service ends here, as by `kill -9`."""
 
 
-class CutOff:
+class CrashAfter:
     """Cuts the service off after a request (`accepted`: before the first one)."""
 
     def __init__(self, step: str) -> None:
@@ -67,7 +75,7 @@ class CutOff:
     async def __call__(self, _: CommandRequest, step: str) -> None:
         """Fail after the request."""
         if step == self._step:
-            raise CutOffHere(step)
+            raise CrashedHere(step)
 
 
 def creation(name: str, state: str = "PAUSED") -> dict[str, Any]:
@@ -75,7 +83,7 @@ def creation(name: str, state: str = "PAUSED") -> dict[str, Any]:
     return {"name": name, "config": CONFIG, "initial_state": state, "initial_offsets": AT_4}
 
 
-async def offsets_of(cluster: Cluster, name: str) -> Any:
+async def offsets_of(cluster: SteeredCluster, name: str) -> Any:
     """Offsets as the worker shows them; None: there is no such connector."""
     answer = await cluster.ask("GET", f"/connectors/{name}/offsets")
     return answer.json()["offsets"] if answer.is_success else None
@@ -83,13 +91,13 @@ async def offsets_of(cluster: Cluster, name: str) -> Any:
 
 @pytest.mark.parametrize("step", ["create", "reset", "offsets", "pause"])
 async def test_a_creation_with_offsets_is_completed(
-    cluster: Cluster, tmp_path: Path, step: str
+    cluster: SteeredCluster, tmp_path: Path, step: str
 ) -> None:
     """Cut off after any request, the creation is completed by the next process (KIP-995)."""
     name, trail = f"cut-after-{step}", tmp_path / "trail.db"
     await cluster.leaves_offsets(name)
     attach = (cluster.broker, [cluster.worker])
-    async with attached_to(*attach, trail=trail, stepped=CutOff(step)) as rest:
+    async with attached_to(*attach, trail=trail, stepped=CrashAfter(step)) as rest:
         assert (await rest.post("/connectors", json=creation(name))).is_server_error
     async with attached_to(*attach, trail=trail) as rest:
         row = await ended(rest)
@@ -100,11 +108,11 @@ async def test_a_creation_with_offsets_is_completed(
         ] == "PAUSED"
 
 
-async def test_a_creation_that_was_never_sent(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path: Path) -> None:
     """Cut off before the first request, a creation is not done, and the trail says so."""
     trail = tmp_path / "trail.db"
     attach = (cluster.broker, [cluster.worker])
-    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+    async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await rest.post("/connectors", json=creation("unsent"))).is_server_error
     async with attached_to(*attach, trail=trail) as rest:
         row = await ended(rest)
@@ -113,7 +121,7 @@ async def test_a_creation_that_was_never_sent(cluster: Cluster, tmp_path: Path) 
         assert await offsets_of(cluster, "unsent") is None
 
 
-async def test_a_creation_that_fails_is_taken_back(cluster: Cluster) -> None:
+async def test_a_creation_that_fails_is_taken_back(cluster: SteeredCluster) -> None:
     """Somebody resumes the connector between two requests: it goes, and its offsets with it."""
 
     async def resumed(_: CommandRequest, step: str) -> None:
@@ -131,7 +139,7 @@ async def test_a_creation_that_fails_is_taken_back(cluster: Cluster) -> None:
         assert (await ended(rest))["outcome"] == "failed"
 
 
-async def test_answers_of_kip_995(cluster: Cluster) -> None:
+async def test_answers_of_kip_995(cluster: SteeredCluster) -> None:
     """Success as the KIP says; invalid offsets and a name in use change nothing."""
     async with attached_to(cluster.broker, [cluster.worker]) as rest:
         answer = await rest.post("/connectors", json=creation("orders", "STOPPED"))
@@ -148,17 +156,17 @@ async def test_answers_of_kip_995(cluster: Cluster) -> None:
         assert await offsets_of(cluster, "empty") is None
 
 
-async def test_single_requests_are_looked_up(cluster: Cluster, tmp_path: Path) -> None:
+async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: Path) -> None:
     """A request without a recorded answer is never repeated: the log tells whether it was done."""
     trail, attach = tmp_path / "trail.db", (cluster.broker, [cluster.worker])
     body = {"name": "looked-up", "config": CONFIG, "initial_state": "STOPPED"}
     assert (await cluster.ask("POST", "/connectors", body)).is_success
     key = {"idempotency-key": "once"}
-    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+    async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await rest.put("/connectors/looked-up/pause", headers=key)).is_server_error
     # Somebody else pauses it: the log has the planned record, and the command counts as done.
     assert (await cluster.ask("PUT", "/connectors/looked-up/pause")).is_success
-    async with attached_to(*attach, trail=trail, stepped=CutOff("accepted")) as rest:
+    async with attached_to(*attach, trail=trail, stepped=CrashAfter("accepted")) as rest:
         assert (await ended(rest))["outcome"] == "done"
         assert (await rest.put("/connectors/looked-up/pause", headers=key)).status_code == 202
         assert (await rest.put("/connectors/looked-up/resume")).is_server_error
@@ -168,7 +176,39 @@ async def test_single_requests_are_looked_up(cluster: Cluster, tmp_path: Path) -
         assert row["differences"] == ["target-state-looked-up is missing in connect-configs"]
 
 
-async def test_undo_and_foreign_hands(cluster: Cluster, tmp_path: Path) -> None:
+async def _served(cluster: SteeredCluster, trail: Path, *requests: tuple[str, str]) -> list[int]:
+    """Statuses of requests to `controlplane serve --connect-url`, a process of its own."""
+    words = ["serve", f"kafka://{cluster.broker.bootstrap}", "--port", "0", "--quiet"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", *words),
+        *("--connect-url", cluster.worker.url, "--trail", f"sqlite:///{trail}"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    url = re.search(rb"http://\S+", await process.stdout.readline())
+    assert url is not None
+    async with httpx.AsyncClient(base_url=url.group().decode(), timeout=PATIENCE_S) as rest:
+        statuses = [(await rest.request(*request)).status_code for request in requests]
+    process.terminate()
+    assert await process.wait() == 0
+    return statuses
+
+
+async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """`serve --connect-url --trail` carries out commands; the trail is of this cluster alone."""
+    trail = tmp_path / "trail.db"
+    pause = ("PUT", "/connectors/nobody/pause")
+    assert await _served(cluster, trail, pause, ("GET", "/commands")) == [404, 200]
+    log = await SqliteLog.open(trail)
+    rows = [entry async for batch in log.read(["connect-commands"]) for entry in batch.entries()]
+    assert len(rows) == 2  # accepted, finished
+    other = Topics(config="other-configs")
+    with pytest.raises(LogNotUsable, match="The trail is that of connect-configs in Kafka cl"):
+        await Trail.open(log, other.commands, ClusterIdentity("other", other.config), at_ms=1)
+    await log.close()
+
+
+async def test_undo_and_foreign_hands(cluster: SteeredCluster, tmp_path: Path) -> None:
     """A foreign change is in the history; an undo sends requests, and a repeated key sends none."""
     attach, trail = (cluster.broker, [cluster.worker]), tmp_path / "trail.db"
     async with attached_to(*attach, trail=trail) as rest:
@@ -196,7 +236,13 @@ async def test_undo_and_foreign_hands(cluster: Cluster, tmp_path: Path) -> None:
         )
     async with attached_to(*attach, trail=trail) as rest:
         assert (await rest.post(path, headers=key)).json() == undone.json()
-        assert len((await rest.get("/commands")).json()["commands"]) == 3
+        rows = (await rest.get("/commands?connector=undone")).json()["commands"]
+        assert [(row["command"], row["principal"]) for row in rows] == [
+            ("create", "anonymous"),
+            ("alter-offsets", "anonymous"),
+            ("put-config", None),
+            ("restore", "anonymous"),
+        ]
         history = (await rest.get("/connectors/undone/history")).json()["events"]
         assert "config batch.size" in [event["what"] for event in history]
         assert history[0]["at"] <= created

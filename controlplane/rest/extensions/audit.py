@@ -1,17 +1,21 @@
 """`GET /commands`: audit trail with caller, command, time and outcome. Secrets are hidden."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from controlplane.core.codec import decode_command
-from controlplane.core.entry import Entry
-from controlplane.core.moments import read_time_ms
+from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import position_text, read_position, read_time_ms
 from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
+from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal, redacted_value
 from controlplane.event_loop import in_thread, sliced_parts
 from controlplane.rest.errors import OK, Answer
+from controlplane.rest.extensions.foreign_changes import foreign_changes
 from controlplane.rest.extensions.pagination import Page
 from controlplane.rest.service import Call
 
@@ -24,12 +28,16 @@ class AuditRow(NamedTuple):
     entry: Entry
     """Entry of that record."""
     finished: CommandFinished | None = None
+    is_foreign: bool = False
+    """True for a change that nobody has requested here; its caller is unknown."""
 
     @property
     def outcome(self) -> str:
         """Outcome of the command, one of `query_parameters.OUTCOMES`."""
         if isinstance(self.first, CommandRefused):
             return "refused"
+        if self.is_foreign:
+            return "done"
         if self.finished is None:
             return "unfinished"
         return str(self.finished.outcome.get("ended", "done"))
@@ -40,7 +48,7 @@ class AuditRow(NamedTuple):
         shown: dict[str, Any] = {
             "id": first.command_id,
             "at_ms": first.at_ms,
-            "principal": first.principal,
+            "principal": None if self.is_foreign else first.principal,
             "command": first.command.get("command"),
             "connector": first.command.get("connector"),
             "outcome": self.outcome,
@@ -95,13 +103,28 @@ async def show_trail(call: Call) -> Answer:
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))
     page: Page[AuditRow] = Page(call, lambda row: row.first.command_id)
-    await in_thread(partial(_fill, page, ordering.entries(), call))
+    foreign = await _configs(call, state) if call.service.trail is not None else ()
+    await in_thread(partial(_fill, page, ordering.entries(), call, foreign, state))
     page.check_after()
     return Answer(OK, {"commands": page.rows, "next": page.next}).with_notices(notices)
 
 
-def _fill(
-    page: Page[AuditRow], entries: Iterable[Entry], call: Call, left: Callable[[], bool]
+async def _configs(call: Call, state: ClusterState) -> Sequence[Entry]:
+    """Records of the config topic, in which foreign changes are found."""
+    log, topic = call.service.log, state.topics.config
+    assert log is not None  # as above
+    stop = {topic: state.ends_by_topic.get(topic, [0])}
+    parts = (batch.entries() async for batch in log.read([topic], stop=stop))
+    return [entry async for entry in sliced_parts(parts)]
+
+
+def _fill(  # noqa: PLR0913, PLR0917 - one call
+    page: Page[AuditRow],
+    entries: Iterable[Entry],
+    call: Call,
+    configs: Sequence[Entry],
+    state: ClusterState,
+    left: Callable[[], bool],
 ) -> None:
     """Fill a page with commands until it is full or the client has left."""
     rows: dict[str, AuditRow] = {}
@@ -109,7 +132,10 @@ def _fill(
         _note(entry, rows)
         if left():
             return
-    for row in rows.values():
+    shown = [*rows.values(), *_foreign(rows.values(), configs, state)]
+    if configs:
+        shown.sort(key=lambda row: row.first.at_ms)
+    for row in shown:
         if left():
             return
         if not _is_wanted(row, call):
@@ -118,6 +144,32 @@ def _fill(
             page.put(row.shown(), len(row.entry.value or b""))
         elif page.next is not None:
             return
+
+
+def _foreign(
+    rows: Iterable[AuditRow], configs: Iterable[Entry], state: ClusterState
+) -> Iterator[AuditRow]:
+    """Yield a row for each config record that no command of the trail has caused.
+
+    The records of a command that has not ended are not known yet, so its connector is left out.
+    """
+    own: set[Position] = set()
+    unfinished: set[str] = set()
+    for row in rows:
+        if row.finished is not None:
+            records = row.finished.outcome.get("records", ())
+            own.update(read_position(text, state.topics) for text in records)
+        elif isinstance(row.first, CommandAccepted):
+            unfinished.add(str(row.first.command.get("connector")))
+    for entry, command in foreign_changes(configs, state.profile, own):
+        if command.connector not in unfinished:
+            first = CommandAccepted(
+                position_text(entry.position, state.topics),
+                entry.timestamp,
+                "",
+                msgspec.to_builtins(command),
+            )
+            yield AuditRow(first, entry, is_foreign=True)
 
 
 def _note(entry: Entry, rows: dict[str, AuditRow]) -> None:
@@ -142,7 +194,7 @@ def _is_wanted(row: AuditRow, call: Call) -> bool:
     command = row.first.command
     facts = {
         "connector": command.get("connector"),
-        "principal": row.first.principal,
+        "principal": None if row.is_foreign else row.first.principal,
         "command": command.get("command"),
         "outcome": row.outcome,
     }

@@ -1,0 +1,70 @@
+"""Changes of an attached cluster that were not requested here: what and when, not by whom.
+
+Connect's topics do not record who has sent a request. A record that no command of the trail has
+caused is of a foreign hand: curl, Terraform, a console.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.commands import (
+    ConnectorCommand,
+    CreateConnector,
+    DeleteConnector,
+    PauseConnector,
+    PutConfig,
+    RestartConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import ConnectorConfig, RestartRequest, Target, TargetState
+from controlplane.core.releases.profiles import Profile
+
+_TARGETING = {
+    Target.STARTED: ResumeConnector,
+    Target.PAUSED: PauseConnector,
+    Target.STOPPED: StopConnector,
+}
+
+
+class ForeignChange(NamedTuple):
+    """A record of the config topic, and the command that writes such a record."""
+
+    entry: Entry
+    command: ConnectorCommand
+
+
+def foreign_changes(
+    entries: Iterable[Entry], profile: Profile, own: Collection[Position]
+) -> Iterator[ForeignChange]:
+    """Yield the changes in config records, without those at the positions of own commands.
+
+    A target state before the config belongs to a creation, and one that is removed to a deletion.
+    """
+    known: set[str] = set()
+    for entry in entries:
+        command = _command(entry, profile, known)
+        match command:
+            case CreateConnector():
+                known.add(command.connector)
+            case DeleteConnector():
+                known.discard(command.connector)
+        if command is not None and entry.position not in own:
+            yield ForeignChange(entry, command)
+
+
+def _command(entry: Entry, profile: Profile, known: set[str]) -> ConnectorCommand | None:
+    """The command that writes a record; None: a record that workers write by themselves."""
+    record = None if entry.aborted else decode_config(entry.key, entry.value, profile)
+    match record:
+        case ConnectorConfig(connector=name, properties=None):
+            return DeleteConnector(name) if name in known else None
+        case ConnectorConfig(connector=name, properties=config) if config is not None:
+            return (PutConfig if name in known else CreateConnector)(name, config)
+        case TargetState(connector=name, state=target) if target is not None and name in known:
+            return _TARGETING[target](name)
+        case RestartRequest(connector=name):
+            return RestartConnector(name, record.include_tasks, record.only_failed)
+    return None

@@ -1,0 +1,94 @@
+"""Workers that answer, differ, refuse, or are of another cluster, before anything is sent."""
+
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from controlplane.attached.cluster_check import check_brokers, meet
+from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers
+from controlplane.attached.settings import ConnectSettings
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import LogNotUsable
+
+BRIEF = ConnectSettings(patience_ms=20, retry_ms=1)
+
+
+def root(version: str, cluster_id: str = "here") -> httpx.Response:
+    """The answer of a worker to `GET /`."""
+    return httpx.Response(
+        200, json={"version": version, "commit": "x", "kafka_cluster_id": cluster_id}
+    )
+
+
+def client(answers: Mapping[str, httpx.Response | None]) -> ConnectClient:
+    """Client of workers with these answers; None: the worker does not listen."""
+
+    def transport(answer: httpx.Response | None) -> httpx.MockTransport:
+        def reply(_: httpx.Request) -> httpx.Response:
+            if answer is None:
+                raise httpx.ConnectError("refused")
+            return answer
+
+        return httpx.MockTransport(reply)
+
+    workers = {
+        url: httpx.AsyncClient(base_url=url, transport=transport(answer))
+        for url, answer in answers.items()
+    }
+    return ConnectClient(workers, BRIEF)
+
+
+async def test_a_rolling_upgrade() -> None:
+    """The oldest release counts; a worker that is down, and the mixture, are named."""
+    cluster = await meet(
+        client({"http://w1": root("4.3.0"), "http://w2": root("3.9.1"), "http://w3": None})
+    )
+    assert cluster.profile is Profile.of("3.9.1")
+    assert cluster.notes == (
+        "http://w3 does not answer (refused)",
+        "the workers run 3.9.1, 4.3.0: commands are planned as 3.9.1; --release names another",
+    )
+
+
+async def test_a_named_release() -> None:
+    """`--release` beats the release of the workers."""
+    cluster = await meet(client({"http://w1": root("4.3.0")}), Profile.of("3.4.1"))
+    assert cluster.profile is Profile.of("3.4.1")
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (
+            {"http://w1": root("3.9.1"), "http://w2": root("3.9.1", "there")},
+            "different Kafka clusters (http://w1: here, http://w2: there)",
+        ),
+        ({"http://w1": httpx.Response(200, text="hello")}, "http://w1 answers, but is no Kafka"),
+        (
+            {"http://w1": httpx.Response(401, text="User cannot access the resource.")},
+            "http://w1 refuses access (User cannot access the resource.): give --connect-user or",
+        ),
+    ],
+    ids=["two clusters", "no Connect", "no access"],
+)
+async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) -> None:
+    """Doubt about the cluster is a refusal with one sentence."""
+    with pytest.raises(LogNotUsable) as refused:
+        await meet(client(answers))
+    assert sentence in str(refused.value)
+
+
+async def test_nobody_answers() -> None:
+    """Without any worker nothing can be steered."""
+    with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
+        await meet(client({"http://w1": None}))
+
+
+async def test_other_brokers() -> None:
+    """Brokers of another Kafka cluster than the workers' are refused."""
+    cluster = await meet(client({"http://w1": root("3.9.1")}))
+    check_brokers(cluster, "here")
+    check_brokers(cluster, None)
+    with pytest.raises(LogNotUsable, match="and the brokers are of there: name brokers and work"):
+        check_brokers(cluster, "there")

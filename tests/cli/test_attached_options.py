@@ -1,0 +1,47 @@
+"""Options of `serve` about workers: contradictions are refused before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.cli.attached_options import attached_settings
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
+from tests.cli.command_calls import call
+
+CLUSTER = "kafka://localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("serve", CLUSTER, "--trail", "sqlite:///t.db"), "need workers: name them by --connect-u"),
+        (("serve", "state.db", "--connect-url", "http://w1"), "state.db is none: serve kafka://"),
+        (
+            ("serve", CLUSTER, "--connect-url", "http://w1", "--read-only"),
+            "leave out --read-only and --no-follow",
+        ),
+        (("serve", CLUSTER, "--connect-url", "w1:8083"), "w1:8083 is no URL of a worker"),
+        (
+            ("serve", CLUSTER, "--connect-url", "http://w1", "--connect-token", "two words"),
+            "this is no token",
+        ),
+    ],
+)
+def test_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each contradiction has one sentence, and exit code 2."""
+    result = call(*words, "--port", "0")
+    assert result.code == 2
+    assert sentence in result.err
+
+
+def test_flags_beat_settings(tmp_path: Path) -> None:
+    """URLs are split at commas; flags beat `connect.*` of files and the environment."""
+    settings = [("--override", "connect.url", "http://a"), ("--override", "connect.retry.ms", "7")]
+    configuration = Configuration(flag_values(settings))
+    flags = {"url": "http://w1:8083, http://w2:8083", "ca_file": tmp_path / "ca.pem"}
+    made = attached_settings(CLUSTER, configuration, flags)
+    assert made is not None
+    assert made.url == ("http://w1:8083", "http://w2:8083")
+    assert (made.ca_file, made.retry_ms) == (str(tmp_path / "ca.pem"), 7)
+    assert attached_settings(CLUSTER, Configuration(), {}) is None
