@@ -24,6 +24,7 @@ from controlplane.rest.endpoints import (
     command_responses,
     plan_json,
     reads,
+    router,
     writes,
 )
 from controlplane.rest.endpoints.query_parameters import DRY_RUN, EndpointKey
@@ -223,14 +224,17 @@ def _by_workers(responder: Responder) -> Responder:
 
 @worker_endpoints.without_past
 async def _describe(call: Call) -> Answer:
-    """Describe the available endpoints as OpenAPI."""
-    read_only = call.service.commands is None
-    offered = (
+    """Describe the endpoints that this listener answers, as OpenAPI."""
+    service = call.service
+    read_only = service.commands is None
+    offered = router.offered(call.profile, service.endpoint_set, compat=call.request.compat)
+    endpoints = (
         endpoint
-        for endpoint in ENDPOINTS
-        if endpoint.known(call.profile) and not (read_only and endpoint.changes)
+        for methods in offered.values()
+        for endpoint in methods.values()
+        if not (read_only and endpoint.changes)
     )
-    return Answer(OK, openapi.document(offered, metrics=call.service.metrics))
+    return Answer(OK, openapi.document(endpoints, metrics=service.metrics))
 
 
 def _changing_logger(command: writes.WriteRoute) -> Responder:

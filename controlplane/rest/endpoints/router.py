@@ -99,26 +99,29 @@ def find(
         NoSuchPath: the release has nothing there, or `target` escapes a fixed segment.
     """
     matched = match(path)
-    methods = matched and _offered(profile, endpoint_set, compat=compat).get(matched.template)
+    methods = matched and offered(profile, endpoint_set, compat=compat).get(matched.template)
     if matched is None or not methods or not is_literal(target, matched.template):
         raise NoSuchPath
     return methods, matched.names
 
 
 @lru_cache(maxsize=256)  # bounded: clients may name any number of unknown releases
-def _offered(
+def offered(
     profile: Profile, endpoint_set: EndpointSet, *, compat: bool
 ) -> Mapping[Path, Methods]:
-    """List the endpoints of a release, by template."""
-    offered: dict[Path, dict[str, Endpoint]] = {}
+    """List the endpoints of a release on a listener, by template.
+
+    `compat`: without this project's own endpoints.
+    """
+    endpoints: dict[Path, dict[str, Endpoint]] = {}
     for endpoint in ENDPOINTS:
         if (
             endpoint.known(profile)
             and not (compat and endpoint.ours)
             and endpoint_set.has(endpoint)
         ):
-            offered.setdefault(endpoint.template, {})[endpoint.method] = endpoint
-    return offered
+            endpoints.setdefault(endpoint.template, {})[endpoint.method] = endpoint
+    return endpoints
 
 
 def methods_of(endpoints: Methods) -> Sequence[str]:

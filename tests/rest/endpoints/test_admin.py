@@ -278,6 +278,18 @@ async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
         assert (await client.get("/health")).status_code == 200
 
 
+@pytest.mark.parametrize("administered", [True, False])
+async def test_the_description_has_the_endpoints_of_its_listener(*, administered: bool) -> None:
+    """`/openapi.json` describes `/admin` only where the same listener answers it."""
+    async with asked(settings=Settings(administered=administered)) as (_, client):
+        described = (await client.get("/openapi.json")).json()["paths"]
+        answered = await client.get("/admin/loggers")
+    assert (answered.status_code == 200) is administered
+    assert ({"/admin/loggers", "/admin/loggers/{logger}"} <= described.keys()) is administered
+    assert any(path.startswith("/admin") for path in described) is administered
+    assert "/connectors" in described
+
+
 # --- validation ---------------------------------------------------------------------------------
 
 VALIDATE = "/connector-plugins/FileStreamSource/config/validate"
