@@ -217,7 +217,7 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
                 who.setdefault(digest, []).append(name)
         if len(who) > 1:
             sides = "; ".join(f"{', '.join(names)}: {one[:8]}…" for one, names in who.items())
-            raise click.ClickException(f"{question}: not all say the same. {sides}")
+            raise click.ClickException(f"{question}: answers differ: {sides}")
 
 
 # --- what only ours is asked ----------------------------------------------------------------------

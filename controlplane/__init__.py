@@ -208,8 +208,10 @@ _PLACES = {
     "controlplane.logs.log_factory": ("Opened", "Opening", "open_log"),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
-"""Names by the module that has them. Each is imported when it is asked for: who reads a log need
-not wait for what writes one, and a command about a cluster for neither."""
+"""Names by the module that has them.
+
+Names are imported on first use, so reading a log does not load the writer.
+"""
 
 _MODULES = ("commands", "views")
 """Modules of the core that are exported whole."""

@@ -38,7 +38,8 @@ LOGS = {
         "controlplane.cli.plan_command:plan", "Show the records that a request would write."
     ),
     "verify": CommandEntry(
-        "controlplane.cli.verify_command:verify", "Compare a log with recorded answers of workers."
+        "controlplane.cli.verify_command:verify",
+        "Compare a log with answers of workers, recorded or live.",
     ),
     "serve": CommandEntry(
         "controlplane.cli.serve_command:serve", "Serve Connect's REST API from a log."

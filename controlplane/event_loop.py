@@ -46,7 +46,7 @@ class _Slice:
 
 
 LARGE = 300
-"""Parts above which work on something is done in a thread: some 20 ms."""
+"""Number of parts above which work moves to a thread (some 20 ms)."""
 
 
 async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:

@@ -7,10 +7,19 @@ import pytest
 
 from controlplane.core.releases.behaviours import BEHAVIOURS
 from tests.tidy.import_circles import folder_circle, import_circle
-from tests.tidy.layers import layers, one_place, pure_core
+from tests.tidy.layers import (
+    LATER,
+    LAYERS,
+    TOP,
+    dead_names,
+    documented_layers,
+    layers,
+    one_place,
+    pure_core,
+)
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
-from tests.tidy.source import PACKAGES, Rule, SourceFile, offenders, tracked
+from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
 from tests.tidy.wording import class_names, module_names, openings, several_meanings
@@ -31,6 +40,23 @@ def check(rule: Rule, sources: list[SourceFile]) -> None:
 def test_layers(python: list[SourceFile]) -> None:
     """A part of the program imports only the parts below it."""
     check(layers, python)
+
+
+def test_layers_are_about_packages_that_exist(python: list[SourceFile]) -> None:
+    """The table of layers names no package that was renamed or removed."""
+    assert dead_names(python, {**LAYERS, **LATER, "controlplane": TOP}) == set()
+    rules = {"controlplane.core": {"controlplane.embedding"}, "replay.gone": set()}
+    assert dead_names(python, rules) == {"controlplane.embedding", "replay.gone"}
+
+
+def test_layers_are_documented() -> None:
+    """The table of imports in docs/architecture.md says what the rule checks."""
+    documented = documented_layers((ROOT / "docs/architecture.md").read_text("utf-8"))
+    everything = {"controlplane"}, set[str]()
+    expected = {name: (allowed, LATER.get(name, set())) for name, allowed in LAYERS.items()}
+    # The package itself (`controlplane/__init__.py`) has no row: it may import every part.
+    expected |= dict.fromkeys(TOP - {"controlplane"}, everything)
+    assert documented == expected
 
 
 def test_the_core_is_pure(python: list[SourceFile]) -> None:

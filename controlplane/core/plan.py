@@ -205,7 +205,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     outcome: Outcome = Outcome()
     commit_point: str | None = None
     assumed: tuple[str, ...] = ()
-    """Assumptions that nobody can verify or was asked about, as clauses."""
+    """Assumptions that were not verified, as clauses."""
 
 
 # --- what must be asked first -------------------------------------------------------------------
@@ -247,7 +247,7 @@ Question = AskHook | AskGroup
 
 
 class HookSuccess(msgspec.Struct, frozen=True):
-    """The hook returned. `definite`: the offsets are surely where the connector looks for them."""
+    """The hook returned. `definite` is its answer: true if the connector will use the offsets."""
 
     definite: bool
 

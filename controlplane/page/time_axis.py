@@ -75,7 +75,7 @@ class TimeAxis:
 def _news(longer: list[str], number: int) -> str | None:
     """Second line of a label: the day or year, if it differs from that of the previous tick.
 
-    For every second tick the last but one counts, too, because odd ticks may be hidden.
+    Every second tick is compared with both ticks before it, because odd ticks may be hidden.
     """
     before = longer[max(0, number - 2) : number] if number % 2 == 0 else longer[number - 1 : number]
     return longer[number] if not before or set(before) != {longer[number]} else None

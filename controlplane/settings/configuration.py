@@ -122,7 +122,7 @@ class Configuration:
             value = values.get(key)
             if value is not None and trim(value.text):
                 return None
-            # A line in a variable comes from a file that the variable holds.
+            # An environment value with a line number holds a file's text.
             if value is not None and (value.source.kind != "environment" or value.source.line):
                 return value.source
         return None

@@ -10,7 +10,7 @@ from controlplane.settings.security import JavaStore, Secret
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of trusted certificates and of the own identity."""
+    """Settings of trusted certificates and of this process's key and certificate."""
 
     ssl_truststore_type: str = "JKS"
     """JKS or PKCS12 (the content decides which), or PEM; the key store's type as well."""

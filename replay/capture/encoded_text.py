@@ -18,7 +18,7 @@ _RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){5,}")
 _PRINTABLE: Final = re.compile(rb"[\t\n\r\x20-\x7e]{5,}")
 _QUANTUM: Final = 4
-"""Characters of base64 that stand for whole bytes together."""
+"""Base64 characters per group of three bytes."""
 
 _BETWEEN: Final = b"\1"
 _ZEROS: Final = "A" * 2 * _QUANTUM
@@ -41,7 +41,7 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def _decoded(runs: list[str]) -> bytes:
-    """Runs decoded in each way, with `_BETWEEN` between what is decoded."""
+    """Decode runs in each way, joined by `_BETWEEN`."""
     # A stands for zeros, so runs that begin at multiples of four can be decoded together.
     plain = "\0".join(runs).translate(_PLAIN).split("\0")
     joined = "".join(run + _ZEROS[len(run) % _QUANTUM :] for run in plain)

@@ -91,7 +91,7 @@ class LogCapture:
         read = await self._read([topics.config])
         wanted = {topics.offsets, topics.status, topics.commands, *known, *self._own}
         read += await self._read(sorted((wanted & there.keys()) - {topics.config}))
-        # A broker also has topics of ordinary data; in a dump, every other topic is reported.
+        # In a live cluster, other topics are users' data: do not report them.
         others = there.keys() - wanted - {topics.config}
         left_out = () if self._goes_on else tuple(sorted(others))
         return self._finished(read, before, left_out)

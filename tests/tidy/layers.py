@@ -1,8 +1,9 @@
 """Rules about who may import what."""
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tests.tidy.source import PACKAGES, Offence, SourceFile
 
@@ -30,6 +31,7 @@ PAGE = {"controlplane.page"}
 WORKER_HTTP = {"controlplane.worker_http"}
 BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
 BELOW_REST = BELOW_CONTROLLER | CONTROLLER
+REST_AND_BELOW = BELOW_REST | PAGE | REST
 
 LAYERS: dict[str, set[str]] = {
     "controlplane.core": set(),
@@ -45,17 +47,16 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.settings.plane": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
     "controlplane.plane": BELOW_REST,
-    "controlplane.read_only": BELOW_REST | REST,
-    "controlplane.attached": BELOW_REST | REST | WORKER_HTTP | {"controlplane.read_only"},
+    "controlplane.read_only": REST_AND_BELOW,
+    "controlplane.attached": REST_AND_BELOW | WORKER_HTTP | {"controlplane.read_only"},
     "controlplane.terminal": CORE | BESIDE | LOGS,
-    "controlplane.client": BELOW_REST
-    | REST
+    "controlplane.client": REST_AND_BELOW
     | PLANE
     | TERMINAL
     | WORKER_HTTP
     | {"controlplane.harvest", "controlplane.read_only"},
     # Requests are among the verbs of a scenario; a missing extra is named as by a command.
-    "controlplane.scenario": BELOW_REST | REST | TERMINAL,
+    "controlplane.scenario": REST_AND_BELOW | TERMINAL,
     # Of a worker's settings it takes how to get in to its cluster.
     "replay": CORE
     | LOGS
@@ -79,6 +80,42 @@ IMPURE = {
 
 PRESENT = {"now", "today", "utcnow"}
 """Methods of `datetime` that read the clock."""
+
+Layers = Mapping[str, set[str]]
+
+
+def dead_names(sources: Iterable[SourceFile], rules: Layers) -> set[str]:
+    """Names in a table of layers that no module or package has: a rule about them rules nothing."""
+    modules = {source.module for source in sources if source.in_package}
+    return {*rules}.union(*rules.values()) - modules
+
+
+def documented_layers(document: str) -> dict[str, tuple[set[str], set[str]]]:
+    """Per package in the table of imports: what it may import, and what inside a function only.
+
+    "and below" adds everything that the named packages may import. Names of the standard library
+    and of other projects are no code in the table.
+    """
+    table = document.partition("| Package | May import |")[2].partition("\n\n")[0]
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for row in table.splitlines()[2:]:
+        packages, cell = (column.strip() for column in row.strip("|").split("|"))
+        own = _packages(packages)
+        at_once, _, later = cell.partition("; later ")
+        allowed = _packages(at_once)
+        if "each other" in cell:
+            allowed |= own
+        if "and below" in cell:
+            allowed = allowed.union(*(found[name][0] for name in allowed))
+        found |= dict.fromkeys(own, (allowed, _packages(later)))
+    return found
+
+
+def _packages(cell: str) -> set[str]:
+    """Packages that a cell names as code, with their full names."""
+    names = re.findall(r"`([\w.]+)`", cell)
+    return {name if name in PACKAGES else f"controlplane.{name}" for name in names}
+
 
 ONLY_IN = {"aiokafka": "controlplane/logs/kafka/", "pyspark": "replay/"}
 

@@ -151,7 +151,7 @@ class ComparisonRounds:
             async with asyncio.timeout(self._patience.timeout_s):
                 await self._compare(report)
         except TimeoutError:
-            return  # what is still open keeps its standing
+            return  # undecided comparisons keep their last result
 
     async def _compare(self, report: ReportProgress) -> None:
         before = await self._log.read(self._workers)

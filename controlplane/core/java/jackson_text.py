@@ -119,7 +119,7 @@ def utf32_error(value: bytes) -> str:
     units = 0
     for number, (code,) in enumerate(struct.iter_unpack(f"{order}I", value[mark:whole])):
         if code >> 16 > _LAST_PLANE:
-            shown = code - 0x10000  # Jackson has subtracted it to make a pair
+            shown = code - 0x10000  # Jackson's message shows the code after this subtraction
             last = mark + _UTF32_BYTES * (number + 1) - 1
             above = f"Invalid UTF-32 character 0x{shown:x} (above 0x0010ffff)"
             return f"{above} at char #{units}, byte #{last})"

@@ -2,8 +2,8 @@
 
 A catalogue describes it in words:
 
-    accepts                                  these offsets are surely where the connector looks
-    declines                                 perhaps they are not (the default of `Connector`)
+    accepts                                  returns true: the connector will use these offsets
+    declines                                 returns false (the default of `Connector`)
     raises ConnectException('TEXT')          they are refused with this text
     raises UnsupportedOperationException     no offsets can be altered from outside
     as FileStreamSourceConnector             (or one of MirrorMaker's) checked as Kafka's own does

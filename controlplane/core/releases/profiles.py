@@ -74,9 +74,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     session_key_fields_required: bool
     """A session key that lacks a field is poison (NullPointerException)."""
     restart_requests: bool
-    """Restart requests are events."""
+    """Restart requests are passed to the listener."""
     logger_levels: bool
-    """Cluster logger levels are events."""
+    """Cluster logger levels are passed to the listener."""
 
     config_partition_required: bool
     """A worker refuses to start on a config topic of several partitions."""
@@ -157,7 +157,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_logger_times: bool
     """A logger shows the time of its last change; setting its present level is no change."""
     rest_unset_loggers: bool
-    """Loggers without a level of their own are listed; a change answers with what it changed."""
+    """Loggers without a level of their own are listed; the response lists the changed loggers."""
     rest_health: bool
     """`GET /health` exists."""
     rest_internal_any_type: bool

@@ -49,7 +49,7 @@ class PlanLine(NamedTuple):
 
 
 def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
-    """Format a plan for the log that `state` is of, as lines; a refusal or question as one line."""
+    """Format a plan for the log of `state`, as lines; a refusal or question as one line."""
     if isinstance(plan, Rejected):
         return f"refused: {short(redacted_refusal(plan.sentence))}"
     text = [amount(plan), *_aligned(list(lines(plan, state)))]

@@ -106,9 +106,7 @@ def find(
 
 
 @lru_cache(maxsize=256)  # bounded: clients may name any number of unknown releases
-def offered(
-    profile: Profile, endpoint_set: EndpointSet, *, compat: bool
-) -> Mapping[Path, Methods]:
+def offered(profile: Profile, endpoint_set: EndpointSet, *, compat: bool) -> Mapping[Path, Methods]:
     """List the endpoints of a release on a listener, by template.
 
     `compat`: without this project's own endpoints.

@@ -148,7 +148,7 @@ def _last_configs(evidence: LogEvidence, name: str, tasks: int) -> tuple[Positio
 
 
 def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
-    """13: tasks of a deleted connector, which return with its name (KAFKA-16838)."""
+    """13: tasks of a deleted connector return when its name is reused (KAFKA-16838)."""
     for name in evidence.names_of(TaskCommit):
         commit = evidence.commit(name)
         if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
