@@ -35,7 +35,7 @@ from controlplane.rest.endpoints.offline import answer, command_of
 from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
-from controlplane.scenario.json_equality import alike
+from controlplane.scenario.json_equality import equal_json
 from tests.core.logs import KeyValue
 from tests.recorded_requests import RecordedRequest, plugins_of, recorded
 
@@ -213,7 +213,7 @@ def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition
 
 def told(given: Answer, one: RecordedRequest) -> bool:
     """True if an answer equals the recorded one; an empty body equals null."""
-    return given.status == one.step.status and alike(given.body or None, one.step.answer)
+    return given.status == one.step.status and equal_json(given.body or None, one.step.answer)
 
 
 # --- the proof ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from controlplane.core.order import before, in_order
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from controlplane.scenario.json_equality import alike, unshared
+from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
 
 CONFIG = rb"connector-%(name)s"
@@ -76,7 +76,7 @@ class Evidence:
                 subject = decode_partition(entry.key, profile)
                 if isinstance(subject, SourcePartition) and (
                     subject.connector == unquote(difference.path.split("/")[2])
-                    and alike(subject.partition, differing[0].get("partition"))
+                    and equal_json(subject.partition, differing[0].get("partition"))
                 ):
                     return entry
         return None
@@ -131,7 +131,7 @@ def _differing(value: Any, other: Any) -> list[str]:
 
 
 def _agree(values: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    return name in values and name in other and alike(values[name], other[name])
+    return name in values and name in other and equal_json(values[name], other[name])
 
 
 def _member(listing: Any, name: str) -> Any:

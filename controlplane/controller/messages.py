@@ -46,7 +46,7 @@ _FAILURES: Mapping[type, str] = {
 
 def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bool) -> str:
     """Message of a timeout; `since_ms` is the time at which the present stage began."""
-    if not profile.rest_stages_told:
+    if not profile.rest_timeouts_name_stage:
         return "Request timed out"
     stage = _STAGES.get(type(command), "writing to the config topic").format(command)
     if not begun:

@@ -20,7 +20,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.terminal.extras import install_command
 
 GROUP = "controlplane.folds"
-TOGETHER = "controlplane.folds.together"
+BATCH_GROUP = "controlplane.folds.together"
 
 
 class Refold(Protocol):
@@ -74,10 +74,10 @@ class FoldTasks:
         self._asks[FoldTask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
         return fold(entries, profile, topics=topics, exactly_once=exactly_once)
 
-    def answered(self, together: BatchFold) -> Refold:
+    def answered(self, batch_fold: BatchFold) -> Refold:
         """A fold that answers from one batch run over all remembered tasks."""
         asks = list(self._asks)
-        states = dict(zip(asks, together(asks), strict=True))
+        states = dict(zip(asks, batch_fold(asks), strict=True))
 
         def refold(
             entries: Sequence[Entry],
@@ -116,7 +116,8 @@ class Folds(NamedTuple):
 
     main: Refold = fold
     others: Mapping[str, Refold] = MappingProxyType({"bulk": bulk})
-    together: Mapping[str, BatchFold] = MappingProxyType({})
+    batch: Mapping[str, BatchFold] = MappingProxyType({})
+    """Folds that take all tasks at once."""
 
 
 def with_registered(names: Sequence[str]) -> Folds:
@@ -125,18 +126,18 @@ def with_registered(names: Sequence[str]) -> Folds:
     Raises:
         UnknownFold: there is no such fold, or it lacks something.
     """
-    single, together = (
-        {point.name: point for point in entry_points(group=group)} for group in (GROUP, TOGETHER)
+    single, batch = (
+        {point.name: point for point in entry_points(group=group)} for group in (GROUP, BATCH_GROUP)
     )
     for name in names:
-        if name not in single.keys() | together.keys():
-            there = ", ".join(sorted(single.keys() | together.keys())) or "none"
+        if name not in single.keys() | batch.keys():
+            there = ", ".join(sorted(single.keys() | batch.keys())) or "none"
             raise UnknownFold(f"no fold {name!r} is installed (installed: {there})")
     usual = Folds()
     return Folds(
         usual.main,
         {**usual.others, **{name: _loaded(single[name]) for name in names if name in single}},
-        {name: _loaded(together[name]) for name in names if name in together},
+        {name: _loaded(batch[name]) for name in names if name in batch},
     )
 
 

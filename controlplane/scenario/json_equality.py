@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 
-def alike(first: Any, other: Any) -> bool:
+def equal_json(first: Any, other: Any) -> bool:
     """True if two values are equal."""
     known: _NumberedValues = {}
     return _number(first, known) == _number(other, known)

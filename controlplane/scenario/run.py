@@ -84,10 +84,10 @@ def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[
         BadScenario: a step makes no sense; the message names file and line.
     """
     folds = folds or Folds()
-    if folds.together:
+    if folds.batch:
         asks = FoldTasks()
         asyncio.run(_play_in_turn(scenarios, Folds(asks.remember, {})))
-        answered = {name: asks.answered(together) for name, together in folds.together.items()}
+        answered = {name: asks.answered(batch) for name, batch in folds.batch.items()}
         folds = Folds(folds.main, {**folds.others, **answered})
     return asyncio.run(_play_in_turn(scenarios, folds))
 

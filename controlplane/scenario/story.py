@@ -20,7 +20,7 @@ from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.rest.endpoints.offline import answer
 from controlplane.rest.endpoints.reads import Reading
-from controlplane.scenario.json_equality import alike
+from controlplane.scenario.json_equality import equal_json
 
 
 class BadStory(ValueError):
@@ -160,7 +160,7 @@ class Verifier:
 
 def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:
     """True if two answers are equal as JSON, without the order of lists."""
-    return recorded.status == folded.status and alike(recorded.answer, folded.answer)
+    return recorded.status == folded.status and equal_json(recorded.answer, folded.answer)
 
 
 def explain(state: ClusterState, path: str) -> Position | None:

@@ -31,10 +31,10 @@ def audit(clusters: Iterable[ClusterLog], thresholds: Thresholds | None = None) 
 
     The entries of one cluster are consumed before those of the next.
     """
-    return together([audited(cluster, thresholds) for cluster in clusters])
+    return fleet_findings([audited(cluster, thresholds) for cluster in clusters])
 
 
-def together(fleet: Iterable[AuditResult]) -> list[Finding]:
+def fleet_findings(fleet: Iterable[AuditResult]) -> list[Finding]:
     """Combine the findings of clusters with those between them, the worst first."""
     clusters = list(fleet)
     alone = (finding for cluster in clusters for finding in cluster.findings)

@@ -52,7 +52,7 @@ class CaptureStream(NamedTuple):
 
 def follow(
     stream: CaptureStream,
-    told_of: CaptureListener,
+    listener: CaptureListener,
     progress: ProgressListener | None = None,
     ended: Event | None = None,
 ) -> None:
@@ -63,7 +63,7 @@ def follow(
         NoSpark: Spark has failed.
     """
     ended = ended or Event()
-    following = _StreamRun(stream, told_of, progress or NoProgress(), ended)
+    following = _StreamRun(stream, listener, progress or NoProgress(), ended)
     while following.again and not ended.is_set():
         following.run()
 
@@ -74,14 +74,14 @@ class _StreamRun:
     def __init__(
         self,
         stream: CaptureStream,
-        told_of: CaptureListener,
+        listener: CaptureListener,
         progress: ProgressListener,
         ended: Event,
     ) -> None:
         self.again = True
         """True if topics have appeared that the stream does not know."""
         self._stream = stream
-        self._told_of = told_of
+        self._listener = listener
         self._progress = progress
         self._ended = ended
         self._topics: set[str] = set()
@@ -132,7 +132,7 @@ class _StreamRun:
             self._trouble = error
             raise
         if captured.added:
-            self._told_of(captured)
+            self._listener(captured)
         self.again = bool(unknown)
 
     async def _append(

@@ -63,7 +63,7 @@ class SharedInterval(msgspec.Struct, frozen=True):
     interval: Interval
 
 
-def alike(
+def shared_intervals(
     groups: Sequence[tuple[list[Profile], Sequence[Interval]]], all_profiles: Sequence[Profile]
 ) -> Iterator[SharedInterval]:
     """Merge the intervals of groups of releases; each comes with all releases that have it."""

@@ -12,7 +12,14 @@ from replay.progress import Advance
 from replay.timeline.config_digests import DigestChunk, DigestFold, split_digests
 from replay.timeline.decoded_records import decoded
 from replay.timeline.fact_tracker import FactTracker, TopicSelection
-from replay.timeline.intervals import Interval, Moment, MomentColumns, SharedInterval, alike, names
+from replay.timeline.intervals import (
+    Interval,
+    Moment,
+    MomentColumns,
+    SharedInterval,
+    names,
+    shared_intervals,
+)
 from replay.timeline.shared_fold import SharedFold
 from replay.timeline.work_shares import ShareStep, TimelineJob, WorkShare, run_shares
 
@@ -42,7 +49,7 @@ def timelines(
     """
     for job, steps in run_shares(jobs, timeline_topics, followed, by):
         for step in steps:
-            for shared in alike(step.found, job.question.profiles):
+            for shared in shared_intervals(step.found, job.question.profiles):
                 yield job, shared
             advance(step.records)
 

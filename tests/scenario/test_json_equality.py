@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.scenario.json_equality import alike, unshared
+from controlplane.scenario.json_equality import equal_json, unshared
 
 DEPTH = 100_000
 """Far beyond what Python compares, or Java reads."""
@@ -46,8 +46,8 @@ def plain(value: Any) -> Any:
 @given(VALUES, VALUES)
 def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
     """Only the order of lists and of members is ignored."""
-    assert alike(one, shuffled(one))
-    assert alike(one, other) is (plain(one) == plain(other))
+    assert equal_json(one, shuffled(one))
+    assert equal_json(one, other) is (plain(one) == plain(other))
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
 )
 def test_what_is_not_alike(one: Any, other: Any) -> None:
     """Kinds of numbers, how often, absent and null, where the brackets are."""
-    assert not alike(one, other)
+    assert not equal_json(one, other)
 
 
 @pytest.mark.slow
 def test_depth_is_no_matter() -> None:
     """A difference at any depth is found."""
-    assert alike(nested([1, 2]), nested([2, 1]))
-    assert not alike(nested([1, 2]), nested([1, 3]))
+    assert equal_json(nested([1, 2]), nested([2, 1]))
+    assert not equal_json(nested([1, 2]), nested([1, 3]))
 
 
 @pytest.mark.slow
@@ -75,4 +75,4 @@ def test_what_only_one_list_has() -> None:
     """In the order of the first list, then of the second; deep elements, too."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
     (deep,) = unshared([nested(1), nested(2)], [nested(1)])
-    assert alike(deep, nested(2))
+    assert equal_json(deep, nested(2))

@@ -8,7 +8,7 @@ while: neither the log's answer nor the worker's.
 from enum import Enum
 from typing import NamedTuple
 
-from controlplane.scenario.json_equality import alike
+from controlplane.scenario.json_equality import equal_json
 from controlplane.scenario.story import RecordedAnswer
 
 
@@ -97,7 +97,7 @@ def equal(one: RecordedAnswer, other: RecordedAnswer) -> bool:
     An error without JSON, such as a page of Jetty, equals any error of its status.
     """
     is_page = one.status >= FIRST_ERROR and None in (one.answer, other.answer)
-    return one.status == other.status and (is_page or alike(one.answer, other.answer))
+    return one.status == other.status and (is_page or equal_json(one.answer, other.answer))
 
 
 FIRST_ERROR = 400

@@ -19,7 +19,7 @@ from controlplane.core.state import Topics
 from controlplane.core.text import record_text
 from controlplane.core.text.safe_text import count, short
 from controlplane.core.text.value_text import json_line
-from controlplane.scenario.json_equality import alike, unshared
+from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.output import print_json, say
@@ -125,7 +125,7 @@ def _differing_parts(worker: RecordedAnswer, log: RecordedAnswer) -> Iterator[st
 
 def _parts(where: str, worker: Any, log: Any) -> Iterator[str]:
     """Differing members as `path worker → log`. A list's elements have no order."""
-    if alike(worker, log):
+    if equal_json(worker, log):
         return
     if isinstance(worker, list) and isinstance(log, list):
         worker, log = (_by_identity(side, unshared(worker, log)) for side in (worker, log))

@@ -30,7 +30,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text import record_text
 from controlplane.core.views.hazards import TaskRivals, task_rivals
 from controlplane.rest.errors import NOT_FOUND, OK
-from controlplane.scenario.json_equality import alike, unshared
+from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep
 
 BATCH_RECORDS = 500
@@ -171,7 +171,7 @@ class Explainer:
             subject = decode_partition(entry.key, self._profile)
             if not earlier or isinstance(subject, Invalid) or subject.connector != part.connector:
                 continue
-            if any(alike(subject.partition, partition) for partition in partitions):
+            if any(equal_json(subject.partition, partition) for partition in partitions):
                 others = ", ".join(
                     record_text.place(rival.position, self._topics) for rival in earlier
                 )
@@ -288,7 +288,7 @@ def _expanded_part(worker: Mapping[str, Any], log: Mapping[str, Any]) -> Differi
     for name in sorted({*worker, *log}):
         for part, ending in (("status", "/status"), ("info", "")):
             one, other = (_member(_member(side, name), part) for side in (worker, log))
-            if not alike(one, other):
+            if not equal_json(one, other):
                 path = _path(name) + ending
                 return DifferingPart(name, path, _answer_of(one), _answer_of(other))
     return None

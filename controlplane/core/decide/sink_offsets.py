@@ -102,7 +102,7 @@ class SinkOffsets:
     def _negative(self, parsed: Mapping[TopicPartition, int | None]) -> Rejected | None:
         """Refuse negative partitions and offsets. Releases detect them too late."""
         for (topic, partition), offset in parsed.items():
-            if self._profile.rest_bad_body_is_askers and min(partition, offset or 0) < 0:
+            if self._profile.rest_bad_body_is_client_error and min(partition, offset or 0) < 0:
                 where = f"partition {partition} of topic {topic}"
                 text = f"Neither partitions nor offsets can be negative: {where}, offset {offset}"
                 return Rejected(Reason.INVALID, text)

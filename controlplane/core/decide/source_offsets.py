@@ -97,8 +97,8 @@ class SourceOffsets:
 
     def _malformed(self, fault: str) -> Rejected:
         """Refusal of malformed offsets: the client's fault; releases report a failure."""
-        askers = self._profile.rest_bad_body_is_askers
-        return Rejected(Reason.INVALID if askers else Reason.FAILED, fault)
+        is_client_error = self._profile.rest_bad_body_is_client_error
+        return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, fault)
 
     def _read_back(self, fields: JsonObject | None) -> JsonObject | None:
         if fields is None:

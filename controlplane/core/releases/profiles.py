@@ -162,7 +162,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /health` exists."""
     rest_internal_any_type: bool
     """Requests between workers may have any `Content-Type`."""
-    rest_stages_told: bool
+    rest_timeouts_name_stage: bool
     """A time-out error names what the worker is doing."""
     rest_server: Literal["jetty 9", "jetty 12", "ours"]
     """HTTP server, by what it refuses before Connect sees it. Jetty 12 refuses encoded slashes,
@@ -177,7 +177,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A reset of active topics answers that it is done, as in KIP-558; elsewhere accepted."""
 
     # --- reading request bodies (Jackson) ---------------------------------------------------
-    rest_bad_body_is_askers: bool
+    rest_bad_body_is_client_error: bool
     """An unreadable body is the client's fault; elsewhere a failure of the worker."""
     rest_body_read_to_end: bool
     """Text after the JSON value of a body is read and refused."""
@@ -257,9 +257,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A config must not contain null."""
     plugins_take_nulls: bool
     """Null passes under a key that the plugin defines, and fails at start."""
-    missing_class_is_askers: bool
+    missing_class_is_client_error: bool
     """A missing connector class is the client's fault; elsewhere a failure of the worker."""
-    missing_type_told_twice: bool
+    missing_type_counts_twice: bool
     """A transformation or predicate without a class of its kind counts as two errors."""
     sink_errors_listed: bool
     """Errors of sink rules are listed; elsewhere the worker fails at the first one."""

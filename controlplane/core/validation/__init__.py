@@ -49,8 +49,8 @@ def refusal(config: Properties, context: Context) -> Rejected | None:
     """Refusal of a config that contains the connector's name; None: valid."""
     findings = _find(config, context)
     if isinstance(findings, ValidationFailure):
-        askers = findings.thrown == BAD_REQUEST
-        return Rejected(Reason.INVALID if askers else Reason.FAILED, findings.text)
+        is_client_error = findings.thrown == BAD_REQUEST
+        return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, findings.text)
     if not findings.has_errors:  # the usual case: skip building the answer
         return None
     answer = findings.answer()

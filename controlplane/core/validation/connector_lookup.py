@@ -48,8 +48,8 @@ def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
 
 
 def _missing(subject: ValidationSubject, text: str) -> ValidationFailure:
-    askers = subject.profile.missing_class_is_askers
-    return ValidationFailure(BAD_REQUEST if askers else CONNECT, text)
+    is_client_error = subject.profile.missing_class_is_client_error
+    return ValidationFailure(BAD_REQUEST if is_client_error else CONNECT, text)
 
 
 def _listed(plugins: Iterable[Plugin]) -> str:

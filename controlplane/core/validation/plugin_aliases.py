@@ -151,7 +151,7 @@ def _check_type(
     Raises:
         InvalidValue: it is not, in the words of the release.
     """
-    twice = subject.profile.missing_type_told_twice
+    twice = subject.profile.missing_type_counts_twice
     if not isinstance(java_class, JavaClass):
         if twice:
             raise InvalidValue.value(key, None, f"Not a {listed.interface}")

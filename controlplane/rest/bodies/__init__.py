@@ -253,7 +253,7 @@ def _check_end(tokens: BodyTokens, shape: Shape) -> None:
 
 def _refused(fault: Fault, units: str, profile: Profile, origin: str) -> RestError:
     """Return the error that answers a fault."""
-    if profile.rest_bad_body_is_askers:
+    if profile.rest_bad_body_is_client_error:
         return BadRequest(f"{fault.text}. Look at {_field(fault)}{_at(fault, units)}.")
     text = fault.text
     if (where := fault.place(units)) is not None:
@@ -280,7 +280,7 @@ def _at(fault: Fault, units: str) -> str:
 
 def _missing(profile: Profile, said: str, what: str = "body of the request") -> RestError:
     """Return the error for a missing or null value. Releases fail on it later, with `said`."""
-    if profile.rest_bad_body_is_askers:
+    if profile.rest_bad_body_is_client_error:
         return BadRequest(f"The {what} is missing")
     return Failed(said)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import Topics
-from replay.audit import AuditResult, ClusterLog, audited, together
+from replay.audit import AuditResult, ClusterLog, audited, fleet_findings
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
 from replay.audit.trail.requests import RequestTrail, TrailRequest
@@ -106,7 +106,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
     done = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
-    everything = together(outcome.audited for outcome in done.results.values())
+    everything = fleet_findings(outcome.audited for outcome in done.results.values())
     fleet = FleetFindings(
         [finding for finding in everything if _FindingFilter(kinds, least)(finding)],
         {cluster: outcome.topics for cluster, outcome in done.results.items()},

@@ -240,8 +240,8 @@ async def _streamed(
             async with _opened(source, job) as opened:
                 target = _target(source, opened, job)
             cluster = StreamedCluster(source.where, job.how, target, job.checkpoint, job.pause_s)
-            told_of = partial(_print_one, job=job)
-            work = partial(stream, job.session, cluster, told_of, ended, alone=job.alone)
+            listener = partial(_print_one, job=job)
+            work = partial(stream, job.session, cluster, listener, ended, alone=job.alone)
             await asyncio.get_running_loop().run_in_executor(threads, work)
         except _WRONG as error:
             is_tried_again = job.pause_s is not None and not job.alone

@@ -64,7 +64,7 @@ def source(started: SparkSession, where: str, how: Opening) -> KafkaFrames:
 def stream(
     started: SparkSession,
     cluster: StreamedCluster,
-    told_of: Callable[[CaptureResult], None],
+    listener: Callable[[CaptureResult], None],
     ended: Event,
     *,
     alone: bool,
@@ -82,7 +82,7 @@ def stream(
         cluster.pause_s,
     )
     with bar() if alone else nullcontext() as progress:
-        follow(followed, told_of, progress, ended)
+        follow(followed, listener, progress, ended)
 
 
 @asynccontextmanager
