@@ -115,15 +115,15 @@ class CountingFold:
 
 
 def test_a_fold_is_asked_once_for_all_scenarios() -> None:
-    """Once for each log and reader; what it says is compared as that of others is."""
+    """Once for each log and reader; its states are compared like those of other folds."""
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
     spark = CountingFold(first_wins)
-    played = play_all(scenarios, Folds(together={"spark": spark}))
+    played = play_all(scenarios, Folds(batch={"spark": spark}))
     assert [len(asks) for asks in spark.asked] == [2 * 2]
     expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
     shown = [report(*one) for one in zip(scenarios, played, strict=True)]
     assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
-    assert play_all(scenarios, Folds(together={"spark": CountingFold(fold)})) == play_all(scenarios)
+    assert play_all(scenarios, Folds(batch={"spark": CountingFold(fold)})) == play_all(scenarios)
 
 
 def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:

@@ -22,7 +22,7 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario")
 def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
     """In all scenarios there are."""
     scenarios = [read(path) for path in SCENARIOS]
-    played = play_all(scenarios, Folds(together={"spark": SparkFold(spark, SMALL, SLICED)}))
+    played = play_all(scenarios, Folds(batch={"spark": SparkFold(spark, SMALL, SLICED)}))
     assert len(scenarios) > 50
     assert [text for one in zip(scenarios, played, strict=True) if (text := report(*one))] == []
 

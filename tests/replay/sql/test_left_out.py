@@ -40,7 +40,7 @@ def of_scenarios() -> Mapping[str, SqlLog]:
         return [fold(a.entries, a.profile, exactly_once=a.exactly_once) for a in asks]
 
     paths = sorted((ROOT / "scenarios").rglob("*.scenario"))
-    play_all([read(path) for path in paths], Folds(together={"remembered": remember}))
+    play_all([read(path) for path in paths], Folds(batch={"remembered": remember}))
     logs = dict.fromkeys(one.entries for one in asked if one.entries)
     return {str(number): list(log) for number, log in enumerate(logs)}
 
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_written_down(oracle: SqlOracle) -> None:
 
 
 def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:
-    """Without those few records SQL says of each what the fold says."""
+    """Without the records that are left out, SQL and the fold agree on each log."""
     logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
     oracle.logs(logs)
     answer = oracle.answer([whole(log, name) for name, log in logs.items()])
