@@ -1,4 +1,4 @@
-"""Logs that are away for a while, and what is told of it."""
+"""Logs that are unavailable for a while, and a logger that keeps the notices about it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -73,7 +73,7 @@ class FollowerNotices:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    """Return as soon as something has happened of which nobody tells."""
+    """Return as soon as a condition without a notification is true."""
     async with asyncio.timeout(PATIENCE_S):
         while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

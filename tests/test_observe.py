@@ -10,7 +10,7 @@ from controlplane.observe import StdlibLogBridge, logger, silent
 
 
 def hierarchy(level: int) -> logging.Manager:
-    """Loggers that nobody else uses."""
+    """Loggers that no other test uses."""
     return logging.Manager(logging.RootLogger(level))
 
 
@@ -118,7 +118,7 @@ def test_a_defect_is_one_line_too() -> None:
 
 
 def test_silent_takes_everything() -> None:
-    """The logger that tells nobody can be used like any other."""
+    """The silent logger has all methods of a logger."""
     nobody = silent()
     for tell in (nobody.info, nobody.warning, nobody.exception):
         tell("event", fact=1)

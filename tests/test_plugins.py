@@ -38,7 +38,7 @@ class Orders:
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
-        """By what the config says."""
+        """Behave as the config's key `alter` demands."""
         match config["alter"]:
             case "refuse":
                 raise ValueError(f"no row for {len(offsets)} offsets")
@@ -198,7 +198,7 @@ class Lamp:
 
 
 class Wordy(Silent):
-    """One whose words nobody understands."""
+    """Connector with an unknown validator."""
 
     config = (ConfigKey(name="k", type="INT", valid=("an odd number",)),)  # type: ignore[assignment]
 
@@ -226,7 +226,7 @@ class Listing(Silent):
     ],
 )
 def test_what_is_no_connector(connector: Any, told: str) -> None:
-    """Is told by its name, with what it lacks."""
+    """The error names the class, and the part that it lacks."""
     with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{told}"):
         described(connector)
 
@@ -264,7 +264,7 @@ def test_declared_connectors_are_not_all_there_are(
 def test_declared_wrongly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, told: str
 ) -> None:
-    """The declaration is told, what came of it, and who has to mend it."""
+    """The error names the declaration, its fault, and the package to mend."""
     declare(monkeypatch, tmp_path, b=value)
     who = r".* \(declared as b by the package declaring: mend or uninstall it\)$"
     with pytest.raises(Unloadable, match=f"^{told}{who}"):

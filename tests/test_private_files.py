@@ -88,7 +88,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_another_mode_may_be_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, file: int, folder: int
 ) -> None:
-    """By the environment; folders can be entered by whoever may read files."""
+    """The environment sets the mode; users who may read files may enter folders."""
     monkeypatch.setenv(MODE, told)
     assert (file_mode(), folder_mode()) == (file, folder)
     make_folders(tmp_path / "a")

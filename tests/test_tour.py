@@ -45,7 +45,7 @@ def test_whatever_people_ask_for_is_there() -> None:
 
 
 def test_reading_imports_nothing_that_writes() -> None:
-    """Names are told before what they stand for is imported."""
+    """`dir()` lists names without importing their modules."""
     code = (
         "import sys, controlplane\n"
         "assert 'ControlPlane' in dir(controlplane)\n"

@@ -162,7 +162,7 @@ def test_nobody_has_more_threads(archive: Path) -> None:
     "names", [SOME, pytest.param([*NAMED], marks=pytest.mark.prove)], ids=["some", "all"]
 )
 def test_quick(tmp_path: Path, names: Sequence[str]) -> None:
-    """All that is printed, of little: each has a row, and nobody says something else."""
+    """`--quick` prints a row per program, and all answers are equal."""
     only = [word for name in names for word in ("--only", name)]
     told = python("-m", "benchmarks.replay", "--quick", "--folder", str(tmp_path), *only)
     rows = [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]

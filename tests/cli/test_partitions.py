@@ -116,7 +116,7 @@ def test_a_copy_of_a_history_has_the_partitions_of_the_cluster(
 
 
 def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None:
-    """The option that tells it is named, and believed."""
+    """The assumption names the option that replaces it; with the option, nothing is assumed."""
     result = call("plan", dump, "--profile", "3.9", *RESET)
     assert (
         "assumed: connect-offsets has 3 partitions, as many as the dump shows; "

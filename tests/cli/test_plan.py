@@ -287,7 +287,7 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
 
 
 def test_fencing_is_told_in_words() -> None:
-    """With exactly-once support, and what a worker's file says."""
+    """A plan for fencing, with exactly-once support from a flag."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
     asked = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
     said = plan(*asked, log=EXACTLY_ONCE, columns=160)

@@ -291,7 +291,7 @@ async def test_empty_log(tmp_path: Path) -> None:
 
 
 def _refused(*arguments: str) -> str:
-    """Run it in this process, where it must fail before it serves; answers what it says."""
+    """Run `serve`, which must fail before it listens; return its error."""
     result = CliRunner().invoke(serve, list(arguments))
     assert result.exit_code == 2, result.output
     return result.stderr.removeprefix("Error: ").rstrip()

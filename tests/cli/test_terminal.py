@@ -48,7 +48,7 @@ def at_a_terminal(stream: str, *arguments: object) -> TerminalOutput:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded log with just so many records that a bar is worth it."""
+    """An embedded log with the least number of records that gets a progress bar."""
     path = tmp_path_factory.mktemp("large") / "log.db"
 
     async def fill() -> None:

@@ -1,4 +1,4 @@
-"""Source offsets whose value a worker cannot read: it leaves them out, and here they are told."""
+"""Source offsets whose value a worker cannot read: it omits them, the command line reports them."""
 
 from pathlib import Path
 

@@ -92,7 +92,7 @@ def test_a_file_that_everybody_could_read_is_private(cluster: ClusterCalls) -> N
 
 
 def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
-    """A sink's lie in its consumer group: the bundle says that they are missing, not none."""
+    """A sink's offsets are in its consumer group: the bundle has null, and the command warns."""
     sink = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "topics": "t",

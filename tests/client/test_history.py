@@ -185,7 +185,7 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
 
 
 def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
-    """From the beginning of the log, and then from the last change that was told."""
+    """Changes are printed from the beginning of the log, then after the last printed change."""
     said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
     assert {change["connector"] for change in changes} == {"orders"}

@@ -133,7 +133,7 @@ def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
 
 
 def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
-    """Machines get what the cluster says: it may have to be applied again."""
+    """JSON and YAML contain the secrets, so that a config can be applied again."""
     cluster.create(config={**SOURCE, "password": "hunter2"})
     assert "password: " in (shown := cluster.done("describe", "orders"))
     assert "hunter2" not in shown

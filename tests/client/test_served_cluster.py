@@ -1,4 +1,4 @@
-"""A service is asked over the network: who asks, what he may, and what happens meanwhile."""
+"""Commands against a service in the network: authentication, authorization, concurrent changes."""
 
 import asyncio
 import json

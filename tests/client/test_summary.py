@@ -59,7 +59,7 @@ async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> N
 
 
 async def test_wanted_states_are_read_page_by_page() -> None:
-    """The service answers so many at once."""
+    """The service answers in pages."""
     worker = FakeWorker(
         httpx.Response(200, json={"targets": {"x": "STOPPED"}, "next": "x"}),
         httpx.Response(200, json={"targets": {"y": "PAUSED"}, "next": None}),
@@ -72,7 +72,7 @@ async def test_wanted_states_are_read_page_by_page() -> None:
 
 
 async def test_those_without_a_status_are_asked_for_together() -> None:
-    """Connect leaves them out where statuses are to be told; some cannot be asked for alone."""
+    """Connect omits them from `expand=status`; some names do not fit into a path."""
     infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
     worker = FakeWorker(
         httpx.Response(200, json=["y", "x", "a/b"]),

@@ -140,7 +140,7 @@ async def test_names_that_are_none(name: str, why: str) -> None:
 
 
 async def test_ten_thousand_connectors() -> None:
-    """A log of others' with so many: each command concerns its own, and the rest stays."""
+    """A log of other programs with 10,000 connectors: a command changes only its own connector."""
     log = MemoryLog()
     await log.create_topic(CONFIG, 1)
     await log.append([configured(f"c-{number:04}") for number in range(10_000)])

@@ -75,9 +75,9 @@ async def test_in_doubt(tmp_path: Path) -> None:
 
 
 async def test_in_doubt_and_refused_now() -> None:
-    """A deletion that nobody knew to have happened is ended when it is asked for again.
+    """A deletion in doubt is ended when the same key is sent again.
 
-    Were it not, it would be ended later, and take the next connector of that name along.
+    Otherwise it would end later, and delete the next connector of that name.
     """
     log = BreakingMemory()
     settings = Settings(profile="3.9", limits=IMPATIENT)

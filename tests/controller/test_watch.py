@@ -1,4 +1,4 @@
-"""Watching: who does not take what happens is told so, and loses nothing in silence."""
+"""Watching: a watcher that reads too slowly gets an error instead of losing changes unnoticed."""
 
 import asyncio
 

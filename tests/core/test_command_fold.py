@@ -74,7 +74,7 @@ def test_what_has_not_ended_is_never_forgotten() -> None:
 
 
 def test_a_second_end_changes_nothing_of_the_order() -> None:
-    """A command ends once, whoever repeats it."""
+    """A second *finished* record does not move a command to the end."""
     log = [finished("a"), finished("b"), finished("a"), finished("c"), finished("d")]
     assert remembered(*log) == ["b", "c", "d"]
 
@@ -86,7 +86,7 @@ def test_what_was_refused_and_is_accepted_now_has_not_ended() -> None:
 
 
 def test_a_tombstone_forgets() -> None:
-    """Retention by hand; a key that is no id is nobody's."""
+    """A tombstone forgets a command; a tombstone whose key is no id changes nothing."""
     log = [finished("a"), finished("\ud800"), (b"a", None), (b"\xff", None), (None, None)]
     assert remembered(*log) == ["\ud800"]
     assert remembered(*log, finished("b"), finished("c"), finished("d")) == ["b", "c", "d"]

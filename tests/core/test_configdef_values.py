@@ -96,7 +96,7 @@ def test_no_boolean(text: str) -> None:
 
 
 def test_elements_of_a_list() -> None:
-    """Are told with brackets in messages, and without elsewhere; an empty text has none."""
+    """A message shows a list in brackets; an empty text is a list without elements."""
     key = ConfigKey(name="k", type="LIST")
     assert parse(key, "a,,b,", no_class) == ["a", "", "b", ""]
     assert text_of(parse(key, "a , b", no_class)) == "[a, b]"

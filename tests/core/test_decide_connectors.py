@@ -141,7 +141,7 @@ def test_the_tasks_of_a_paused_connector_survive_compaction() -> None:
 
 
 def test_a_stopped_connector_has_its_empty_task_set_committed_again() -> None:
-    """An empty set is a set: without its commit nobody knows that there was one."""
+    """The commit of an empty task set is repeated, because its absence means that no set exists."""
     log = [A, *tasks("a", 2), *tasks("a", 0), STOPPED]
     assert steps(log, PutConfig("a", PROPERTIES)) == {"config": [CONFIG, 'commit-a {"tasks":0}']}
 

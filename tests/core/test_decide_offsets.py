@@ -1,4 +1,4 @@
-"""Altering and resetting offsets of source connectors: who is refused, asked, and told what."""
+"""Altering and resetting offsets of source connectors: refusals, hooks, messages."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -35,7 +35,7 @@ def test_nothing_to_reset_is_no_fault(release: str) -> None:
 
 
 def test_the_key_that_is_there_is_the_one_that_goes() -> None:
-    """Releases make it of what the value says, and miss it where that differs."""
+    """Releases build the tombstone's key from the value, and miss the record if they differ."""
     odd = status(used("x", "a", "other"))
     assert steps(odd, reset) == {"topics": ["status-topic-x:connector-a "]}
     assert steps(odd, reset, "3.9") == {"topic-0": ["status-topic-other:connector-a "]}

@@ -94,6 +94,6 @@ def test_nested_partitions_are_listed_but_not_answered() -> None:
 
 
 def test_zeros_of_both_signs_are_two_partitions() -> None:
-    """`Double#equals` tells them apart, and 3.7 to 4.0 still read `-0e99999999999` as -0.0."""
+    """`Double#equals` distinguishes them, and 3.7 to 4.0 still read `-0e99999999999` as -0.0."""
     negative, positive = (SourcePartition("c", {"p": zero}) for zero in (-0.0, 0.0))
     assert identity(negative) != identity(positive)

@@ -1,4 +1,4 @@
-"""Refusals as people are told them."""
+"""Refusals as text."""
 
 import pytest
 

@@ -307,7 +307,7 @@ CASES = [(row, writer) for row in ROWS for writer in row.writers]
 
 @pytest.mark.parametrize(("row", "writer"), CASES, ids=[f"{row.name}-{w}" for row, w in CASES])
 def test_effect(row: PlanRow, writer: str) -> None:
-    """Every reader sees what the matrix says."""
+    """The view of every release is the expected one."""
     plan = planned(row.log, row.command, writer, hooks=(HookSuccess(definite=True),) * 2)
     more = written(row.log, plan)
     for reader in PROFILES:

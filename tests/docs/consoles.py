@@ -102,7 +102,7 @@ def pattern(shown: str) -> re.Pattern[str]:
 
 
 class Shell:
-    """A shell that is told one command after the other.
+    """Shell that runs one command after another.
 
     In a `clone`, the folder holds what a clone does, with the environment of `make setup`, whose
     commands are not on the PATH.

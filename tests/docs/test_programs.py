@@ -106,7 +106,7 @@ def raised(table: str) -> list[str]:
 
 
 def test_what_is_raised() -> None:
-    """Each exception of the table is there for everybody, and is what it says."""
+    """Each exception of the table can be imported, and has the documented base classes."""
     reading, commanding = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
     names = raised(commanding)
     wanted = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)

@@ -19,7 +19,7 @@ def test_the_program() -> None:
 
 
 async def test_declared_by_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plane that is told nothing about plugins knows it, by the entry point alone."""
+    """A plane without plugin settings finds the connector by its entry point."""
     declare(monkeypatch, tmp_path, orders="connector:OrdersSource")
     monkeypatch.syspath_prepend(str(EXAMPLES))
     config = {"connector.class": "OrdersSource", "table": "orders"}

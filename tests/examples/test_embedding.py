@@ -17,7 +17,7 @@ def run(name: str, *arguments: str) -> list[str]:
 
 
 def test_embedding(tmp_path: Path) -> None:
-    """The example prints what its comments say; a second run repeats the outcome of its key."""
+    """The example prints its comments' output; a second run repeats the outcome of its key."""
     where = str(tmp_path / "state.db")
     first = run("embedding.py", where)
     assert "lines target state STARTED → STOPPED" in first

@@ -149,4 +149,4 @@ async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
 
 
 def _no_progress(_done: int, _of: int) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""

@@ -1,4 +1,4 @@
-"""Throw-away certificates, made with openssl: an authority, and whoever it vouches for."""
+"""Throw-away certificates made with openssl: an authority, and certificates signed by it."""
 
 import subprocess
 from functools import cached_property

@@ -57,7 +57,7 @@ async def side_by_side(
 ) -> list[ComparedExchange]:
     """Ask both; the worker waits until it is where it is to be, ours goes there at once.
 
-    A worker says nothing when it has finished what a request began. A read whose answers differ is
+    A worker does not report the end of a request. A read whose answers differ is
     therefore asked again until they are equal, or until it is clear that they stay different.
     Reads that are named in `excepted` differ for good, and are asked once.
     """

@@ -1,4 +1,4 @@
-"""A real Connect cluster, steered by requests to its workers; nobody else writes its topics."""
+"""A real Connect cluster, steered by requests to its workers; only the workers write its topics."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

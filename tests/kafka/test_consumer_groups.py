@@ -197,7 +197,7 @@ async def test_no_broker() -> None:
 
 
 async def test_silent_broker() -> None:
-    """A server that accepts connections and answers nothing holds nobody for long."""
+    """A server that accepts connections and never answers causes a time-out."""
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     async with server, groups_of(f"{host}:{port}", limits=QUICK) as groups:

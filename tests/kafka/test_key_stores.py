@@ -26,7 +26,7 @@ FORMATS = {
 def trusting(
     store: Path, password: str = PASSWORD, *, identity: Path | None = None
 ) -> KafkaSecurity:
-    """TLS as a worker's file tells it that says nothing about types: they are JKS by default."""
+    """TLS settings of a worker's file without store types, which are then JKS."""
     settings = AccessSettings(
         security_protocol="SSL",
         ssl_truststore_location=str(store),

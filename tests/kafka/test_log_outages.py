@@ -36,7 +36,7 @@ async def mortal(
 
 
 class NumberedAppends:
-    """Appends numbered batches of two records until it is told to stop; remembers the answers."""
+    """Appends numbered batches of two records until it is stopped; remembers the answers."""
 
     def __init__(self, log: KafkaLog, topic: str, name: str, epoch: int | None) -> None:
         self.acknowledged: set[str] = set()
@@ -109,7 +109,7 @@ async def _committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 @pytest.mark.parametrize("kind", ["claimed", "single", "beside"])
 async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
-    """An append is given up; its outcome is decided before the ends are told, and stays."""
+    """An append times out; its outcome is decided before `ends` returns, and is final."""
     topic = f"hung-{kind}"
     await create_topic(mortal, topic, 2)
     async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
@@ -146,7 +146,7 @@ async def _ends(log: KafkaLog, topic: str) -> list[int]:
 
 
 async def test_a_claim_without_a_broker(mortal: Broker) -> None:
-    """A claim fails in time; the epoch before it is valid, since nobody has taken over."""
+    """A claim fails in time; the epoch before it stays valid, since there is no other writer."""
     await create_topic(mortal, "claims", 2)
     async with opened(mortal.bootstrap, writing=SOON, reading=READ_SOON) as log:
         epoch = await log.claim()

@@ -239,7 +239,7 @@ async def test_an_answer_that_is_lost(
     epoch = await log.claim()
 
     async def nothing() -> None:
-        """Nobody claims."""
+        """No other writer claims the log."""
 
     for interruption in (_claims_instead, _claims_behind):
         _interrupt(monkeypatch, call, nothing, interruption)

@@ -1,8 +1,8 @@
-"""A control plane that is asked as over HTTP: request → command → outcome → answer.
+"""A control plane that gets requests as over HTTP: request → command → outcome → answer.
 
 The log it stands on is that of a small cluster, as its workers have written it: `orders` is a
-source with two tasks that run, `sales` a sink with one. Nobody runs them here; what workers would
-report is written by `given`, as a foreign hand's records.
+source with two running tasks, `sales` a sink with one. No worker runs here: `given` writes the
+records that workers would report.
 """
 
 import asyncio

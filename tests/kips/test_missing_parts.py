@@ -57,7 +57,7 @@ async def test_groups_cannot_be_asked_yet() -> None:
 
 
 class Section(NamedTuple):
-    """A section of a KIP, and what we say of it."""
+    """A section of a KIP, and our statements about it."""
 
     kip: str
     title: str

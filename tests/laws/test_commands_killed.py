@@ -1,8 +1,8 @@
-"""The laws of commands where the process is killed: `kill -9` in the middle of whatever it does.
+"""The laws of commands when the process is killed: `kill -9` at any moment.
 
-Processes of their own run random commands on one file and are killed again and again; after each
-another control plane opens the file and ends what it finds. The log and what askers were told must
-make a life in which every law holds.
+Processes run random commands on one file and are killed again and again. After each, another
+control plane opens the file and ends unfinished commands. The log and the answers must make a life
+in which every law holds.
 """
 
 import pickle
@@ -36,7 +36,7 @@ STEPS = (1, 60)
 
 
 def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[AnsweredCommand]:
-    """Start a process, wait for so many steps, kill it; all that was told until then."""
+    """Start a process, kill it after a number of steps, and return all answers until then."""
     command = [sys.executable, "-m", "tests.laws.commands.commander", str(path), seed, release]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The history of a connector ends in what the fold says of it."""
+"""The history of a connector ends in the state of the fold."""
 
 from typing import Any
 

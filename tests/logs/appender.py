@@ -1,7 +1,7 @@
-"""Appends without end, for tests that kill it: `python -m tests.logs.appender FILE NAME`.
+"""Endless appends, for tests that kill the process: `python -m tests.logs.appender FILE NAME`.
 
 Every transaction is a record in `config` and one in `offsets` with the same key, `NAME.number`.
-The key is printed as soon as the append has returned, so whoever reads it knows it to be durable.
+The key is printed as soon as the append has returned, so a printed key is durable.
 """
 
 import asyncio

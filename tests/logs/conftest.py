@@ -1,4 +1,4 @@
-"""An embedded log in a file of its own, for whoever has no other use for the name."""
+"""An embedded log in a file of its own, the default of the fixture `log`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -62,7 +62,7 @@ def by_place(entries: Iterable[Entry]) -> list[Entry]:
 
 
 async def take(tail: AsyncIterator[Batch], count: int) -> list[Entry]:
-    """The next entries of a tail, at least so many (what comes in one batch stays together)."""
+    """The next entries of a tail, at least `count`; a batch is never split."""
     taken: list[Entry] = []
     async with asyncio.timeout(PATIENCE_S):
         while len(taken) < count:

@@ -192,7 +192,7 @@ def test_line_ends_of_windows_and_byte_order_marks(read: Read) -> None:
 
 
 def test_warnings_before_the_first_record(read: Read) -> None:
-    """Tools mix what they have to say with what they print: it is named, and nothing else."""
+    """Tools print warnings between the records: only these lines are problems."""
     for text, options in ((KCAT, {}), (CONSOLE_4_3, {"topic": "t"})):
         dump = read(b"Option --property is deprecated.\n\n" + text, **options)
         assert dump.entries == RECORDS
@@ -413,10 +413,10 @@ def lines_told_of(dump: Dump) -> Iterator[int]:
 def test_no_line_is_lost_in_silence(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
-    """Law: of any bytes, each line with text in it is an entry or is told of – or all is refused.
+    """Law: of any bytes, each line with text is an entry or is reported – or the file is refused.
 
-    A line that repeats another exactly would add nothing; none does here but by chance, and then
-    its place is taken by an equal record.
+    A line that repeats another exactly adds nothing. That is rare here, and then an equal record
+    takes its place.
     """
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(content)

@@ -32,7 +32,7 @@ def start(path: Path, name: str) -> "subprocess.Popen[bytes]":
 
 
 def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
-    """Wait for so many acknowledgements, kill; all that were given until the last moment."""
+    """Kill the process after a number of acknowledgements; return all that it has printed."""
     assert process.stdout is not None
     acked = [process.stdout.readline() for _ in range(acks)]
     process.send_signal(signal.SIGKILL)

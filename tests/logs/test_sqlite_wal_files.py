@@ -44,7 +44,7 @@ async def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def archived(path: Path) -> Iterator[Path]:
-    """Path of a log that every user may read and nobody may write."""
+    """Path of a log that every user may read and no user may write."""
     path.chmod(0o444)
     path.parent.chmod(0o555)
     yield path

@@ -2,7 +2,7 @@
 
     python -m tests.logs.unprivileged_process FILE reading|writing
 
-Root, whom no access right stops, becomes `nobody` first.
+Root, which ignores access rights, becomes `nobody` first.
 """
 
 import asyncio

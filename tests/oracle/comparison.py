@@ -35,9 +35,9 @@ class LogDisagreement(NamedTuple):
 def disagreements(
     oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None
 ) -> Iterator[LogDisagreement]:
-    """Every case on which the two disagree, of the first so many that are drawn from a seed.
+    """Every case on which the two disagree, of the first `count` that a seed generates.
 
-    `profile` is by what our fold reads, if not by that of the release.
+    `profile`: the profile of our fold; None: that of the release.
     """
     profile = profile or Profile.of(oracle.release)
     answers = oracle.answers(islice(cases(seed), count))

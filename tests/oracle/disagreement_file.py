@@ -1,7 +1,7 @@
-"""A disagreement, kept as a scenario: the smallest log, and what Kafka's classes make of it.
+"""A disagreement as a scenario: the smallest log, and the answers of Kafka's classes.
 
-What is expected are Kafka's answers, printed by the views themselves, so the scenario fails until
-the fold is right; from then on it keeps it so. What no view shows is told in its first comment.
+The views print Kafka's answers as the expected output, so the scenario fails until the fold is
+right. Facts that no view shows are in its first comment.
 """
 
 import asyncio

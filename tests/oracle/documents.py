@@ -121,7 +121,7 @@ def _recoded(draw: Draw, document: bytes) -> bytes:
 
 
 def _broken_utf32(draw: Draw, document: bytes) -> bytes:
-    """With a character beyond U+10FFFF, or in an order of bytes that nobody has.
+    """With a character beyond U+10FFFF, or in a byte order that no platform has.
 
     Not with half a character behind the value: whether Jackson gets to see it depends on how much
     it reads ahead (2.5 and 2.6 do, later ones do not).

@@ -31,9 +31,9 @@ class Probe(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """One sharp edge: its number, what it says, and how it is asked, or else known.
+    """One sharp edge: its number, its text, and the proof by Kafka's classes or another source.
 
-    `probes` ask the stores about logs, `asked` other classes of Kafka.
+    `probes` run the stores on logs, `asked` names other classes of Kafka.
     """
 
     number: int

@@ -38,7 +38,7 @@ def class_path(release: str) -> ClassPath:
 
 
 def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
-    """Keys as Kafka tells them, so that they can be compared."""
+    """Keys in the form of Kafka's answer, for comparison."""
     names = ("type", "required", "default", "importance", "documentation", "group", "order")
     return [
         {"name": key.name, "width": key.width, "display_name": key.display_name}
@@ -94,7 +94,7 @@ def test_plugins(release: str) -> None:
 
 
 def kind_of(plugin: Mapping[str, Any]) -> str:
-    """Kind of a plugin; connectors are told apart by their type."""
+    """Kind of a plugin; for a connector, source or sink."""
     return definitions.KINDS.get(plugin["among"], str(plugin["type"]))
 
 

@@ -16,7 +16,7 @@ LAST_MS = 2**53
 
 
 def axis(first: str, last: str) -> TimeAxis:
-    """From when to when."""
+    """Time axis between two times."""
     return TimeAxis(TimeRange(read_time_ms(first), read_time_ms(last)))
 
 
@@ -57,7 +57,7 @@ def words(one: TimeAxis) -> list[list[str]]:
     ],
 )
 def test_times_are_round(first: str, last: str, told: list[list[str]]) -> None:
-    """A day, or a year, is told where another one begins."""
+    """A label shows the day or year where a new one begins."""
     assert words(axis(first, last)) == told
 
 

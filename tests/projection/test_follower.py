@@ -384,7 +384,7 @@ async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
 
 
 async def test_one_past_at_a_time(life: ReadableLog) -> None:
-    """Many who ask about one moment at once cost one reading of the log."""
+    """Concurrent requests for one past moment read the log once."""
     past = Past(life)
     ends = await life.ends(PARTITIONS)
     found = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))

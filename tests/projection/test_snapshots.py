@@ -259,7 +259,7 @@ async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
 
 
 async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
-    """After so many records of a topic, and as many as the state has rows; and few stay."""
+    """A snapshot needs `tail_records` new records, and as many as the state's rows; `kept` stay."""
     keeping = SnapshotSettings(tail_records=100, lateness_ms=0, kept=2)
     assert await keep(log, keeping) == [CONFIG, OFFSETS, STATUS]
     assert await keep(log, keeping) == []

@@ -1,7 +1,7 @@
 """Origins of the long texts in catalogues and recordings: a short table of kinds, with reasons.
 
-A text of Kafka's documentation has no row here, so nobody can add one unnoticed. NOTICE tells the
-same to readers of the distribution.
+A text of Kafka's documentation has no row here, so a test fails if one is added. NOTICE tells
+readers of the distribution the same.
 """
 
 import re

@@ -18,6 +18,6 @@ def words(text: str) -> list[str]:
 
 
 def phrases(text: str, length: int = LONGEST + 1) -> Iterator[Phrase]:
-    """Every run of so many words."""
+    """Every run of `length` words."""
     found = words(text)
     return (tuple(found[at : at + length]) for at in range(len(found) - length + 1))

@@ -1,4 +1,4 @@
-"""Archives for tests, and what the service says of the same log: two ways to one state."""
+"""Archives for tests, and the service's answers for the same log: two ways to one state."""
 
 import asyncio
 from collections.abc import Sequence

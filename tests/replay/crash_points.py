@@ -1,6 +1,6 @@
-"""Processes that are killed while they work on an archive, at a moment that can be told.
+"""Processes that are killed at a chosen step while they work on an archive.
 
-A step is whatever a process does to files, as Python's audit events tell it: nothing is patched.
+A step is an operation on files, seen as an audit event of Python: nothing is patched.
 
 Usage: python -m tests.replay.crash_points EVENTS WITHIN NUMBER IS_LINKED MODULE [WORD...]
 """
@@ -67,9 +67,9 @@ def die_at(moment: CrashPoint) -> None:
 
 
 def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every: int = 1) -> None:
-    """Do two things, each time in a folder of its own, and the second each time a step later dead.
+    """Run two actions, each time in a new folder, and kill the second one a step later each time.
 
-    Ends where somebody lives to the end. `every`: only at so many steps one.
+    Ends when the second action survives. `every`: distance between the steps.
     """
     for step in count(step=every):
         into = folder / f"{step:04}"

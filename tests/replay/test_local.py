@@ -1,4 +1,4 @@
-"""The engine without a JVM says of an archive what the service says of the log: all of it."""
+"""The engine without a JVM: an archive's whole state equals the service's state of the log."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Archives in an object store, which is told of in Hadoop's words: a real endpoint over HTTP."""
+"""Archives in an object store with Hadoop's settings: a real endpoint over HTTP."""
 
 import os
 import pickle
@@ -205,7 +205,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("told", "sentence"), WRONG, ids=[str(told) for told, _ in WRONG])
 def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: str) -> None:
-    """One sentence, without the secrets that were told."""
+    """The error is one sentence without the given secrets."""
     message = refusal(call("state", "s3a://fleet/x", *store.conf(**told)))
     assert re.search(sentence, message), message
     assert not any(secret in message for secret in (store.secret, "nonsense", "SSE-KMS"))

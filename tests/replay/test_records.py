@@ -34,7 +34,7 @@ def test_recorded_logs(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prefixes(name: str, tmp_path: Path) -> None:
-    """Up to a record, or a time: what the log's own order says."""
+    """Records before a record or a time are those that come first in the log's order."""
     entries = recorded_entries(name)
     cluster = archive(tmp_path, entries)
     batches = [batch_of([entry]) for entry in entries]

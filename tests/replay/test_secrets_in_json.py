@@ -370,7 +370,7 @@ FRAGMENTS = st.sampled_from(
 def test_what_is_sealed_in_a_text_can_be_opened(
     modes: tuple[SecretPolicy, SecretPolicy], text: str
 ) -> None:
-    """Part by part, the rest being what it was; people are shown what they are of a hidden text."""
+    """Decrypting each part restores the text; sealed and hidden texts are redacted equally."""
     sealed = json_converter.decode(through(modes[1], json_converter.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
     opened = SEALED.sub(lambda one: decrypted(one[0], KEY).decode("utf-8", "surrogatepass"), sealed)

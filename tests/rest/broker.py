@@ -1,4 +1,4 @@
-"""A stand-in for what lies outside: topics and the groups that consume them; whoever restarts."""
+"""A stand-in for the broker and the workers: topics, consumer groups, restarts."""
 
 from collections.abc import Callable
 

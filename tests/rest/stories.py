@@ -108,7 +108,7 @@ class HistoryReplay:
         self._client = await self._planes.enter_async_context(client)
 
     async def _compact(self) -> None:
-        """Go on with what compaction has left of the log: whoever starts reads no more."""
+        """Continue with the compacted log: a starting worker reads no other records."""
         self._compacted = False
         self._entries = recorded_entries(self._history, compacted=True)
         self._there, self._log = set(), MemoryLog()

@@ -74,7 +74,7 @@ async def test_no_such_path(client: httpx.AsyncClient, path: str) -> None:
 
 @pytest.mark.parametrize("task", ["x", "1.0", "99999999999"])
 async def test_no_such_task_number(client: httpx.AsyncClient, task: str) -> None:
-    """The route has matched before the number is read, so the content type is told (3.9.1)."""
+    """The route matches before the number is read, so the answer has a content type (3.9.1)."""
     response = await client.get(f"/connectors/pages/tasks/{task}/status")
     assert (response.status_code, response.json()) == (404, NO_PATH)
     assert response.headers["content-type"] == "application/json"

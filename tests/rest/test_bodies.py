@@ -99,7 +99,7 @@ ANY = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
     ],
 )
 def test_a_release_fails_at_a_bad_body(body: bytes, text: str, column: int) -> None:
-    """A worker answers 500 with what Jackson says, and where in the body."""
+    """A worker answers 500 with Jackson's message and the position in the body."""
     status, message = refusal(bodies.config, body, V39)
     assert status == 500
     assert message.startswith(text)
@@ -245,5 +245,5 @@ CUT = b'{"name":"x\\u00e4\xc3\xa4","config":{"a":-1.5e+3,"b":[true,null]},"initi
 
 @pytest.mark.parametrize("end", range(len(CUT)), ids=str)
 def test_a_body_that_breaks_off_is_refused(end: int) -> None:
-    """Wherever a body ends too early, that is told."""
+    """A body that ends too early is refused, wherever it ends."""
     assert refusal(bodies.create, CUT[:end], V39)[0] == 500

@@ -181,7 +181,7 @@ async def test_who_asks_is_written_down() -> None:
 
 
 async def test_mounted_in_another_program() -> None:
-    """Beneath any path; links tell it."""
+    """The application works beneath any path; `Location` contains the path."""
     async with asked() as (plane, _):
         outer = Starlette(routes=[Mount("/connect", plane.app)])
         transport = httpx.ASGITransport(outer)

@@ -111,7 +111,7 @@ async def test_a_no_break_space_is_not_trimmed() -> None:
 
 
 async def test_control_characters_are_no_name() -> None:
-    """Their numbers are told, where Connect's own definitions are known."""
+    """The message lists the numbers of the characters if Connect's own definitions are known."""
     async with plane_on(MemoryLog()) as plane, client_of(plane.app) as client:
         named = {"name": "a\x01\x7fb", "config": FILE}
         answer = await client.post(f"{BASE}/connectors", json=named)

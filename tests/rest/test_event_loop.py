@@ -102,7 +102,7 @@ def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path)
 
 
 def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """Each key is a change, of which whoever watches hears."""
+    """Each key is a change that every watcher receives."""
 
     async def work() -> None:
         log = await SqliteLog.open(tmp_path / f"{next(numbers)}.db", settings=QUICK)
@@ -193,7 +193,7 @@ async def _file_with_offsets(path: Path) -> None:
 
 
 async def _fill(log: Log, offsets: int, *, partitions: int) -> None:
-    """Append so many offsets of `orders` to each partition."""
+    """Append this number of offsets of `orders` to each partition."""
     for topic, number in ((CONFIG, 1), (STATUS, 1), (OFFSETS, partitions)):
         await log.create_topic(topic, number)
     for partition in range(partitions):

@@ -16,7 +16,7 @@ ASKED = {
 
 
 def asking(method: str, path: str, keys: int) -> int:
-    """Operations in the event loop for a request about a connector with so many keys."""
+    """Operations in the event loop for a request about a connector with this number of keys."""
     configs = [ORDERS | {f"key{at}": value for at in range(keys)} for value in "abc"]
 
     with asyncio.Runner() as runner:

@@ -297,7 +297,7 @@ class Undecided(Cable):
 
 
 async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest is told in time: who scrapes does not wait for long."""
+    """The other metrics are answered in time, without the ends of the log."""
     monkeypatch.setattr(exposition, "ENDS_PATIENCE_S", 0.01)
     async with following("life-3.9") as follower:
         log = Undecided(MemoryLog())

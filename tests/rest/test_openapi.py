@@ -32,7 +32,7 @@ def description(line: str, shared: Path) -> Description:
 @pytest.mark.shared
 @pytest.mark.parametrize("line", LINES)
 async def test_answers_are_as_described(description: Description, line: str) -> None:
-    """Each endpoint is there exactly if it is described, and answers what the schema says."""
+    """An endpoint exists exactly if it is described, and its answer matches the schema."""
     async with served("life-3.9", line) as client:
         for template, path in PATHS.items():
             response = await client.get(path)

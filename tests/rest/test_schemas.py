@@ -74,7 +74,7 @@ AMENDED: tuple[tuple[Amend, str], ...] = (
 
 
 def described(file: Path) -> schemathesis.BaseSchema:
-    """Kafka's description of a release, with what it should say."""
+    """Kafka's description of a release, with its errors corrected."""
     document = yaml.safe_load(file.read_text(encoding="utf-8"))
     for amend, _ in AMENDED:
         amend(document["components"]["schemas"])

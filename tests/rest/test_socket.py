@@ -114,7 +114,7 @@ async def test_ends_with_idle_connections() -> None:
 
 
 def test_port_taken() -> None:
-    """A port that is in use is told in one sentence."""
+    """A port in use is one clear error."""
     with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as told:
         listen("127.0.0.1", taken.getsockname()[1])
     assert str(told.value).startswith("cannot listen on 127.0.0.1:")
@@ -123,7 +123,7 @@ def test_port_taken() -> None:
 
 
 def test_unknown_host() -> None:
-    """An address that is none is told, too."""
+    """An invalid address is one clear error."""
     with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as told:
         listen("256.0.0.1", 0)
     assert told.value.wrong_host
@@ -131,7 +131,7 @@ def test_unknown_host() -> None:
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
 def test_url(host: str, shown: str) -> None:
-    """The address that people are told can be asked; one of IPv6 stands in brackets."""
+    """The printed URL can be requested; an IPv6 address is in brackets."""
     if host == "::1" and not _has_ipv6():
         host, shown = "localhost", "127.0.0.1"  # a container without IPv6
     with listen(host, 0) as listening:

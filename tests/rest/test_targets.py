@@ -95,7 +95,7 @@ async def test_pages_are_kept_or_not(release: str) -> None:
 
 
 async def test_offsets_of_a_sink() -> None:
-    """They are asked of whoever knows its group; KIP-875 tells them under `sink`."""
+    """The broker has a sink's offsets; ours are listed under `sink`, as KIP-875 specifies."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5
     async with asked(outside=broker) as (plane, client):

@@ -1,4 +1,4 @@
-"""Connectors of classes that nobody has declared: refused when they are made, read when there."""
+"""Connectors of undeclared classes: their creation is refused, existing ones are shown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

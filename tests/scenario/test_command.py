@@ -167,7 +167,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_fold_is_asked(tmp_path: Path) -> None:
-    """By its name; what it says differently is printed, and never written into the file."""
+    """A fold is selected by name; its differences are printed, and never written into the file."""
     path = write(tmp_path, "a", STORY)
     result = run("--via", "blind", path)
     assert result.exit_code == 1

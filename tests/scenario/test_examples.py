@@ -18,7 +18,7 @@ EXAMPLES = (
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_as_designed(name: str, shared: Path) -> None:
-    """Byte for byte; that it prints what it says is tested where all scenarios are."""
+    """An example equals its design byte for byte; its output is tested with all scenarios."""
     designed = (shared / "scenarios.md").read_text()
     assert (ROOT / "scenarios" / f"{name}.scenario").read_text() in designed
 

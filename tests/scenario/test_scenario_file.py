@@ -1,4 +1,4 @@
-"""The grammar: what a step is, what an error says, and that rewriting touches nothing else."""
+"""The grammar: steps, errors, and rewriting that touches nothing else."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Verbs: what the scenarios do not show, and what a step that makes no sense is told."""
+"""Verbs: cases that the scenarios do not show, and errors of senseless steps."""
 
 import pytest
 

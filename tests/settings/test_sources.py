@@ -346,7 +346,7 @@ def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
 
 
 def test_variables_of_others(file: Path) -> None:
-    """`CONNECT_` is the beginning of many names: only what looks like a slip is told."""
+    """`CONNECT_` begins many names of variables: only those like a setting are reported."""
     told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
     assert [one.key for one in unknown(told, COUNTING)] == ["group.ids"]
 

@@ -225,7 +225,7 @@ def test_refusals(worker: WorkerFile, case: str) -> None:
 
 @pytest.mark.parametrize("name", ["missing.properties", "."])
 def test_unreadable_files(tmp_path: Path, name: str) -> None:
-    """A file that is missing or is a directory is told by its path."""
+    """The error about a missing file or a directory names its path."""
     with pytest.raises(SettingsError, match="cannot be read"):
         file_values(tmp_path / name)
 
@@ -310,7 +310,7 @@ def test_nowhere_to_listen(worker: WorkerFile, told: str) -> None:
 def test_where_administrators_are_listened_to(
     worker: WorkerFile, lines: list[str], where: Address | None
 ) -> None:
-    """Apart from all others only where an address is told (KIP-495)."""
+    """Administrators have a listener of their own only if it has an address (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
 

@@ -62,7 +62,7 @@ def test_views_are_readable_in_narrow_terminals(
 
 
 def test_what_can_be_spared_goes_first(histories: Path) -> None:
-    """The class before the rest; that it is left out, and where it is, is told."""
+    """A narrow table leaves out the column CLASS first, and says which format has it."""
     log = histories / "life-3.9.log.jsonl"
     narrow = call("inspect", log, columns=60).out
     assert "FileStreamSource" not in narrow
@@ -113,7 +113,7 @@ def wordy(tmp_path: Path) -> Path:
 
 
 def piped(*words: object) -> list[str]:
-    """The lines that a command writes into a pipe, while nobody says how wide it is."""
+    """Lines that a command writes into a pipe; `COLUMNS` is unset."""
     environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
     program = [sys.executable, "-m", *map(str, words)]
     done = subprocess.run(

@@ -48,7 +48,7 @@ def answers(names: object = (), **more: list[PreparedAnswer]) -> dict[str, list[
 async def test_a_service_agrees_with_its_log(cluster: ClusterCalls) -> None:
     """At the root and as a release; a name that no request of 4.x reaches is left out.
 
-    `--release` beats what the worker says.
+    `--release` overrides the release that the worker names.
     """
     async with running(cluster.where, "--quiet") as service:
         for path, release in (("", "kip"), ("/compat/3.9", "3.9.2"), ("/compat/4.3", "4.3.0")):

@@ -55,7 +55,7 @@ def lived(config: Pair, target: str) -> list[Pair]:
 
 
 def at(records: Iterable[Pair], *positions: int, release: str = "kip", **more: Any) -> ClusterState:
-    """The state of a log with offsets of three pages, each so many rows."""
+    """The state of a log with offsets of up to three pages; `positions` has the row of each."""
     keys = [f'["a",{{"page":{page}}}]' for page in range(3)]
     pairs = [(key, f'{{"row":{row}}}') for key, row in zip(keys, positions, strict=False)]
     return read([*config(*records), *offsets(*pairs)], release, **more)

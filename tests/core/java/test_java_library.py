@@ -115,7 +115,7 @@ PAGES = {
 
 @pytest.mark.parametrize(("size", "order"), PAGES.items())
 def test_a_map_of_byte_buffers_iterates_as_javas_does(size: int, order: str) -> None:
-    """`new HashMap<>(size)`, filled with the keys of so many offsets, as a worker does it."""
+    """The order of `new HashMap<>(size)` filled with the keys of `size` offsets, as in a worker."""
     keys = [f'["pages",{{"page":{page}}}]'.encode() for page in range(size)]
     codes = {page: java_library.byte_buffer_hash(key) for page, key in enumerate(keys)}
     assert java_library.hash_order(codes, java_library.table_size(size)) == [

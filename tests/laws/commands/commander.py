@@ -2,9 +2,9 @@
 
     python -m tests.laws.commands.commander FILE SEED RELEASE
 
-What an asker is told goes to standard output at once, a line each: whoever reads it knows that it
-was told. Behind each step there is an empty line: a good moment. Offsets of sinks would die with
-the process, so there are sources only.
+Each answer is a line of standard output, flushed at once: a line that was read was answered. An
+empty line follows each step: the reader may kill the process there. Offsets of sinks would die
+with the process, so there are sources only.
 """
 
 import asyncio

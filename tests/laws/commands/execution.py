@@ -43,14 +43,14 @@ IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_l
 
 
 class Fuse:
-    """A `stepped` that ends the process behind so many steps; nothing is done after that."""
+    """A `stepped` that ends the process after a number of steps; nothing is done after that."""
 
     def __init__(self) -> None:
         self._steps: deque[int] = deque()
         self._blown = False
 
     def set(self, steps: Iterable[int]) -> None:
-        """Behind so many steps; once it is back, behind so many more; and so on."""
+        """Set the number of steps before each crash; counting begins again after a restart."""
         self._steps, self._blown = deque(steps), False
 
     def mend(self) -> None:

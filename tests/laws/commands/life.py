@@ -1,7 +1,7 @@
-"""A life: a history as its log tells it, record by record, with what was known around each.
+"""A life: the history in a log, record by record, with the facts that were known at each.
 
-Everything is derived from the log; what only those around could see (answers, crashes, what was
-done outside) comes from the journal. So the log of a process that was killed can be looked at too.
+Everything is derived from the log, except answers, crashes and external actions: they come from the
+journal. So the log of a killed process can be checked, too.
 """
 
 from bisect import bisect_right
@@ -175,7 +175,7 @@ class CommandRun(NamedTuple):
         return getattr(self.command, "connector", "\0")
 
     def succeeded(self) -> bool:
-        """True if the client was told that it succeeded."""
+        """True if the client got a success."""
         return self.answer is not None and not isinstance(self.answer, Rejected)
 
     def failed(self) -> bool:

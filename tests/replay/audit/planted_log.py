@@ -44,7 +44,7 @@ class PlantedLog:
         return self
 
     def wait(self, time_ms: int) -> "PlantedLog":
-        """The next record comes so much later."""
+        """The next record is this much later."""
         self.now_ms += time_ms
         return self
 

@@ -129,7 +129,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_thresholds_have_names_units_and_reasons() -> None:
-    """Each can be told by its name, and says why it is what it is."""
+    """Each threshold can be set by name, and has a reason."""
     assert len(known()) == len(Thresholds.__struct_fields__)
     for one in known():
         assert one.unit == ("ms" if one.name.endswith("-ms") else "")
@@ -156,7 +156,7 @@ def test_a_threshold_that_is_told_counts() -> None:
     ],
 )
 def test_bad_thresholds(name: str, text: str, words: str) -> None:
-    """One sentence that says what can be told."""
+    """The error lists the valid names or values in one sentence."""
     with pytest.raises(BadThreshold, match=words):
         thresholds({name: text})
 

@@ -1,4 +1,4 @@
-"""Log lines of `controlplane serve` name who asked for what, in its default format."""
+"""Log lines of `controlplane serve` in the default format name the principal and the request."""
 
 import io
 import json

@@ -24,7 +24,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(command: str) -> tuple[int, str]:
-    """The exit code of a line for a shell, in which R is `replay`, and what it complains of."""
+    """Exit code and standard error of a shell command, in which R stands for `replay`."""
     line = command.replace("R ", f"'{sys.executable}' -m replay ", 1)
     words = ["bash", "-c", f"set -o pipefail; {line}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """A log for each of the nineteen situations, and beside it one that only looks like it.
 
-The two differ in as little as can be: what tells them apart is what the rule is about.
+The two differ as little as possible: only in the fact that the rule checks.
 """
 
 from typing import NamedTuple
@@ -65,7 +65,7 @@ def fenced(tasks: int) -> Planted:
 
 
 def own_topic(topic: str) -> Planted:
-    """A connector that was told where its offsets go, and has gone on after the last copy."""
+    """A connector with an offsets topic of its own, which has progressed since the last copy."""
     log = Planted().config("a", **{"offsets.storage.topic": topic}).tasks("a", 1)
     return log.offset("a", 1).offset("a", 2, topic)
 

@@ -1,8 +1,8 @@
-"""Carrying out a plan line by line, as a shell would, on a log that lies in a file.
+"""Execution of a plan line by line, as in a shell, on a log in a file.
 
-`controlplane` is asked itself: what it would write is a dry run's, and is then written. kcat and
-Kafka's scripts are what these few lines make of them; perl is perl. Whoever runs a connector makes
-its tasks anew and reports what was restarted, as the workers do that are not here.
+Lines with `controlplane` run it: a dry run gives the records, which are then written. kcat and
+Kafka's scripts are imitated here, perl is the real one. Like the missing workers, this module
+commits tasks anew and reports restarts.
 """
 
 import json

@@ -136,7 +136,7 @@ def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
 
 
 def test_how_the_older_release_reads_what_was_created_in_a_state() -> None:
-    """The seventeenth tells it where it differs."""
+    """Situation 17 names the state in the older release if it differs."""
     pair = PAIRS[17]._replace(start="3.4")
     log = Planted().target("a", STOPPED).config("a")
     (one,) = seen(pair, log, 17)

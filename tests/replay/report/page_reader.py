@@ -88,10 +88,10 @@ def read(pieces: Iterable[str]) -> Element:
 
 
 def unled(element: Element) -> Iterator[Element]:
-    """Numbers that lead to no evidence: of tiles, of tables, of plots; 0 has none.
+    """Numbers without a link to evidence, in tiles, tables and plots; 0 needs none.
 
-    And sentences that count something without leading there: what is not in the page may be told
-    by a command, which is named.
+    Also sentences with a count and no link. A named command may stand for evidence that the page
+    lacks.
     """
     is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
     if element.name == "a" or element.attributes.get("data-label") == "partition":

@@ -96,7 +96,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
-    """A page in which everything is wrong that is asked about here."""
+    """A page with every kind of defect: each check of the browser reports it."""
     file = tmp_path / "bad.html"
     file.write_text(
         "<body style='margin: 0; background: #fff'><script>console.error('broken')</script>"

@@ -75,7 +75,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 
 def test_who_did_it(tmp_path: Path) -> None:
-    """An audit stream tells it in the page, too."""
+    """The page names the principal from an audit stream."""
     event = '{"at_ms": 1795215001000, "user": "bob", "path": "/connectors/orders/config"}'
     (tmp_path / "trail").write_text(event)
     words = ("report", LIFE, "--to", tmp_path / "page.html", "--towards", "4.3")

@@ -1,4 +1,4 @@
-"""A page about a fleet: what is drawn, what is told, and that nothing in it does any harm."""
+"""A page about a fleet: its plots, its sentences, and its safety."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Spark's tasks read object stores by themselves, by what the driver was told of them."""
+"""Spark's tasks read object stores themselves, with the driver's settings."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -86,7 +86,7 @@ def _asked(master: str, *words: str) -> CommandResult:
 
 @asynccontextmanager
 async def standalone(folder: Path, workers: int) -> AsyncIterator[str]:
-    """Spark's own master, with so many workers of a core each; the URL of the master."""
+    """Start Spark's own master with workers of one core each; yield the URL of the master."""
     port, *pages = free_ports(2 + workers)
     url = f"spark://127.0.0.1:{port}"
     here = ("--host", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""The engine in Spark: what it shuffles, what it says of damage, and that it can be stopped."""
+"""The engine in Spark: shuffles, reports of damage, and cancellation."""
 
 import json
 import time

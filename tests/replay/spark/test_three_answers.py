@@ -1,7 +1,7 @@
-"""Three answers, always: the service, Spark and SQL say the same, or the smallest log is printed.
+"""Three answers: the service, Spark and SQL agree, or the test prints the smallest log.
 
-Configs and offsets are told by all three. Statuses, and releases that SQL does not know, are told
-by two folds (here and in `test_two_folds`); one of them Kafka's own classes judge (`tests/oracle`).
+All three compute configs and offsets. Two folds compute statuses, and releases that SQL does not
+know (here and in `test_two_folds`); Kafka's own classes check one of the two (`tests/oracle`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

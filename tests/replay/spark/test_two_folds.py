@@ -1,4 +1,4 @@
-"""Spark says what the service says of whole states: statuses too, of every release, in one job."""
+"""Spark and the service compute equal states, with statuses, for every release in one job."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -59,7 +59,7 @@ class FoldAnswers(NamedTuple):
     sql: Mapping[str, set[TableLine]]
 
     def disagreements(self) -> Iterator[str]:
-        """For each profile what not all say, and who says it; empty: they agree."""
+        """Per profile, the lines that some programs lack, with the programs; empty: they agree."""
         folded = zip(self.question.profiles, self.service, self.spark, strict=True)
         for profile, service, spark in folded:
             said = {"service": lines_of(service), "Spark": lines_of(spark)}
@@ -148,7 +148,7 @@ class Three:
                 yield FoldAnswers(question, service, spark, sql)
 
     def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
-        """For each question about a log what not all say of it behind some of its records."""
+        """For each question about a log, the differences after some of its records."""
         names = {ask.entries: f"log-{number}" for number, ask in enumerate(asks)}
         readers: dict[tuple[tuple[Entry, ...], bool], list[Profile]] = {}
         for ask in asks:

@@ -173,7 +173,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_rule_counts(rule: str, release: str, oracle: SqlOracle) -> None:
-    """With it SQL says what a fold says; with its opposite it does not."""
+    """With the rule SQL agrees with a fold; with the opposite rule it does not."""
     log = RULES[rule]
     oracle.log(log)
     expected = _folded(log, release)

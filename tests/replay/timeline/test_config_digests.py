@@ -1,4 +1,4 @@
-"""Digests: the same number behind a record whoever folded up to there; for other states others."""
+"""Digests: equal after a record for every fold that has read so far; different for other states."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

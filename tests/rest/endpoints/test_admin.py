@@ -60,7 +60,7 @@ def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
 
 
 async def test_a_worker_is_as_well_as_its_log() -> None:
-    """Until it has read it it starts; while it cannot follow it, it is not well."""
+    """`/health`: starting until the log has been read; unhealthy while the log is unavailable."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     cable = FarAway(log)

@@ -24,7 +24,7 @@ HISTORY = "/connectors/orders/history"
 
 
 def many_keys(number: int, value: str = "value") -> dict[str, str | None]:
-    """A config of so many keys."""
+    """A config with this number of keys."""
     return {**ORDERS, **{f"key{at}": value for at in range(number)}}
 
 
@@ -160,7 +160,7 @@ def test_watching_since_long_ago_costs_what_has_happened(topic: str) -> None:
 
 
 async def missed(topic: str, number: int) -> None:
-    """Watch from the beginning of a log with so many records about one connector."""
+    """Watch from the beginning of a log with `number` records about one connector."""
     log = MemoryLog()
     for name in ("connect-configs", "connect-offsets", "connect-status"):
         await log.create_topic(name, 1)

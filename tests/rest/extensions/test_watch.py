@@ -173,7 +173,7 @@ async def test_head_has_no_end_to_wait_for() -> None:
 
 
 async def test_the_end_is_told() -> None:
-    """A plane that closes tells it, and no task is left behind."""
+    """A closing plane sends the event `end` to its watchers."""
     async with asked() as (plane, _), watching(plane.app) as blocks:
         plane._watching.end()
         assert read(await blocks.get())["event"] == "end"

@@ -1,4 +1,4 @@
-"""Answers that are given again without asking the application: only where nobody can tell."""
+"""Responses from the cache: only where a client cannot notice it."""
 
 import asyncio
 from collections.abc import AsyncIterator

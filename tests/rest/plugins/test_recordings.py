@@ -26,7 +26,7 @@ from tests.validation.test_recordings import MIRRORED_SINCE
 
 MIRROR = f"{APACHE}mirror."
 TOLD_SINCE = "3.2.0"
-"""Before, nobody was told what a plugin defines."""
+"""First release whose REST API shows the settings that a plugin defines."""
 
 DIFFERENT = (
     (

@@ -114,7 +114,7 @@ def test_lines_that_keep_no_token() -> None:
 
 
 class Noted:
-    """A logger that keeps what it is told."""
+    """A logger that keeps its events."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, dict[str, Any]]] = []

@@ -26,7 +26,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _bodies(size: int) -> list[bytes | AsyncIterator[bytes]]:
-    """A body of this size, announced, and in parts of which nobody says how many they are."""
+    """A body of this size, with `Content-Length` and in chunks."""
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(size // 50):
@@ -131,7 +131,7 @@ HALF = {"type": "http.request", "body": b"x", "more_body": True}
 
 
 async def test_as_many_at_once_as_may_be() -> None:
-    """One more is told 503 at once; when one has been answered there is room again."""
+    """A request above the limit gets 503 at once; after an answer there is room again."""
     app = Waiting()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
@@ -166,7 +166,7 @@ async def test_as_many_watch_as_may() -> None:
 
 
 async def test_a_slow_body() -> None:
-    """Half of a body and then nothing: 408, in the application's words; nobody waits for ever."""
+    """A body that stops half-way gets 408 with the application's message."""
     async with guarded(Protection(limits=LIMITS)) as client:
 
         async def trickle() -> AsyncIterator[bytes]:

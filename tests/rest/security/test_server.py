@@ -26,7 +26,7 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that tells who asks."""
+    """Application that answers with the client's address."""
     await Response(scope["client"][0].encode())(scope, receive, send)
 
 
@@ -105,7 +105,7 @@ async def until_the_end(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_too_many_connections() -> None:
-    """Also those that rest count; one more is told so, and ended."""
+    """Idle connections count, too; a connection above the limit gets 503 and is closed."""
     async with served(HttpLimits(connections_max=3)) as address:
         resting = [await asyncio.open_connection(*address) for _ in range(2)]
         for reader, writer in resting:
@@ -178,12 +178,12 @@ async def test_a_request_with_two_lengths_closes_the_connection(lengths: bytes) 
 
 
 def trusting(made: IssuedCertificate) -> ssl.SSLContext:
-    """A client that trusts nobody else."""
+    """TLS context of a client that trusts only this certificate."""
     return ssl.create_default_context(cadata=made.certificate_pem)
 
 
 def told(**settings: str) -> Configuration:
-    """Settings as flags tell them; `_` stands for a dot."""
+    """Settings given as flags; `_` stands for a dot."""
     flag = ValueSource("flag", "--override")
     keyed = {key.replace("_", "."): SourcedValue(text, flag) for key, text in settings.items()}
     return Configuration({"listeners": SourcedValue("https://127.0.0.1:0", flag), **keyed})
@@ -259,7 +259,7 @@ async def test_administrators_may_be_shown_another_key(
 
 
 async def test_clients_with_certificates(tmp_path: Path) -> None:
-    """`ssl.client.auth=required`: who shows none, or one that nobody vouches for, is not heard."""
+    """`ssl.client.auth=required` refuses clients without a trusted certificate."""
     made, friend, stranger = (
         IssuedCertificate.of("mine"),
         IssuedCertificate.of("friend"),
@@ -307,6 +307,6 @@ def test_without_https_there_is_no_tls() -> None:
 
 
 def test_url() -> None:
-    """The address that people are told says how it is spoken to."""
+    """The printed address of an encrypted listener begins with `https`."""
     with listen("127.0.0.1", 0) as listening:
         assert url_of(listening, encrypted=True).startswith("https://127.0.0.1:")

@@ -36,7 +36,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at(offset: int, ms: int = 0) -> str:
-    """The time of a config record, or so many milliseconds later."""
+    """The time of a config record, plus some milliseconds."""
     (entry,) = (one for one in LIFE if (one.topic, one.offset) == (CONFIG, offset))
     return str(entry.timestamp + ms)
 

@@ -15,7 +15,7 @@ LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 
 class BarCase(NamedTuple):
-    """A command, and what its bar says that it does."""
+    """A command, and the label of its progress bar."""
 
     command: str
     options: tuple[object, ...]
