@@ -1,12 +1,23 @@
 """Access to a cluster from a worker's settings: `security.protocol`, `sasl.*` and `ssl.*`."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Meta
 
 from controlplane.settings.errors import BadValue
-from controlplane.settings.security import MECHANISMS, KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings.security import (
+    MECHANISMS,
+    OAUTHBEARER,
+    KafkaSecurity,
+    OAuthBearer,
+    Sasl,
+    Secret,
+    Tls,
+    TokenFile,
+)
 from controlplane.settings.stores import StoreSettings, identity, trusted
 
 
@@ -16,10 +27,15 @@ class AccessSettings(StoreSettings, frozen=True, kw_only=True):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
 
     sasl_mechanism: str = "GSSAPI"
-    """PLAIN and SCRAM are supported; the value is ignored if the protocol does not use SASL."""
+    """PLAIN, SCRAM and OAUTHBEARER are supported; the value is ignored if the protocol does not use
+    SASL."""
 
     sasl_jaas_config: Secret | None = None
     """Login module with its options, which include `username` and `password`."""
+
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    """`file:///path` of a token for OAUTHBEARER, which is read at each login. A program passes a
+    callback instead (`KafkaSecurity.sasl`)."""
 
     ssl_endpoint_identification_algorithm: Annotated[str, Meta(extra={"empty": True})] = "https"
     """Empty: the host name in a certificate is not checked."""
@@ -32,7 +48,8 @@ def kafka_security(settings: AccessSettings) -> KafkaSecurity:
     """Build the security of a connection. Settings that the protocol does not use are ignored.
 
     Raises:
-        BadValue: an unknown mechanism or store type, or a login without a name or a password.
+        BadValue: an unknown mechanism or store type, or a login without a name, a password or a
+            token.
     """
     protocol = settings.security_protocol
     return KafkaSecurity(
@@ -41,10 +58,12 @@ def kafka_security(settings: AccessSettings) -> KafkaSecurity:
     )
 
 
-def _sasl(settings: AccessSettings) -> Sasl:
+def _sasl(settings: AccessSettings) -> Sasl | OAuthBearer:
     mechanism = settings.sasl_mechanism.upper()
+    if mechanism == OAUTHBEARER:
+        return OAuthBearer(TokenFile(_token_file(settings.sasl_oauthbearer_token_endpoint_url)))
     if mechanism not in MECHANISMS:
-        wrong = f"is {settings.sasl_mechanism!r}: use {', '.join(MECHANISMS)}"
+        wrong = f"is {settings.sasl_mechanism!r}: use {', '.join((*MECHANISMS, OAUTHBEARER))}"
         raise BadValue("sasl.mechanism", wrong, because=_PROTOCOL)
     jaas = settings.sasl_jaas_config
     options = _login_options(jaas.reveal()) if jaas else {}
@@ -56,6 +75,18 @@ def _sasl(settings: AccessSettings) -> Sasl:
             because=_PROTOCOL,
         )
     return Sasl(mechanism, options["username"], Secret(options["password"]))
+
+
+def _token_file(url: str | None) -> Path:
+    """Path in a URL such as `file:///run/secrets/token`."""
+    parts = urlsplit(url or "")
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
+        raise BadValue(
+            "sasl.oauthbearer.token.endpoint.url",
+            "names no file with a token, which OAUTHBEARER needs here: file:///path",
+            because=_PROTOCOL,
+        )
+    return Path(unquote(parts.path))
 
 
 _LOGIN_OPTION = re.compile(

@@ -13,7 +13,7 @@ from controlplane.settings.sources import SourcedValue, ValueSource
 
 _CONVERTED_ELSEWHERE = "records are converted where connectors run"
 _CREATED_BY_ADMINISTRATOR = "the administrator of the brokers creates the topics"
-_LOGINS = "logins here are PLAIN or SCRAM"
+_LOGINS = "logins here are PLAIN, SCRAM, or OAUTHBEARER with a token in a file"
 _NO_JAVA_METRICS = "there are no Java metrics here"
 _OF_CONNECTOR_CLIENTS = "it configures the clients of connectors"
 _PYTHON_TLS = "TLS is Python's here"

@@ -1,11 +1,17 @@
 """Keys, certificates and passwords for connections to Kafka clusters, and for listeners."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+
+TokenCallback = Callable[[], Awaitable[str]]
+"""Returns a valid token of an identity provider. It may raise `OSError` or `ValueError`."""
 
 
 class Secret:
@@ -38,6 +44,26 @@ class Sasl(msgspec.Struct, frozen=True):
     mechanism: str
     username: str
     password: Secret
+
+
+class OAuthBearer(msgspec.Struct, frozen=True):
+    """Login with tokens of an identity provider (KIP-255); `token` is called at each login."""
+
+    token: TokenCallback
+    mechanism: ClassVar[str] = OAUTHBEARER
+
+
+class TokenFile(msgspec.Struct, frozen=True):
+    """File with a token, read at each login: another program may renew it."""
+
+    path: Path
+
+    async def __call__(self) -> str:
+        """Return the token. Raises `OSError` or `ValueError`."""
+        token = (await asyncio.to_thread(self.path.read_text, "ascii")).strip()
+        if not token:
+            raise ValueError(f"{self.path} is empty")
+        return token
 
 
 class JavaStore(msgspec.Struct, frozen=True):
@@ -77,7 +103,7 @@ class ServerTls(msgspec.Struct, frozen=True):
 class KafkaSecurity(msgspec.Struct, frozen=True):
     """Security of connections to a cluster; the default is plaintext without authentication."""
 
-    sasl: Sasl | None = None
+    sasl: Sasl | OAuthBearer | None = None
     tls: Tls | None = None
 
     @property

@@ -62,7 +62,14 @@ SASL = {
     "SASL_PLAINTEXT": ("PLAIN", *SCRAM_MECHANISMS),
     "SASL_SSL": ("PLAIN", "SCRAM-SHA-256"),
 }
-"""Mechanisms per listener. They differ, so that one can be missing."""
+"""Mechanisms with a password per listener. They differ, so that one can be missing."""
+
+OAUTH_LISTENER = "SASL_PLAINTEXT"
+"""Listener that also takes unsigned tokens (OAUTHBEARER)."""
+_OAUTH = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'unsecuredLoginStringClaim_sub="broker";'
+)
 
 
 class _Service(ABC):
@@ -251,8 +258,11 @@ def _sasl(protocol: str, users: str) -> dict[str, object]:
     settings: dict[str, object] = {
         f"{listener}.{mechanism.lower()}.sasl.jaas.config": _SCRAM for mechanism in SASL[protocol]
     }
+    oauth = ["OAUTHBEARER"] if protocol == OAUTH_LISTENER else []
+    if oauth:
+        settings[f"{listener}.oauthbearer.sasl.jaas.config"] = _OAUTH
     return settings | {
-        f"{listener}.sasl.enabled.mechanisms": ",".join(SASL[protocol]),
+        f"{listener}.sasl.enabled.mechanisms": ",".join([*SASL[protocol], *oauth]),
         f"{listener}.plain.sasl.jaas.config": f"{_PLAIN} {users};",
     }
 

@@ -1,14 +1,22 @@
 """Security, and everything that can be wrong with a cluster: one clear sentence each."""
 
+import json
+import time
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
 import pytest
 
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable
-from controlplane.settings import SettingsError
+from controlplane.settings import Configuration, SettingsError
+from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings.sources import flag_values
 from tests.kafka.producer import NewTopic, found, reading, writer
-from tests.kafka.real_kafka import SASL, USERS, Broker
+from tests.kafka.real_kafka import OAUTH_LISTENER, SASL, USERS, Broker
+from tests.kafka.test_log_writes import keys, opened, put
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -85,6 +93,44 @@ async def test_a_wrong_password(broker: Broker, case: str) -> None:
     with pytest.raises(LogNotUsable, match="refuses the name or the password") as refused:
         await KafkaReader.open(broker.address(protocol), security=KafkaSecurity(sasl=sasl, tls=tls))
     assert "wrong" not in str(refused.value)
+
+
+def _unsigned(name: str, valid_s: int = 3_600) -> str:
+    """A token that a broker without an identity provider takes."""
+    now = int(time.time())
+    claims = {"sub": name, "iat": now - 60, "exp": now + valid_s}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
+
+
+async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """A token file is read at each login; the broker gets another user after it was rewritten."""
+    file = tmp_path / "token"
+    flags = [
+        ("flag", "security.protocol", OAUTH_LISTENER),
+        ("flag", "sasl.mechanism", "OAUTHBEARER"),
+        ("flag", "sasl.oauthbearer.token.endpoint.url", file.as_uri()),
+    ]
+    security = Configuration(flag_values(flags)).make(AccessSettings, kafka_security)
+    address = broker.address(OAUTH_LISTENER)
+    file.write_text(_unsigned("alice") + "\n")
+    async with opened(address, security) as log:
+        await log.append([put(topic, "a")])
+        await log.append([put(topic, "b"), put(topic, "c", 1)], await log.claim())
+        assert await keys(log, topic) == ["a", "b", "c"]
+    file.write_text(_unsigned("bob"))
+    async with reading(address, security=security) as reader:
+        assert await reader.topics() == {}
+    for token in (_unsigned("alice", -60), "no token"):
+        file.write_text(token)
+        with pytest.raises(LogNotUsable, match=r"refuses .* the token"):
+            await KafkaReader.open(address, security=security)
+    file.write_text("")
+    with pytest.raises(LogNotUsable, match=r"no token .* empty"):
+        await KafkaReader.open(address, security=security)
+    file.unlink()
+    with pytest.raises(LogNotUsable, match=r"no token .* No such file"):
+        await KafkaReader.open(address, security=security)
 
 
 async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:

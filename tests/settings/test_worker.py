@@ -13,7 +13,15 @@ from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.properties import MAX_PROPERTIES_BYTES
-from controlplane.settings.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings.security import (
+    JavaStore,
+    KafkaSecurity,
+    OAuthBearer,
+    Sasl,
+    Secret,
+    Tls,
+    TokenFile,
+)
 from controlplane.settings.sources import file_values
 from controlplane.settings.worker import decision_settings
 
@@ -175,9 +183,33 @@ def test_stores_of_java(worker: WorkerFile) -> None:
     assert found.security == KafkaSecurity(tls=Tls(trusted, identity))
 
 
+def test_a_token_in_a_file(worker: WorkerFile) -> None:
+    """The path comes from a URL, as Kafka takes it."""
+    found = worker.read(
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url=file:///run/my%20secrets/token",
+    )
+    expected = OAuthBearer(TokenFile(Path("/run/my secrets/token")))
+    assert found.security == KafkaSecurity(sasl=expected)
+    assert found.security.protocol == "SASL_PLAINTEXT"
+
+
 REFUSALS = {
     "protocol": (["security.protocol=TLS"], ":1: security.protocol is 'TLS': use PLAINTEXT, SASL_"),
-    "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "use PLAIN"),
+    "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=CRAM-MD5"], "use PLAIN"),
+    "no token": (
+        ["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"],
+        "sasl.oauthbearer.token.endpoint.url names no file with a token",
+    ),
+    "a token of a server": (
+        [
+            "security.protocol=SASL_SSL",
+            "sasl.mechanism=OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url=https://login/token",
+        ],
+        ":3: sasl.oauthbearer.token.endpoint.url names no file with a token",
+    ),
     "kafka's own mechanism": (["security.protocol=SASL_SSL"], ":1: sasl.mechanism is 'GSSAPI'"),
     "support": (
         ["", "exactly.once.source.support=yes"],
@@ -333,7 +365,7 @@ def test_secrets_are_never_shown(worker: WorkerFile) -> None:
         "ssl.truststore.password=hunter7",
     )
     sasl = found.security.sasl
-    assert sasl is not None
+    assert isinstance(sasl, Sasl)
     for shown in (repr(found), str(found), f"{sasl.password}", f"{sasl.password!s:>20}"):
         assert "hunter" not in shown
     with pytest.raises(TypeError):

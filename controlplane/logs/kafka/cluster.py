@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from ssl import SSLContext
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import KafkaError
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
+from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
 from controlplane.logs.kafka.errors import connection_error, topic_error
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
-from controlplane.settings.security import KafkaSecurity
+from controlplane.settings.security import KafkaSecurity, OAuthBearer, TokenCallback
 from controlplane.tls.contexts import tls_context
 
 # aiokafka logs errors that it also raises; the user should see each error once.
@@ -24,7 +25,15 @@ DEFAULT_PORT = 9092
 
 _CLOSED = "this reader is closed: open another"
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
-_FAILURES = (KafkaError, OSError, NotImplementedError, ValueError, TypeError, AssertionError)
+_FAILURES = (
+    LogNotUsable,
+    KafkaError,
+    OSError,
+    NotImplementedError,
+    ValueError,
+    TypeError,
+    AssertionError,
+)
 """Errors of aiokafka for a failed connection or login, or for a response that is not Kafka's."""
 
 BrokerAddress = tuple[str, int]
@@ -189,7 +198,7 @@ class Cluster:
             return connection
 
     async def _open(self, address: BrokerAddress) -> AIOKafkaConnection:
-        connection = AIOKafkaConnection(
+        connection = _Connection(
             *address, request_timeout_ms=self._limits.request_timeout_ms, **self._access
         )
         try:
@@ -219,11 +228,44 @@ def _shown(address: BrokerAddress) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _login(security: KafkaSecurity) -> dict[str, str]:
+def _login(security: KafkaSecurity) -> dict[str, Any]:
     if security.sasl is None:
         return {}
+    options = {"sasl_mechanism": security.sasl.mechanism}
+    if isinstance(security.sasl, OAuthBearer):
+        return {**options, "sasl_oauth_token_provider": _TokenProvider(security.sasl.token)}
     return {
-        "sasl_mechanism": security.sasl.mechanism,
+        **options,
         "sasl_plain_username": security.sasl.username,
         "sasl_plain_password": security.sasl.password.reveal(),
     }
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """Tokens of a callback, as aiokafka asks for them."""
+
+    def __init__(self, callback: TokenCallback) -> None:
+        self._callback = callback
+
+    async def token(self) -> str:
+        try:
+            return await self._callback()
+        except (OSError, ValueError) as failure:
+            raise LogNotUsable(f"there is no token for the login: {failure}") from failure
+
+
+class _Authenticator(OAuthAuthenticator):  # type: ignore[misc]
+    """Login with a token. A broker says in the payload that it refuses one; aiokafka ignores it."""
+
+    async def step(self, payload: bytes | None) -> Any:
+        if payload:
+            raise SaslAuthenticationFailed
+        return await super().step(payload)
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]
+    """Connection that notices a refused token."""
+
+    def authenticator_oauth(self) -> _Authenticator:
+        """Return the authenticator for one login."""
+        return _Authenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)

@@ -161,7 +161,7 @@ def _too_old(broker: str, _: BaseException) -> LogError:
 _LOGIN = {
     33: "does not offer the SASL mechanism asked for: check sasl.mechanism",
     34: "wants another way of logging in: check security.protocol",
-    58: "refuses the name or the password: check them",
+    58: "refuses the name or the password, or the token: check them",
 }
 """By Kafka error code."""
 
