@@ -198,7 +198,7 @@ class Cluster:
             return connection
 
     async def _open(self, address: BrokerAddress) -> AIOKafkaConnection:
-        connection = _Connection(
+        connection = _BrokerConnection(
             *address, request_timeout_ms=self._limits.request_timeout_ms, **self._access
         )
         try:
@@ -254,7 +254,7 @@ class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka h
             raise LogNotUsable(f"there is no token for the login: {failure}") from failure
 
 
-class _Authenticator(OAuthAuthenticator):  # type: ignore[misc]
+class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
     """Login with a token. A broker says in the payload that it refuses one; aiokafka ignores it."""
 
     async def step(self, payload: bytes | None) -> Any:
@@ -263,9 +263,9 @@ class _Authenticator(OAuthAuthenticator):  # type: ignore[misc]
         return await super().step(payload)
 
 
-class _Connection(AIOKafkaConnection):  # type: ignore[misc]
+class _BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     """Connection that notices a refused token."""
 
-    def authenticator_oauth(self) -> _Authenticator:
+    def authenticator_oauth(self) -> _TokenAuthenticator:
         """Return the authenticator for one login."""
-        return _Authenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+        return _TokenAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
