@@ -15,7 +15,7 @@ docs/architecture.md explains the design. The packages, in the order of a record
                  config | credential | scenario`
     client/      about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
                  patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
-                 history | undo | commands | watch | bundle | completion`
+                 history | undo | commands | watch | bundle | migrate | completion`
 
 Read a log::
 

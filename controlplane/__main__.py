@@ -76,6 +76,7 @@ CLUSTERS = {
     "commands": _client("history_commands:commands", "List commands with caller and outcome."),
     "watch": _client("watch_command:watch", "Follow changes as they happen."),
     "bundle": _client("bundle_commands:bundle", "Move connectors to another cluster."),
+    "migrate": _client("migrate_command:migrate", "Move a connector to another cluster."),
     "completion": CommandEntry(
         "controlplane.cli.completion_command:completion", "Print the completion script of a shell."
     ),

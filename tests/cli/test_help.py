@@ -13,7 +13,7 @@ from tests.commands import every_command
 FILES = ("FILE", "LOG", "ARCHIVE", "FOLDER", "TARGET")
 """Words by which a help text names something that may be a file."""
 
-NO_FILES = {"--token", "logger"}
+NO_FILES = {"--token", "--to-token", "logger"}
 """`@FILE` is completed by no shell, and a LOGGER is no LOG."""
 
 

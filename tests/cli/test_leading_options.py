@@ -10,7 +10,8 @@ import pytest
 from controlplane.__main__ import CLUSTERS, main
 from tests.cli.command_calls import ROOT, call
 
-VERBS = [name for name in CLUSTERS if name != "completion"]
+VERBS = [name for name in CLUSTERS if name not in ("completion", "migrate")]
+"""Verbs about one cluster; `migrate` names two by options of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_names_are_completed_from_the_cluster_before_the_verb(log: str) -> None:
     ("words", "meant", "code"),
     [
         ("sevre", "'serve'", 2),
-        ("gte orders", "'get'", 2),
+        ("gett orders", "'get'", 2),
         ("scenario rn", "'run'", 2),
         ("credential tokn", "'token'", 2),
         ("get conectors", "'connectors'", 3),

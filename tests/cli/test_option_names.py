@@ -13,8 +13,14 @@ from tests.commands import Called, every_command
 from tests.replay.cli.replay_calls import call as replay
 
 WORDS = {
-    "--from": ({"MOMENT", "RELEASE"}, "the first side of a comparison"),
-    "--to": ({"MOMENT", "RELEASE"}, "the second side of a comparison, or the moment to restore"),
+    "--from": (
+        {"MOMENT", "RELEASE", "URL|LOG"},
+        "the first side of a comparison, or the cluster that has a connector",
+    ),
+    "--to": (
+        {"MOMENT", "RELEASE", "URL|LOG"},
+        "the second side of a comparison, the moment to restore, or the cluster to move to",
+    ),
     "--cluster": ({"URL|LOG", "NAME"}, "the cluster: where it is, or its name in an archive"),
     "--exactly-once": ({"", "[WORKER]"}, "workers run with exactly-once support"),
 }

@@ -17,7 +17,6 @@ import msgspec
 from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
 from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
 from controlplane.client.commands.documents import output_option
-from controlplane.client.commands.offset_commands import present
 from controlplane.client.commands.verbs import asks, creates, verb
 from controlplane.client.connectors.connector_files import read_text
 from controlplane.client.connectors.connector_summary import (
@@ -28,7 +27,7 @@ from controlplane.client.connectors.connector_summary import (
     summary,
     target_state,
 )
-from controlplane.client.connectors.offset_lists import OffsetEntry, alteration
+from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present
 from controlplane.client.connectors.selection import Selection, selected
 from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector

@@ -26,6 +26,7 @@ from controlplane.client.connectors.offset_lists import (
     alteration,
     alteration_rows,
     offsets_in,
+    present,
     rows,
 )
 from controlplane.client.connectors.progress import (
@@ -67,12 +68,6 @@ async def get(api: Api, name: str, output: str) -> None:
         table(("PARTITION", "OFFSET"), rows(entries))
     else:
         say(f"{name} has no offsets")
-
-
-async def present(api: Api, name: str) -> list[OffsetEntry]:
-    """The present offsets of a connector, without those that are null."""
-    entries = offsets_in(await api.get(connector(name, "offsets")))
-    return [entry for entry in entries if entry["offset"] is not None]
 
 
 @asks("progress", name_argument, output_option)

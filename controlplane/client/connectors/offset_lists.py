@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from controlplane.client.http.api import Api, connector
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
@@ -25,6 +26,12 @@ def offsets_in(body: Any) -> list[OffsetEntry]:
         sinks = [_long(entry) for entry in _checked(listed.get("sink") or [])]
         return [*_checked(listed.get("source") or []), *sinks]
     return _checked(listed)
+
+
+async def present(api: Api, name: str) -> list[OffsetEntry]:
+    """The present offsets of a connector, without those that are null."""
+    entries = offsets_in(await api.get(connector(name, "offsets")))
+    return [entry for entry in entries if entry["offset"] is not None]
 
 
 def _checked(listed: Any) -> list[OffsetEntry]:

@@ -73,7 +73,7 @@ class Api:
         name: str,
         view: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
-        named_by: str = "--cluster, or the variable CONTROLPLANE_CLUSTER",
+        named_by: str = "--cluster",
     ) -> None:
         """`named_by`: option that has given the URL, for errors."""
         self.client = client

@@ -22,8 +22,9 @@ async def connected(
     cluster: ClusterAddress,
     need: ClusterAccess = ClusterAccess.READ,
     view: Mapping[str, str] | None = None,
+    option: str = "--cluster",
 ) -> AsyncIterator[Api]:
-    """Connect to a cluster, and identify its server.
+    """Connect to a cluster, and identify its server; `option` has given the address.
 
     Raises:
         InputRefused: the address or the credentials cannot be used.
@@ -31,22 +32,29 @@ async def connected(
         Declined, Unavailable: the server is no Connect worker, or does not answer.
     """
     if cluster.is_url:
-        async with over_network(cluster) as client:
-            yield await _met(client, cluster, view)
+        async with over_network(cluster, option) as client:
+            yield await _met(client, cluster, view, option)
     else:
         cluster.check_scheme()
         from controlplane.client.http.in_process import in_process  # noqa: PLC0415 - a whole plane
 
         async with in_process(cluster.where, need) as client:
-            yield await _met(client, cluster, view)
+            yield await _met(client, cluster, view, option)
 
 
 async def _met(
-    client: httpx.AsyncClient, cluster: ClusterAddress, view: Mapping[str, str] | None
+    client: httpx.AsyncClient,
+    cluster: ClusterAddress,
+    view: Mapping[str, str] | None,
+    option: str,
 ) -> Api:
-    api = Api(client, cluster.shown, view)
+    api = Api(client, cluster.shown, view, named_by=_NAMED_BY.get(option, option))
     await api.meet()
     return api
+
+
+_NAMED_BY = {"--cluster": "--cluster, or the variable CONTROLPLANE_CLUSTER"}
+"""Sources of an address in the words of errors, by option; others: the option."""
 
 
 def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.AsyncClient:

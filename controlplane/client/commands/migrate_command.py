@@ -1,0 +1,218 @@
+"""`migrate`: move a connector to another cluster, with its offsets and its target state."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.client.commands.batch import confirm, yes_option
+from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.verbs import access_options
+from controlplane.client.http.api import Api, check_name
+from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddress
+from controlplane.client.http.connection import connected
+from controlplane.client.migration.migration_check import checked
+from controlplane.client.migration.migration_journal import MigrationJournal, default_journal
+from controlplane.client.migration.migration_plan import Migration
+from controlplane.client.migration.migration_run import MigrationRun
+from controlplane.core.text.safe_text import count
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.output import note, say
+from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.tables import table
+from controlplane.terminal.worker_options import FILE
+
+
+class MigrateOptions(msgspec.Struct, frozen=True):
+    """Options of `migrate`."""
+
+    timeout: float
+    output: str
+    delete: bool
+    dry_run: bool
+    yes: bool
+
+
+@click.command("migrate")
+@click.argument("name", callback=not_empty)
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="URL|LOG",
+    callback=not_empty,
+    shell_complete=complete_files,
+    help="Cluster that has the connector: URL of a worker, or an embedded log.",
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="URL|LOG",
+    callback=not_empty,
+    shell_complete=complete_files,
+    help="Cluster that gets the connector: URL of a worker, or an embedded log.",
+)
+@click.option(
+    "--delete",
+    is_flag=True,
+    help="Delete the original in the end. [default: leave it stopped]",
+)
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="File that keeps the progress until the end; the same command continues from it after a "
+    "crash. [default: controlplane-migrate-NAME.json in the working directory]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=60.0,
+    metavar="SECONDS",
+    help="Longest time in seconds for tasks to end, and to start. [default: 60]",
+)
+@click.option("--dry-run", is_flag=True, help="Check both clusters and show the steps; do none.")
+@yes_option
+@access_options
+@click.option("--to-user", metavar="NAME[:PASSWORD]", help="As --user, for the cluster of --to.")
+@click.option("--to-token", metavar="TOKEN|@FILE", help="As --token, for the cluster of --to.")
+@click.option("--to-ca-file", type=FILE, metavar="FILE", help="As --ca-file, for --to.")
+@output_option
+def migrate(  # noqa: PLR0913 - click gives one argument per option
+    *,
+    name: str,
+    source: str,
+    target: str,
+    journal: Path | None,
+    user: str | None,
+    token: str | None,
+    ca_file: Path | None,
+    to_user: str | None,
+    to_token: str | None,
+    to_ca_file: Path | None,
+    **options: Any,
+) -> None:
+    """Move a connector to another cluster, with its offsets and its target state.
+
+    The connector is stopped, copied with its offsets, compared, and started in the other cluster.
+    The original stays, stopped; --delete deletes it. If a step fails, all steps before it are
+    undone. --user, --token and --ca-file are for --from only.
+
+    The steps are shown first, and confirmed. A sink needs the same topics in the other cluster.
+    """
+    check_name(name)
+    places = (
+        ClusterAddress(source, user, token, ca_file),
+        ClusterAddress(target, to_user, to_token, to_ca_file),
+    )
+    if places[0].where.rstrip("/") == places[1].where.rstrip("/"):
+        raise InputRefused("--from and --to name the same cluster: name two")
+    kept = MigrationJournal(journal or default_journal(name))
+    asyncio.run(_migrated(name, places, kept, MigrateOptions(**options)))
+
+
+async def _migrated(
+    name: str,
+    places: tuple[ClusterAddress, ClusterAddress],
+    journal: MigrationJournal,
+    given: MigrateOptions,
+) -> None:
+    stored = journal.read()
+    if stored is not None:
+        _check_same(stored, name, places, journal, deletes=given.delete)
+    needs = (
+        (ClusterAccess.READ, ClusterAccess.PLAN)
+        if given.dry_run
+        else (ClusterAccess.WRITE, ClusterAccess.WRITE)
+    )
+    async with AsyncExitStack() as stack:
+        source, target = [
+            await stack.enter_async_context(connected(place, need, option=option))
+            for place, need, option in zip(places, needs, ("--from", "--to"), strict=True)
+        ]
+        migration = await _planned(source, target, name, stored, given)
+        if given.dry_run:
+            return
+        undoes = migration.failure is not None
+        question = f"undo the migration of {name}?" if undoes else f"migrate {name}?"
+        confirm(question, yes=given.yes)
+        run = MigrationRun(migration, journal, source, target, timeout_s=given.timeout)
+        await run.run(lambda step: note(f"{name}: {step.value}"))
+        _print_done(run.migration, given.output)
+
+
+async def _planned(
+    source: Api, target: Api, name: str, stored: Migration | None, given: MigrateOptions
+) -> Migration:
+    """Check and show a new migration, or show one that was cut off."""
+    if stored is not None:
+        which = "undoing" if stored.failure is not None else "continuing"
+        done = ", ".join(step.value for step in stored.done) or "none"
+        note(f"{which} the migration that was cut off; done: {done}")
+        _print_plan(stored, None, given)
+        return stored
+    plan = await checked(source, target, name, deletes=given.delete)
+    for remark in plan.remarks:
+        note(remark)
+    _print_plan(plan.migration, len(plan.offsets), given)
+    return plan.migration
+
+
+def _check_same(
+    stored: Migration,
+    name: str,
+    places: tuple[ClusterAddress, ClusterAddress],
+    journal: MigrationJournal,
+    *,
+    deletes: bool,
+) -> None:
+    """Refuse a journal of another migration.
+
+    Raises:
+        InputRefused: the message has the command that continues it.
+    """
+    given = (name, *(place.shown for place in places), deletes)
+    if given != (stored.name, stored.source, stored.target, stored.deletes):
+        delete = " --delete" if stored.deletes else ""
+        raise InputRefused(
+            f"{journal.path} is the journal of another migration, which was cut off: end it first "
+            f"(migrate {stored.name} --from {stored.source} --to {stored.target}{delete}), or name "
+            "another --journal"
+        )
+
+
+def _print_plan(migration: Migration, offsets: int | None, given: MigrateOptions) -> None:
+    """Print the steps. As JSON only for a dry run: a document has the result otherwise."""
+    rows = list(migration.rows(offsets))
+    if given.output == "table":
+        say(f"{migration.name} ({migration.state}) would be migrated:" if given.dry_run else "")
+        table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
+    elif given.dry_run:
+        names = ("step", "cluster", "effect", "undone_by")
+        steps = [dict(zip(names, row, strict=True)) for row in rows]
+        document = {"connector": migration.name, "result": "would be migrated", "steps": steps}
+        print_document(document, given.output)
+
+
+def _print_done(migration: Migration, output: str) -> None:
+    original = "deleted" if migration.deletes else "stopped"
+    offsets = migration.offsets or []
+    if output == "table":
+        words = f"{migration.state}, {count(len(offsets), 'offset')}"
+        done = f"migrated to {migration.target} ({words})"
+        say(f"{migration.name}: {done}; the original is {original}")
+        return
+    document = {
+        "connector": migration.name,
+        "result": "migrated",
+        "state": migration.state,
+        "offsets": offsets,
+        "original": original,
+    }
+    print_document(document, output)

@@ -1,0 +1,117 @@
+"""Check before a migration: both clusters can take part, and nothing is in the way.
+
+Nothing is changed here. A refusal leaves both clusters as they are.
+"""
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from controlplane.client.connectors.connector_summary import STOPPED, summary, target_state
+from controlplane.client.connectors.offset_lists import OffsetEntry, present
+from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Declined
+from controlplane.client.migration.migration_plan import FORMAT, Migration
+from controlplane.core.releases.profiles import UnknownRelease, resolve, since
+from controlplane.core.text.redaction import redacted_refusal
+
+CLASS = "connector.class"
+
+
+class CheckedMigration(NamedTuple):
+    """A migration that can begin, with facts for people."""
+
+    migration: Migration
+    offsets: list[OffsetEntry]
+    """Present offsets of the connector; they move until it is stopped."""
+    remarks: tuple[str, ...]
+
+
+async def checked(source: Api, target: Api, name: str, *, deletes: bool) -> CheckedMigration:
+    """Check a migration from one cluster to another.
+
+    Raises:
+        Declined: a release lacks what is needed, there is no such connector at the source, there is
+            one at the target, or the target refuses its config.
+        Unavailable: a cluster fails.
+    """
+    _check_release(source, "stops", "stop a connector and read its offsets")
+    _check_release(target, "creates_in_state", "create a stopped connector")
+    _check_release(target, "alters_offsets", "set its offsets")
+    found = await summary(source, name)
+    if found is None:
+        raise Declined(f"{source.name} has no connector {name}: `controlplane get` lists all")
+    if await summary(target, name) is not None:
+        raise Declined(
+            f"{target.name} has a connector {name} already: delete it there, or migrate another"
+        )
+    config = dict(found.info["config"])
+    await _check_config(target, name, config)
+    state = await target_state(source, found)
+    migration = Migration(FORMAT, name, source.name, target.name, deletes, state, config)
+    remarks = _sink_remarks(source, target) if found.type == "sink" else ()
+    return CheckedMigration(migration, await present(source, name), remarks)
+
+
+def _check_release(api: Api, ability: str, words: str) -> None:
+    """Raise `Declined` if the release of a cluster is known and lacks an ability."""
+    beneath_compat = "/compat/" in api.name
+    if api.server.ours and not beneath_compat:
+        return
+    try:
+        profile = resolve(api.server.version).profile
+    except UnknownRelease:
+        return  # a fork: its own refusal tells
+    if not getattr(profile, ability):
+        raise Declined(
+            f"{api.name} is {api.server.name}, which cannot {words}: that takes {since(ability)} "
+            "or newer"
+        )
+
+
+async def _check_config(target: Api, name: str, config: dict[str, str | None]) -> None:
+    """Let the target judge the config; nothing is changed.
+
+    Raises:
+        Declined: the class is missing there, or the config is invalid.
+    """
+    if target.server.ours:
+        body = {"name": name, "config": config, "initial_state": STOPPED}
+        await target.send("POST", "/connectors", body, dry_run=True)
+        return
+    class_name = config.get(CLASS) or ""
+    known = [str(plugin["class"]) for plugin in await target.get("/connector-plugins")]
+    if not any(_names(class_name, plugin) for plugin in known):
+        raise Declined(
+            f"{target.name} has no connector class {class_name}: install the plugin on its workers"
+        )
+    path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
+    validated = (await target.send("PUT", path, config)).body["configs"]
+    errors = [str(error) for key in validated for error in key["value"]["errors"]]
+    if errors:
+        text = redacted_refusal("; ".join(dict.fromkeys(errors)))
+        raise Declined(f"{target.name} refuses the config of {name}: {text}")
+
+
+def _names(name: str, class_name: str) -> bool:
+    """True if a name means a class: in full, its simple name, or that without `Connector`."""
+    simple = class_name.rpartition(".")[2].rpartition("$")[2]
+    return name in (class_name, simple, simple.removesuffix("Connector"))
+
+
+def _sink_remarks(source: Api, target: Api) -> tuple[str, ...]:
+    """Remark about the offsets of a sink, which are positions in topics of a Kafka cluster."""
+    one, other = source.server.cluster_id, target.server.cluster_id
+    if one is not None and one == other:
+        return ()
+    return (_FITTING,)
+
+
+_FITTING = (
+    "the offsets of a sink are positions in topics: they fit only if the other Kafka cluster has "
+    "the same topics, with the same records at the same offsets"
+)
+
+
+async def unchanged(api: Api, migration: Migration) -> bool:
+    """True if the connector exists with the config of the migration."""
+    return await api.find(connector(migration.name, "config")) == migration.config

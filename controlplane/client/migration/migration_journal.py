@@ -1,0 +1,64 @@
+"""Journal of a migration: a private file that survives a crash."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from controlplane.client.migration.migration_plan import FORMAT, Migration
+from controlplane.core.text.file_errors import unreadable, unwritable
+from controlplane.private_files import replacing
+from controlplane.terminal.command_errors import InputRefused
+
+
+def default_journal(name: str) -> Path:
+    """Journal in the working directory, by the connector's name."""
+    return Path(f"controlplane-migrate-{quote(name, safe='')}.json")
+
+
+class MigrationJournal:
+    """File with the present state of a migration; each write replaces it atomically."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Migration | None:
+        """The migration in the file; None: there is no file.
+
+        Raises:
+            InputRefused: the file is no journal, or cannot be read.
+        """
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            raise InputRefused(unreadable(self.path, failure)) from None
+        try:
+            migration = msgspec.json.decode(text, type=Migration)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputRefused(
+                f"{self.path} is no journal of a migration ({error}): name another --journal"
+            ) from None
+        if migration.migration != FORMAT:
+            raise InputRefused(
+                f"{self.path} is a journal of format {migration.migration}, and this version reads "
+                f"{FORMAT}: end the migration with the version that began it"
+            )
+        return migration
+
+    def write(self, migration: Migration) -> None:
+        """Store a migration; durable when this returns.
+
+        Raises:
+            InputRefused: the file cannot be written.
+        """
+        try:
+            with replacing(self.path) as draft:
+                draft.write_bytes(msgspec.json.encode(migration))
+        except OSError as failure:
+            raise InputRefused(unwritable(self.path, failure)) from None
+
+    def remove(self) -> None:
+        """Remove the file: the migration has ended, or everything is undone."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,346 @@
+"""Execution of a migration: each step, its undoing, and the journal between them.
+
+The journal says which steps have begun before their effect, and which are done after it. A crash
+between the two leaves a step that may have had its effect; it is repeated.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.client.connectors.connector_summary import RUNNING, STOPPED, summary, target_state
+from controlplane.client.connectors.offset_lists import OffsetEntry, alteration, present
+from controlplane.client.connectors.wait import GONE, RUNS, STANDS, wait_for
+from controlplane.client.http.api import Api, connector
+from controlplane.client.http.request_errors import Declined, Unavailable, WaitTimedOut
+from controlplane.client.migration.migration_check import unchanged
+from controlplane.client.migration.migration_journal import MigrationJournal
+from controlplane.client.migration.migration_plan import (
+    AFTER,
+    BEFORE,
+    END,
+    TARGET_VERBS,
+    Migration,
+    MigrationStep,
+)
+
+STEADY_PAUSE_S = 0.6
+"""Pause in seconds between two reads of offsets that must be equal: a worker's answer can lack an
+offset for some 0.4 s after it was written."""
+
+StepAction = Callable[[], Awaitable[Mapping[str, Any]]]
+"""Executes a step; returns the fields of the journal that it has found out."""
+
+
+MigrationGap = Callable[[str], Awaitable[None]]
+"""Called with the name of each gap between a write of the journal and an effect."""
+
+
+class CopyDiffers(click.ClickException):
+    """The copy is not equal to the original, or the original has changed in the meantime."""
+
+
+class OffsetsMoved(click.ClickException):
+    """The started copy has processed records, so the migration can no longer be undone."""
+
+
+async def _nothing(_: str) -> None:
+    """Do nothing at a crash point."""
+
+
+class MigrationRun:
+    """Runs a migration to its end, or undoes it."""
+
+    def __init__(  # noqa: PLR0913 - by name only
+        self,
+        migration: Migration,
+        journal: MigrationJournal,
+        source: Api,
+        target: Api,
+        *,
+        timeout_s: float,
+        at: MigrationGap = _nothing,
+    ) -> None:
+        """`timeout_s`: longest time for tasks to end or start. `at` is for tests."""
+        self.migration = migration
+        self._journal = journal
+        self._source = source
+        self._target = target
+        self._timeout_s = timeout_s
+        self._at = at
+        self._actions: dict[MigrationStep, StepAction] = {
+            MigrationStep.STOP: self._stop,
+            MigrationStep.READ: self._read,
+            MigrationStep.CREATE: self._create,
+            MigrationStep.OFFSETS: self._set_offsets,
+            MigrationStep.VERIFY: self._verify,
+            MigrationStep.START: self._start,
+            MigrationStep.DELETE: self._delete,
+        }
+        self._undoings: dict[MigrationStep, Callable[[], Awaitable[None]]] = {
+            MigrationStep.START: self._stop_copy,
+            MigrationStep.OFFSETS: self._restore_offsets,
+            MigrationStep.CREATE: self._delete_copy,
+            MigrationStep.STOP: self._start_original,
+        }
+
+    async def run(self, report: Callable[[MigrationStep], None]) -> None:
+        """Do all open steps; undo everything if one fails. `report` is called before each step.
+
+        Raises:
+            ClickException: a step failed. The message says what is undone, and what is left.
+        """
+        if self.migration.failure is not None:
+            await self._undo(Declined(self.migration.failure))
+        for step in self.migration.open_steps:
+            report(step)
+            try:
+                await self._execute(step)
+            except click.ClickException as failure:
+                await self._fail(step, failure)
+        await self._at(END)
+        self._journal.remove()
+
+    # --- journal ------------------------------------------------------------------------------
+
+    def _save(self, **fields: Any) -> None:
+        self.migration = msgspec.structs.replace(self.migration, **fields)
+        self._journal.write(self.migration)
+
+    async def _execute(self, step: MigrationStep) -> None:
+        """Execute a step. It is noted before its effect, and again after it."""
+        if step not in self.migration.begun:
+            self._save(begun=(*self.migration.begun, step))
+        await self._at(f"{BEFORE} {step.value}")
+        found = await self._actions[step]()
+        await self._at(f"{AFTER} {step.value}")
+        self._save(done=(*self.migration.done, step), **found)
+
+    async def _fail(self, step: MigrationStep, failure: click.ClickException) -> None:
+        """Undo what was done, unless the copy works already.
+
+        Raises:
+            ClickException: always; `failure` with what has become of it.
+        """
+        if step is MigrationStep.DELETE:
+            raise _retold(
+                failure, f"the migration is complete except for this: {self._again}"
+            ) from None
+        if isinstance(failure, Declined) and step is not MigrationStep.VERIFY:
+            # The cluster has refused: this step had no effect, and there is nothing to undo of it.
+            self._save(begun=tuple(one for one in self.migration.begun if one is not step))
+        self._save(failure=failure.message)
+        await self._undo(failure)
+
+    @property
+    def _again(self) -> str:
+        return f"run the same command again to continue (journal: {self._journal.path})"
+
+    # --- steps --------------------------------------------------------------------------------
+
+    async def _stop(self) -> Mapping[str, Any]:
+        await self._source.send("PUT", connector(self.migration.name, "stop"))
+        await self._stands(self._source)
+        return {}
+
+    async def _stands(self, api: Api) -> None:
+        """Wait until the tasks have ended. Ours counts as stopped when the stop is written."""
+        if not api.server.ours:
+            await wait_for(api, self.migration.name, STANDS, self._timeout_s)
+
+    async def _read(self) -> Mapping[str, Any]:
+        return {"offsets": [dict(entry) for entry in await self._steady(self._source)]}
+
+    async def _steady(self, api: Api) -> list[OffsetEntry]:
+        """Offsets of a stopped connector, read until two answers are equal.
+
+        Raises:
+            WaitTimedOut: they keep changing.
+        """
+        offsets = await present(api, self.migration.name)
+        if api.server.ours:
+            return offsets
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        while True:
+            await asyncio.sleep(STEADY_PAUSE_S)
+            before, offsets = offsets, await present(api, self.migration.name)
+            if not alteration(before, offsets):
+                return offsets
+            if asyncio.get_running_loop().time() > deadline:
+                raise WaitTimedOut(
+                    f"the offsets of {self.migration.name} keep changing at {api.name}: "
+                    "check that no other program writes them"
+                )
+
+    async def _create(self) -> Mapping[str, Any]:
+        """Create the copy, stopped. One that a cut-off creation has left is taken over."""
+        name = self.migration.name
+        if await summary(self._target, name) is not None:
+            if await unchanged(self._target, self.migration):
+                return {}
+            raise Declined(f"{self._target.name} has a connector {name} with another config")
+        body: dict[str, Any] = {
+            "name": name,
+            "config": self.migration.config,
+            "initial_state": STOPPED,
+        }
+        offsets = await self._initial_offsets()
+        if offsets:
+            # The creation removes what an earlier connector of this name has left.
+            self._save(previous=[])
+            body["initial_offsets"] = offsets
+        await self._target.send("POST", "/connectors", body)
+        await self._stands(self._target)
+        return {}
+
+    async def _initial_offsets(self) -> list[dict[str, Any]]:
+        """Offsets that our service sets while it creates the connector (KIP-995); else none.
+
+        A sink's are set afterwards: both clusters may share its consumer group, so that the offsets
+        from before must be known first.
+        """
+        found = await summary(self._source, self.migration.name)
+        is_source = found is not None and found.type == "source"
+        return self.migration.offsets or [] if is_source and self._target.server.ours else []
+
+    async def _set_offsets(self) -> Mapping[str, Any]:
+        """Set the offsets of the copy; those from before are noted first, for undoing."""
+        now = await self._steady(self._target)
+        if self.migration.previous is None:
+            self._save(previous=[dict(entry) for entry in now])
+        await self._alter(now, self.migration.offsets or [])
+        return {}
+
+    async def _alter(self, now: list[OffsetEntry], wanted: Sequence[OffsetEntry]) -> None:
+        """Alter the offsets of the copy from those of now to others."""
+        altered = alteration(now, wanted)
+        if altered:
+            path = connector(self.migration.name, "offsets")
+            await self._target.send("PATCH", path, {"offsets": altered})
+
+    async def _verify(self) -> Mapping[str, Any]:
+        """Compare the copy with the original, which must not have changed meanwhile.
+
+        Raises:
+            CopyDiffers: they differ.
+        """
+        wanted, name = self.migration.offsets or [], self.migration.name
+        for api in (self._source, self._target):
+            found = await summary(api, name)
+            if found is None:
+                raise CopyDiffers(f"{name} has disappeared from {api.name}")
+            if dict(found.info["config"]) != self.migration.config:
+                raise CopyDiffers(f"the config of {name} has changed at {api.name}")
+            if await target_state(api, found) != STOPPED:
+                raise CopyDiffers(f"{name} is no longer stopped at {api.name}")
+            if alteration(await self._steady(api), wanted):
+                raise CopyDiffers(f"the offsets of {name} are others at {api.name}")
+        return {}
+
+    async def _start(self) -> Mapping[str, Any]:
+        await self._set_state(self._target)
+        return {}
+
+    async def _set_state(self, api: Api) -> None:
+        """Give a stopped connector the target state from before, and wait until it runs."""
+        verb = TARGET_VERBS[self.migration.state]
+        await api.send("PUT", connector(self.migration.name, verb))
+        if self.migration.state == RUNNING and not api.server.ours:
+            await wait_for(api, self.migration.name, RUNS, self._timeout_s)
+
+    async def _delete(self) -> Mapping[str, Any]:
+        if await summary(self._source, self.migration.name) is not None:
+            await self._source.send("DELETE", connector(self.migration.name))
+        return {}
+
+    # --- undoing ------------------------------------------------------------------------------
+
+    async def _undo(self, failure: click.ClickException) -> None:
+        """Undo every step that has begun.
+
+        Raises:
+            ClickException: always; `failure` with what has become of it.
+        """
+        left: list[str] = []
+        for step in self.migration.steps_to_undo:
+            if left and step is MigrationStep.STOP and MigrationStep.START in self.migration.begun:
+                break  # the copy may still run: the original must not
+            await self._at(f"{BEFORE} undoing {step.value}")
+            try:
+                await self._undoings[step]()
+            except OffsetsMoved as moved:
+                self._journal.remove()
+                raise _retold(failure, moved.message) from None
+            except click.ClickException as other:
+                left.append(f"{step.value} ({other.message})")
+                continue
+            await self._at(f"{AFTER} undoing {step.value}")
+            self._save(undone=(*self.migration.undone, step))
+        if left:
+            raise Unavailable(
+                f"{failure.message}; not undone: {', '.join(left)}; {self._again}"
+            ) from None
+        self._journal.remove()
+        raise _retold(failure, "everything is as before") from None
+
+    async def _stop_copy(self) -> None:
+        """Stop the copy, if it has not processed anything yet.
+
+        Raises:
+            OffsetsMoved: it has.
+        """
+        if await self._is_gone():
+            return
+        if await self._moved():
+            raise self._offsets_moved()
+        await self._target.send("PUT", connector(self.migration.name, "stop"))
+        await self._stands(self._target)
+        if await self._moved():
+            await self._target.send(
+                "PUT", connector(self.migration.name, TARGET_VERBS[self.migration.state])
+            )
+            raise self._offsets_moved()
+
+    async def _is_gone(self) -> bool:
+        return await summary(self._target, self.migration.name) is None
+
+    async def _moved(self) -> bool:
+        now = await present(self._target, self.migration.name)
+        return bool(alteration(self.migration.offsets or [], now))
+
+    def _offsets_moved(self) -> OffsetsMoved:
+        name = self.migration.name
+        return OffsetsMoved(
+            f"{name} has already processed records at {self._target.name}, so nothing is undone: "
+            f"it stays there, and {self._source.name} keeps the original stopped"
+        )
+
+    async def _restore_offsets(self) -> None:
+        if self.migration.previous is None or await self._is_gone():
+            return  # nothing was changed yet, or a foreign hand has deleted the copy
+        await self._alter(await self._steady(self._target), self.migration.previous)
+
+    async def _delete_copy(self) -> None:
+        if await self._is_gone():
+            return
+        if not await unchanged(self._target, self.migration):
+            raise Declined(
+                f"the config of {self.migration.name} has changed at {self._target.name}: delete "
+                "the connector there"
+            )
+        await self._restore_offsets()  # also of a creation that has set them
+        await self._target.send("DELETE", connector(self.migration.name))
+        if not self._target.server.ours:
+            await wait_for(self._target, self.migration.name, GONE, self._timeout_s)
+
+    async def _start_original(self) -> None:
+        verb = TARGET_VERBS[self.migration.state]
+        await self._source.send("PUT", connector(self.migration.name, verb))
+
+
+def _retold(failure: click.ClickException, words: str) -> click.ClickException:
+    """The same failure with more words, and with its exit code."""
+    return type(failure)(f"{failure.message}; {words}")

@@ -1,0 +1,76 @@
+"""Migrations that are cut off: a process that dies at a named gap, and the command run again."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from controlplane.client.http.api import Api
+from controlplane.client.http.cluster_address import ClusterAccess, ClusterAddress
+from controlplane.client.http.connection import connected
+from controlplane.client.migration.migration_check import checked
+from controlplane.client.migration.migration_journal import MigrationJournal
+from controlplane.client.migration.migration_run import MigrationRun
+from tests.patience import PATIENCE_S
+
+Meddling = Callable[[Api, Api], Awaitable[object]]
+"""A foreign hand at a gap; it gets the API of the cluster of --from, and of that of --to."""
+
+
+class Killed(BaseException):
+    """The process dies here: nothing behind it is executed."""
+
+
+class CutOffMigration:
+    """One migration, run again as often as it is cut off."""
+
+    def __init__(
+        self, name: str, source: str, target: str, folder: Path, *, deletes: bool = False
+    ) -> None:
+        self._name = name
+        self._places = (source, target)
+        self._deletes = deletes
+        self.journal = MigrationJournal(folder / f"{name}.journal.json")
+        self.gaps: list[str] = []
+        """Gaps that were passed, of all runs."""
+
+    async def run(
+        self, killed_at: str | None = None, meddling: Mapping[str, Meddling] | None = None
+    ) -> None:
+        """Run it from its beginning or from its journal.
+
+        Raises:
+            Killed: at this gap.
+            ClickException: the migration failed.
+        """
+        async with AsyncExitStack() as stack:
+            source, target = [
+                await stack.enter_async_context(
+                    connected(ClusterAddress(place), ClusterAccess.WRITE)
+                )
+                for place in self._places
+            ]
+
+            async def at(gap: str) -> None:
+                self.gaps.append(gap)
+                if gap in (meddling or {}):
+                    await (meddling or {})[gap](source, target)
+                if gap == killed_at:
+                    raise Killed
+
+            migration = self.journal.read()
+            if migration is None:
+                found = await checked(source, target, self._name, deletes=self._deletes)
+                migration = found.migration
+            run = MigrationRun(migration, self.journal, source, target, timeout_s=PATIENCE_S, at=at)
+            await run.run(lambda _: None)
+
+    async def killed_at_each(
+        self, gaps: Iterable[str], meddling: Mapping[str, Meddling] | None = None
+    ) -> None:
+        """Run it once per gap, and die there; each run continues where the last one died."""
+        for gap in gaps:
+            try:
+                await self.run(gap, meddling)
+            except Killed:
+                continue
+            raise AssertionError(f"there is no gap {gap!r}: {self.gaps}")

@@ -1,0 +1,262 @@
+"""`migrate`: a connector moves to another cluster, whole or not at all."""
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import click
+import pytest
+
+from controlplane.client.http.api import Api
+from controlplane.client.migration.migration_plan import (
+    CRASH_POINTS,
+    UNDO_CRASH_POINTS,
+    MigrationStep,
+)
+from tests.cli.command_calls import CommandResult, call
+from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
+from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
+from tests.client.migration_cases import CutOffMigration, Killed, Meddling
+
+OFFSETS = [{"partition": PARTITION, "offset": {"position": 5}}]
+CONFIG = {**SOURCE, "name": "orders"}
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> ClusterCalls:
+    """A second cluster, with a connector of its own."""
+    one = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    one.create("pages")
+    return one
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The journal lies in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def migrate(*words: object, typed: str | None = None) -> CommandResult:
+    """Run the command."""
+    return call("migrate", "orders", *words, typed=typed, columns=200)
+
+
+def places(cluster: ClusterCalls, other: ClusterCalls) -> tuple[str, ...]:
+    """Options that name both clusters."""
+    return ("--from", cluster.where, "--to", other.where)
+
+
+def present(cluster: ClusterCalls) -> tuple[str, object, object] | None:
+    """Target state, config and offsets of the connector; None: there is none."""
+    if "orders" not in cluster.json("get"):
+        return None
+    bundle = json.loads(cluster.ask("bundle", "export", "orders").out)["connectors"][0]
+    return bundle["target_state"], bundle["config"], bundle["offsets"]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
+def test_migrated(cluster: ClusterCalls, other: ClusterCalls, folder: Path, state: str) -> None:
+    """Config, offsets and target state are the same there; the original stays, stopped."""
+    cluster.create(initial_state=state, initial_offsets=OFFSETS)
+    result = migrate(*places(cluster, other), "--yes")
+    assert result.code == 0, result
+    assert result.out.endswith(
+        f"orders: migrated to {other.where} ({state}, 1 offset); the original is stopped\n"
+    )
+    assert present(other) == (state, CONFIG, OFFSETS)
+    assert present(cluster) == ("STOPPED", CONFIG, OFFSETS)
+    assert not list(folder.glob("controlplane-migrate-*"))
+
+
+def test_deleted_in_the_end(cluster: ClusterCalls, other: ClusterCalls) -> None:
+    """`--delete`; the answer for machines has what was moved."""
+    cluster.create(initial_offsets=OFFSETS)
+    result = migrate(*places(cluster, other), "--yes", "--delete", "-o", "json")
+    assert result.json == {
+        "connector": "orders",
+        "result": "migrated",
+        "state": "RUNNING",
+        "offsets": OFFSETS,
+        "original": "deleted",
+    }
+    assert present(cluster) is None
+
+
+def test_shown_and_confirmed(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+    """A dry run, and a question that is answered with no, change nothing."""
+    cluster.create(initial_offsets=OFFSETS)
+    before = present(cluster)
+    shown = migrate(*places(cluster, other), "--dry-run")
+    assert shown.code == 0
+    rows = [line.split()[0] for line in shown.out.splitlines()[3:]]
+    assert rows == ["stop", "read", "create", "offsets", "verify", "start"]
+    machine = migrate(*places(cluster, other), "--delete", "--dry-run", "-o", "json").json
+    assert [step["step"] for step in machine["steps"]] == [step.value for step in MigrationStep]
+    refused = migrate(*places(cluster, other), typed="n\n")
+    assert refused.code == 1
+    assert (present(cluster), present(other)) == (before, None)
+    assert not list(folder.glob("controlplane-migrate-*"))
+
+
+def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+    """Each run continues where the one before was killed; the result is that of one run."""
+    cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
+    asyncio.run(moving.killed_at_each(CRASH_POINTS))
+    asyncio.run(moving.run())
+    assert present(other) == ("PAUSED", CONFIG, OFFSETS)
+    assert present(cluster) is None
+    assert moving.journal.read() is None
+
+
+@pytest.mark.parametrize("gap", CRASH_POINTS)
+def test_killed_at_one_gap(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
+) -> None:
+    """Killed there, and run again to the end. At no gap does the connector run in both clusters."""
+    cluster.create(initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
+    with pytest.raises(Killed):
+        asyncio.run(moving.run(gap))
+    states = [there[0] for there in map(present, (cluster, other)) if there is not None]
+    assert states.count("RUNNING") <= 1
+    asyncio.run(moving.run())
+    assert (present(cluster), present(other)) == (None, ("RUNNING", CONFIG, OFFSETS))
+
+
+async def _config_changed(source: Api, target: Api) -> None:
+    """A foreign hand changes the original while it is being copied."""
+    del target
+    await source.send("PUT", "/connectors/orders/config", {**SOURCE, "topic": "changed"})
+
+
+def test_undone_and_killed_at_every_gap(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
+    """The original was changed meanwhile: all is undone, however often the process dies."""
+    cluster.create(initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder)
+    meddling = {"before verify": _config_changed}
+    gaps = [gap for gap in UNDO_CRASH_POINTS if not gap.endswith("start")]
+    asyncio.run(moving.killed_at_each(gaps, meddling))
+    with pytest.raises(click.ClickException, match="everything is as before"):
+        asyncio.run(moving.run())
+    assert present(other) is None
+    assert present(cluster) == ("RUNNING", {**CONFIG, "topic": "changed"}, OFFSETS)
+    assert moving.journal.read() is None
+    other.create("orders", initial_state="STOPPED")
+    assert other.json("offsets", "orders") == {"offsets": []}
+
+
+async def _foreign_copy(source: Api, target: Api) -> None:
+    """A foreign hand creates a connector of this name."""
+    del source
+    body = {"name": "orders", "config": {**SOURCE, "topic": "foreign"}}
+    await target.send("POST", "/connectors", body)
+
+
+async def _resumed(source: Api, target: Api) -> None:
+    del target
+    await source.send("PUT", "/connectors/orders/resume")
+
+
+async def _offsets_moved(source: Api, target: Api) -> None:
+    del target
+    moved = {"offsets": [{"partition": PARTITION, "offset": {"position": 6}}]}
+    await source.send("PATCH", "/connectors/orders/offsets", moved)
+
+
+async def _copy_gone(source: Api, target: Api) -> None:
+    del source
+    await target.send("DELETE", "/connectors/orders")
+
+
+@pytest.mark.parametrize(
+    ("gap", "meddle", "words"),
+    [
+        ("before create", _foreign_copy, "has a connector orders with another config"),
+        ("before verify", _resumed, "orders is no longer stopped at sqlite://"),
+        ("before verify", _offsets_moved, "the offsets of orders are others at sqlite://"),
+        ("before verify", _copy_gone, "orders has disappeared from sqlite://"),
+        ("before start", _copy_gone, "Unknown connector orders"),
+    ],
+)
+def test_a_step_that_fails(
+    cluster: ClusterCalls,
+    other: ClusterCalls,
+    folder: Path,
+    *,
+    gap: str,
+    meddle: Meddling,
+    words: str,
+) -> None:
+    """The steps before it are undone: the original runs as before, and no copy of ours is left."""
+    cluster.create(initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder)
+    with pytest.raises(click.ClickException) as failure:
+        asyncio.run(moving.run(meddling={gap: meddle}))
+    assert words in failure.value.message
+    assert failure.value.message.endswith("; everything is as before")
+    there, here = present(other), present(cluster)
+    assert here is not None
+    assert here[:2] == ("RUNNING", CONFIG)
+    assert there is None or there[1] == {**CONFIG, "topic": "foreign"}
+    assert moving.journal.read() is None
+
+
+def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
+    """One sentence, and nothing is changed."""
+    cluster.create("pages")
+    assert "has no connector orders" in migrate(*places(cluster, other), "--yes").err
+    cluster.create(initial_offsets=OFFSETS)
+    before = present(cluster)
+    same = migrate("--from", cluster.where, "--to", cluster.where, "--yes")
+    assert (same.code, "--from and --to name the same cluster" in same.err) == (2, True)
+    missing = migrate("--from", cluster.where, "--to", f"sqlite:///{folder}/no.db", "--yes")
+    assert (missing.code, "no.db does not exist" in missing.err) == (2, True)
+    down = migrate("--from", cluster.where, "--to", "http://127.0.0.1:1", "--yes")
+    assert (down.code, "cannot be reached" in down.err) == (4, True)
+    other.create()
+    there = migrate(*places(cluster, other), "--yes")
+    assert (there.code, "has a connector orders already" in there.err) == (3, True)
+    assert present(cluster) == before
+
+
+def test_a_journal_of_another_migration(
+    cluster: ClusterCalls, other: ClusterCalls, folder: Path
+) -> None:
+    """It must be ended first, and the sentence says how; what is no journal is refused."""
+    cluster.create(initial_offsets=OFFSETS)
+    moving = CutOffMigration("orders", cluster.where, other.where, folder)
+    with pytest.raises(Killed):
+        asyncio.run(moving.run("after create"))
+    journal = moving.journal.path
+    assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+    words = (*places(cluster, other), "--journal", journal, "--yes")
+    refused = migrate(*words, "--delete")
+    assert refused.code == 2
+    assert f"migrate orders --from {cluster.where} --to {other.where})" in refused.err
+    continued = migrate(*words)
+    assert (continued.code, "continuing the migration" in continued.err) == (0, True)
+    assert present(other) == ("RUNNING", CONFIG, OFFSETS)
+    for text, sentence in (("{", "is no journal"), ('{"migration": 1}', "is no journal")):
+        journal.write_text(text)
+        bad = migrate(*words)
+        assert (bad.code, sentence in bad.err) == (2, True)
+
+
+async def test_releases_that_cannot(cluster: ClusterCalls, tmp_path: Path) -> None:
+    """A worker without STOPPED, or without initial states, is refused before anything happens."""
+    await asyncio.to_thread(cluster.create)
+    for version, here, sentence in (
+        ("3.4.1", "--from", "which cannot stop a connector and read its offsets: that takes 3.5.0"),
+        ("3.6.2", "--to", "which cannot create a stopped connector: that takes 3.7.0 or newer"),
+    ):
+        there = "--to" if here == "--from" else "--from"
+        async with standing_in({"/": [PreparedAnswer(200, {"version": version})]}) as url:
+            words = (here, url, there, cluster.where, "--yes")
+            result = await asyncio.to_thread(migrate, *words)
+        assert (result.code, sentence in result.err) == (3, True), result
+    del tmp_path
