@@ -14,7 +14,6 @@ class MissingPart(Enum):
 
     TASKS = "connectors and tasks that run here"
     GROUP = "workers that form a group: who leads, who has which task, rebalances"
-    ADMIN = "Kafka's admin client: consumer groups and producers of a real cluster"
 
 
 class Later(NamedTuple):
@@ -30,10 +29,6 @@ def _tasks(*sentences: str) -> tuple[Later, ...]:
 
 def _group(*sentences: str) -> tuple[Later, ...]:
     return tuple(Later(says, MissingPart.GROUP) for says in sentences)
-
-
-def _admin(*sentences: str) -> tuple[Later, ...]:
-    return tuple(Later(says, MissingPart.ADMIN) for says in sentences)
 
 
 Sections = Mapping[str, tuple[Later, ...]]
@@ -86,16 +81,7 @@ _KIP_558: Sections = {
 }
 
 _KIP_875: Sections = {
-    "Response format": _admin(
-        "Offsets of a sink are shown under the word sink, each with topic, partition and offset."
-    ),
-    "Offsets endpoints behavior": (
-        *_admin(
-            "What is shown of a sink is what its consumer group has committed.",
-            "A fenced producer cannot write any more.",
-        ),
-        *_group("While a rebalance is pending a reset is refused."),
-    ),
+    "Offsets endpoints behavior": _group("While a rebalance is pending a reset is refused."),
     "Background: target states today": (
         *_tasks("Tasks that are paused keep their clients, converters and connections."),
         *_group("Connectors and tasks are assigned whatever their target state is."),
@@ -119,18 +105,11 @@ _KIP_875: Sections = {
     "Compatibility, Deprecation, and Migration Plan": _tasks(
         "A worker of an older release pauses what it has of a stopped connector."
     ),
-    "Test Plan": (
-        *_admin(
-            "Offsets: those of a running sink can be viewed.",
-            "Offsets: those of a sink with a consumer group of its own can be viewed.",
-            "Offsets: a sink that reads from another Kafka cluster can be viewed and reset.",
-        ),
-        *_tasks(
-            "Offsets: what is shown of a running source and sink has come as far as it must.",
-            "Stopped: a connector that had failed is shown as STOPPED, by its worker's own report.",
-            "Stopped: so is one that fails while it is being stopped.",
-            "Stopped: resumed after either failure, its tasks run again.",
-        ),
+    "Test Plan": _tasks(
+        "Offsets: what is shown of a running source and sink has come as far as it must.",
+        "Stopped: a connector that had failed is shown as STOPPED, by its worker's own report.",
+        "Stopped: so is one that fails while it is being stopped.",
+        "Stopped: resumed after either failure, its tasks run again.",
     ),
 }
 

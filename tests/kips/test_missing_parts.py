@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pytest
 
 from tests.kips.missing_parts import LATER, MissingPart
-from tests.kips.service import SINK_CONFIG, configured, log_of, serving
 
 FOLDER = Path(__file__).parent
 WORDS_ALIKE = 8
@@ -46,14 +45,6 @@ def test_each_is_waited_for(need: MissingPart) -> None:
 def test_it_is_still_later(need: MissingPart, module: str) -> None:
     """The design says in which module it will be."""
     assert find_spec(module) is None, listed(need)
-
-
-async def test_groups_cannot_be_asked_yet() -> None:
-    """The offsets of a sink are refused: they are not in the log."""
-    log = await log_of(configured("sales", SINK_CONFIG))
-    async with serving(log) as service:
-        status, message = await service.told("GET", "/connectors/sales/offsets")
-    assert (status, "not in the log" in message) == (500, True), listed(MissingPart.ADMIN)
 
 
 class Section(NamedTuple):
