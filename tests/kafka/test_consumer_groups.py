@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -198,8 +199,8 @@ async def test_no_broker() -> None:
 
 async def test_silent_broker() -> None:
     """A server that accepts connections and never answers causes a time-out."""
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    async with server, groups_of(f"{host}:{port}", limits=QUICK) as groups:
-        with pytest.raises(LogUnavailable, match="does not answer within 500 ms"):
-            await groups.committed("group")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        async with groups_of(f"{host}:{port}", limits=QUICK) as groups:
+            with pytest.raises(LogUnavailable, match="does not answer within 500 ms"):
+                await groups.committed("group")
