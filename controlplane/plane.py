@@ -44,7 +44,7 @@ from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
-from controlplane.logs.topic_checks import missing_for_writer, renamed
+from controlplane.logs.topic_creation import create_topics
 from controlplane.observe import Logger, logger
 from controlplane.projection.as_of import read_history
 from controlplane.projection.change_feed import ChangeFeed
@@ -145,9 +145,10 @@ class ControlPlane:
         """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
 
         A missing log is created with its topics. In a log with records, topics with configured
-        names must exist (see `missing_for_writer`). While an embedded log is open here, no other
-        control plane or command line can write it. Unfinished commands of an earlier process are
-        ended before this returns.
+        names must exist (see `missing_for_writer`). On Kafka, Connect's topics with records and
+        without commands of ours are refused (`check_own_topics`). While an embedded log is open
+        here, no other control plane or command line can write it. Unfinished commands of an earlier
+        process are ended before this returns.
 
         Raises:
             LogError: the log cannot be used.
@@ -163,7 +164,10 @@ class ControlPlane:
         context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
-            await _make_topics(log, settings)
+            partitions = settings.partitions
+            await create_topics(
+                log, settings.topics, offsets=partitions.offsets, status=partitions.status
+            )
             follower = Follower(
                 log,
                 topics=settings.topics,
@@ -471,23 +475,3 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
         return log
     stack.push_async_callback(log.close)
     return log
-
-
-async def _make_topics(log: Log, settings: Settings) -> None:
-    """Create the missing topics; existing ones keep their partitions.
-
-    Raises:
-        LogNotUsable: the log has records, and a name of a topic is probably misspelt.
-    """
-    topics, partitions = settings.topics, settings.partitions
-    await missing_for_writer(log, topics, named=renamed(topics), may_lack_configs=True)
-    existing = await log.topics()
-    wanted = {
-        topics.config: 1,
-        topics.offsets: partitions.offsets,
-        topics.status: partitions.status,
-        topics.commands: 1,
-    }
-    for topic, number in wanted.items():
-        if topic not in existing:
-            await log.create_topic(topic, number)

@@ -4,6 +4,7 @@ A log without its config topic is refused. Any other deviation is a sentence abo
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import lt
 
 import msgspec
 
@@ -76,6 +77,35 @@ async def missing_for_writer(
     return missing_topics(topics, there, named=refused, naming=naming)
 
 
+async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
+    """Check that topics on Kafka are new, or this project's own.
+
+    Records without any in our command topic are another Connect cluster's. A partition that has had
+    records counts as one with records, since only offsets are compared.
+
+    Raises:
+        LogNotUsable: the records are another cluster's, or the topic of configs or commands has
+            several partitions.
+    """
+    there = await log.topics()
+    for topic in (topics.config, topics.commands):
+        if there.get(topic, 1) != 1:
+            raise LogNotUsable(
+                f"topic {topic} has {there[topic]} partitions and must have one, which keeps its "
+                "records in order: name another topic"
+            )
+    ours = [topic for topic in msgspec.structs.astuple(topics) if topic in there]
+    starts, ends = await log.starts(ours), await log.ends(ours)
+    filled = [topic for topic in ours if any(map(lt, starts[topic], ends[topic]))]
+    if filled and topics.commands not in filled:
+        empty = "is empty" if topics.commands in there else "does not exist"
+        raise LogNotUsable(
+            f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
+            f"command topic {topics.commands} {empty}: they are another Connect cluster's. Name "
+            "topics of your own, or steer that cluster through its workers"
+        )
+
+
 def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
     """Return one sentence about the effect of a config topic with several partitions.
 
@@ -93,11 +123,15 @@ def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _no_topic(what: str, topic: str, there: list[str], naming: str) -> LogNotUsable:
-    listed = ", ".join(there[:TOPICS_SHOWN]) or "none"
-    more = f" and {len(there) - TOPICS_SHOWN} more" if len(there) > TOPICS_SHOWN else ""
+    listed = _listed(there) or "none"
     hint = f" ({naming})" if naming else ""
     without = "" if what == "config" else ", or leave it unnamed if there is none"
     return LogNotUsable(
-        f"there is no topic {topic} (found: {listed}{more}): "
+        f"there is no topic {topic} (found: {listed}): "
         f"name the {what} topic as it is called here{without}{hint}"
     )
+
+
+def _listed(topics: list[str]) -> str:
+    more = f" and {len(topics) - TOPICS_SHOWN} more" if len(topics) > TOPICS_SHOWN else ""
+    return ", ".join(topics[:TOPICS_SHOWN]) + more

@@ -22,7 +22,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Log, Record
+from controlplane.logs.log import Log, LogNotUsable, Record
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.settings import Configuration
@@ -165,6 +165,36 @@ async def test_every_command_writes_what_it_writes_elsewhere(
         for release in STORE_RELEASES:
             with KafkaOracle(release) as oracle:
                 assert compared(oracle.answer(case), case, Profile.of(release)) == {}
+    finally:
+        await log.close()
+
+
+async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> None:
+    """Records without commands of ours are another cluster's; nothing is claimed or created."""
+    log = await own_log(broker, topics)
+    try:
+        await log.create_topic(topics.config, 1)
+        await log.append([Record(topics.config, 0, 1, b"connector-c", b"{}")])
+        for empty in ("does not exist", "is empty"):
+            with pytest.raises(LogNotUsable, match=f"{topics.config} already has .* {empty}:"):
+                await live(log, topics, 1)
+            assert topics.status not in await log.topics()
+            await log.create_topic(topics.commands, 1)
+        assert await log.ends([topics.config, topics.commands]) == {
+            topics.config: [1],
+            topics.commands: [0],
+        }
+    finally:
+        await log.close()
+
+
+async def test_a_split_config_topic_is_refused(broker: Broker, topics: Topics) -> None:
+    """The order of configs needs one partition, as a worker demands."""
+    log = await own_log(broker, topics)
+    try:
+        await log.create_topic(topics.config, 2)
+        with pytest.raises(LogNotUsable, match=f"{topics.config} has 2 partitions and must"):
+            await live(log, topics, 1)
     finally:
         await log.close()
 
