@@ -16,6 +16,7 @@ from controlplane.settings.security import Secret
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import FILE
 from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.shell_completion import complete_files
 
 
 class AttachedOptions(NamedTuple):
@@ -48,6 +49,7 @@ _OPTIONS = (
     click.option(
         "--trail",
         metavar="LOG",
+        shell_complete=complete_files,
         help="Embedded log that records every command sent to the workers: sqlite:///trail.db. "
         "[default: in memory]",
     ),

@@ -22,6 +22,10 @@ WORDS = {
         "the second side of a comparison, the moment to restore, or the cluster to move to",
     ),
     "--cluster": ({"URL|LOG", "NAME"}, "the cluster: where it is, or its name in an archive"),
+    "--trail": (
+        {"LOG", "[NAME=]FILE"},
+        "the record of requests to a cluster's workers: `serve` writes it, `replay` reads it",
+    ),
     "--exactly-once": ({"", "[WORKER]"}, "workers run with exactly-once support"),
 }
 """Options that take several kinds of words, and their one meaning."""

@@ -67,16 +67,16 @@ MUTATIONS = [
     LawMutation(
         "created before its offsets are set",
         INITIAL,
-        "        *_described(_SET, command, store.start_at(requested)),\n"
+        "        *_described(SET, command, store.start_at(requested)),\n"
         "        *_creation(state, command, config, context),\n",
         "        *_creation(state, command, config, context),\n"
-        "        *_described(_SET, command, store.start_at(requested)),\n",
+        "        *_described(SET, command, store.start_at(requested)),\n",
         "N1 N5",
     ),
     LawMutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_described(_WIPE, command, store.start_over(known)),\n",
+        "        *_described(WIPE, command, store.start_over(known)),\n",
         "",
         "N1",
         (198,),
@@ -84,10 +84,8 @@ MUTATIONS = [
     LawMutation(
         "what fails outside is the asker's fault",
         PERFORMING,
-        "return Rejected(Reason.FAILED, _reason(step, failure))\n        return None\n\n"
-        "    async def _append",
-        "return Rejected(Reason.INVALID, _reason(step, failure))\n        return None\n\n"
-        "    async def _append",
+        "    return Rejected(Reason.FAILED, _reason(step, failure))\n\n\ndef _reason",
+        "    return Rejected(Reason.INVALID, _reason(step, failure))\n\n\ndef _reason",
         "N2 G3",
         (13,),
     ),
