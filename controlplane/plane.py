@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -59,11 +59,17 @@ if TYPE_CHECKING:
     from controlplane.rest.service import Service
 
 
-class Partitions(msgspec.Struct, frozen=True, kw_only=True):
-    """Partition counts for the topics of a new log; the defaults are Connect's."""
+_PartitionCount = Literal[-1] | Annotated[int, msgspec.Meta(ge=1)]
 
-    offsets: int = 25
-    status: int = 5
+
+class Partitions(msgspec.Struct, frozen=True, kw_only=True):
+    """Partition counts for the topics of a new log; the defaults are Connect's.
+
+    -1 is the brokers' default on Kafka; an embedded log has none.
+    """
+
+    offsets: _PartitionCount = 25
+    status: _PartitionCount = 5
 
 
 class Refusal(Exception):

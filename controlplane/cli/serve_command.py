@@ -27,17 +27,18 @@ from controlplane.cli.attached_options import (
     attached_settings,
 )
 from controlplane.cli.curl_examples import LATER, find_contrast, lines
+from controlplane.cli.serve_options import ServeOptions, check_own, writer_settings
 from controlplane.clock import now_ms
 from controlplane.core import views
-from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
-from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.plugins import UNKNOWN_TYPE
+from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
-from controlplane.logs.names import SQLITE, NoSuchLog, is_cluster, is_embedded
+from controlplane.logs.names import SQLITE, NoSuchLog
 from controlplane.logs.topic_checks import split_config
 from controlplane.observe import (
     LOG_FORMATS,
@@ -47,7 +48,7 @@ from controlplane.observe import (
     StdlibLogBridge,
     logger,
 )
-from controlplane.plane import ControlPlane, Surroundings
+from controlplane.plane import ControlPlane
 from controlplane.read_only.read_only_service import (
     listener_configuration,
     read_only_settings,
@@ -69,7 +70,6 @@ from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listeners import Address, admin_listen_address, listen_address
-from controlplane.settings.plane import plane_settings
 from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
@@ -85,28 +85,6 @@ from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, remark_by, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.writable_log import open_writable
-
-
-class ServeOptions(msgspec.Struct, frozen=True):
-    """Options of `serve`: the log and how to answer from it."""
-
-    where: str
-    reading: LogOptions
-    dialect: Profile
-    plugins: Plugins
-    exactly_once: bool
-    follow: bool
-    quiet: bool
-    log_format: LogFormat
-    read_only: bool
-    attached: AttachedOptions | None = None
-    """Workers that carry out commands; None: this process does, or nobody."""
-
-    @property
-    def commands(self) -> bool:
-        """True if commands are executed, that is if this process writes the log."""
-        embedded = not is_cluster(self.where) and is_embedded(self.where)
-        return self.follow and not self.read_only and embedded
 
 
 @click.command()
@@ -139,6 +117,12 @@ class ServeOptions(msgspec.Struct, frozen=True):
 @click.option(
     "--read-only", is_flag=True, help="Refuse commands. [default: for logs that cannot be written]"
 )
+@click.option(
+    "--own",
+    is_flag=True,
+    help="Keep the state in topics of kafka:// that belong to this process, and run commands. "
+    "Refused if a Connect cluster uses them.",
+)
 @click.option("--quiet", is_flag=True, help="Log no requests and commands.")
 @click.option(
     "--log-format",
@@ -159,6 +143,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     dialect: str,
     exactly_once: bool,
     read_only: bool,
+    own: bool,
     quiet: bool,
     log_format: LogFormat | None,
     trust_unknown_classes: bool,
@@ -169,7 +154,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """Serve Kafka Connect's REST API from LOG, as a worker of any release would.
 
     An embedded log (sqlite:///state.db, created if it does not exist) is read and written: this
-    process becomes its control plane. kafka://host:port and files of records are only read; with
+    process becomes its control plane. kafka://host:port and files of records are only read. With
+    --own, Kafka is the only storage of this process, which creates and writes topics there. With
     --connect-url, commands go to the workers of that cluster, through their REST API. Every
     endpoint takes profile=RELEASE and as_of=MOMENT (a time, a record (config@57), or a vector of
     end offsets). Paths under /compat/RELEASE/ are answered exactly as by that release.
@@ -179,17 +165,21 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     form = log_format or reading.configuration.settings(LogSettings, LOG).format
     _remark_as(form)
     known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
-    service = ServeOptions(log, reading, profile, known, support, follow, quiet, form, read_only)
+    service = ServeOptions(
+        log, reading, profile, known, support, follow, quiet, form, read_only, own
+    )
     connect = attached_settings(log, reading.configuration, flags)
+    if own:
+        check_own(service, attached=connect is not None)
     if connect is not None and service.follow and not read_only:
         release = None if _is_default("dialect") else profile
         service = msgspec.structs.replace(service, attached=AttachedOptions(connect, release))
     elif flags:
         raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
-    of_listeners = listener_configuration(log, reading.configuration)
+    of_listeners = listener_configuration(log, reading.configuration, own=own)
     protection = Protection.from_configuration(reading.configuration, of_listeners)
     try:
-        address = _address(log, reading.configuration, host, port)
+        address = _address(of_listeners, host, port)
         bound = listen(address.host, address.port)
         protection = protection._replace(hosts=(*protection.hosts, address.host))
     except NoListener as failed:
@@ -197,7 +187,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         raise InputRefused(f"{failed}: {advice}") from None
     with (
         bound,
-        _admin_socket(log, reading.configuration) as admin,
+        _admin_socket(of_listeners) as admin,
         suppress(asyncio.CancelledError),
     ):
         asyncio.run(_serve(service, protection, bound, admin))
@@ -220,11 +210,11 @@ def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
     return log_format
 
 
-def _address(log: str, settings: Configuration, host: str | None, port: int | None) -> Address:
+def _address(listeners: Configuration, host: str | None, port: int | None) -> Address:
     """Address to listen on: the flags, else the worker's settings."""
     if host is not None and port is not None:
         return Address(host, port)
-    configured = listener_configuration(log, settings).make(WorkerSettings, listen_address)
+    configured = listeners.make(WorkerSettings, listen_address)
     return Address(
         configured.host if host is None else host,
         configured.port if port is None else port,
@@ -232,9 +222,9 @@ def _address(log: str, settings: Configuration, host: str | None, port: int | No
 
 
 @contextmanager
-def _admin_socket(log: str, settings: Configuration) -> Iterator[socket.socket | None]:
+def _admin_socket(listeners: Configuration) -> Iterator[socket.socket | None]:
     """Open the socket of the admin listener, if the settings have one."""
-    address = listener_configuration(log, settings).make(WorkerSettings, admin_listen_address)
+    address = listeners.make(WorkerSettings, admin_listen_address)
     if address is None:
         yield None
         return
@@ -335,6 +325,8 @@ def _opening(service: ServeOptions) -> OpenService:
     """The way in which the log is opened."""
     if service.attached is not None:
         return _open_attached
+    if service.own:
+        return _open_own
     return _open_as_writer if service.commands else _open_read_only
 
 
@@ -359,6 +351,20 @@ async def _open_attached(
         yield known, known.log
 
 
+@asynccontextmanager
+async def _open_own(
+    service: ServeOptions, tell: Logger, loggers: Loggers
+) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+    """Open topics of a cluster as their control plane."""
+    # Imported here: other logs are served without Kafka's producer.
+    from controlplane.cli.own_topics import own_plane  # noqa: PLC0415
+
+    settings, around = writer_settings(service, tell, loggers)
+    configuration = service.reading.configuration
+    async with own_plane(service.where, configuration, settings, around) as own:
+        yield own.plane.service, own.log
+
+
 _READ = "serve the log with --read-only"
 """Advice if another process is the control plane of the log."""
 
@@ -368,10 +374,7 @@ async def _open_as_writer(
     service: ServeOptions, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open an embedded log as its control plane."""
-    settings = plane_settings(service.reading.configuration, profile=service.dialect.release)
-    if service.exactly_once:
-        settings = msgspec.structs.replace(settings, exactly_once=True)
-    around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
+    settings, around = writer_settings(service, tell, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
         async with ControlPlane.open(log, settings, around) as plane:

@@ -28,6 +28,12 @@ _STAGES: Mapping[type, str] = {
     commands.ResetOffsets: _OFFSETS,
 }
 
+FENCED = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be "
+    "safely retried"
+)
+"""Message of a leader that another one has fenced (`PrivilegedWriteException`)."""
+
 _TARGET_FAILED = "Error writing target state to Kafka"
 
 _FAILURES: Mapping[type, str] = {

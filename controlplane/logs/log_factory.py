@@ -222,6 +222,7 @@ async def open_kafka_log(where: str, configuration: Configuration) -> "KafkaLog"
     """
     from controlplane.logs.kafka.limits import ReadLimits, WriteLimits  # noqa: PLC0415
     from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings  # noqa: PLC0415
+    from controlplane.logs.kafka.new_topics import new_topic_defaults  # noqa: PLC0415
 
     if not is_cluster(where):
         raise LogNotUsable(f"{where} is no cluster: name it kafka://host:port")
@@ -231,6 +232,7 @@ async def open_kafka_log(where: str, configuration: Configuration) -> "KafkaLog"
         reading=configuration.settings(ReadLimits, READER),
         writing=configuration.settings(WriteLimits, WRITER),
         headers_in=frozenset({worker.topics.commands}),
+        new_topics=new_topic_defaults(configuration),
     )
     return await KafkaLog.connect(
         brokers_of(where) or worker.bootstrap_servers or "",

@@ -80,12 +80,15 @@ def decision_context(
     return Context(profile=profile, worker=worker, plugins=plugins)
 
 
-def listener_configuration(where: str, configuration: Configuration) -> Configuration:
+def listener_configuration(
+    where: str, configuration: Configuration, *, own: bool = False
+) -> Configuration:
     """Return the settings that may hold our listeners.
 
-    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it.
+    The properties file of a Kafka cluster belongs to its workers, and so do `listeners` in it;
+    unless this process is the worker (`own`).
     """
-    if is_cluster(where):
+    if is_cluster(where) and not own:
         return configuration.only(lambda source: source.is_ours)
     return configuration
 

@@ -10,6 +10,7 @@ from functools import partial
 from controlplane.controller.admission import TooMany
 from controlplane.controller.controller import Closed, TimedOut
 from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.messages import FENCED
 from controlplane.core import views
 from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
 from controlplane.core.plan import GroupOffsets, Rejected
@@ -186,7 +187,8 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
-        raise Failed(f"{error}; this service only reads from now on") from error
+        reason = f"{error}; this service only reads from now on"
+        raise Failed(FENCED if call.request.compat else reason) from error
     except Closed as error:
         raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:

@@ -12,7 +12,7 @@ import msgspec
 from controlplane.settings.sources import SourcedValue, ValueSource
 
 _CONVERTED_ELSEWHERE = "records are converted where connectors run"
-_CREATED_BY_ADMINISTRATOR = "the administrator of the brokers creates the topics"
+_ONLY_ON_KAFKA = "only `serve --own` creates topics on brokers, and uses it"
 _LOGINS = "logins here are PLAIN, SCRAM, or OAUTHBEARER with a token in a file"
 _NO_JAVA_METRICS = "there are no Java metrics here"
 _OF_CONNECTOR_CLIENTS = "it configures the clients of connectors"
@@ -25,9 +25,6 @@ _UNUSED = {
         internal.key.converter internal.value.converter""",
     "no tasks run here": "topic.creation.enable",
     "plugins.catalogue names the connector classes": "plugin.discovery",
-    _CREATED_BY_ADMINISTRATOR: """
-        config.storage.replication.factor offset.storage.replication.factor
-        status.storage.replication.factor""",
     "only Java workers form a group": """
         session.timeout.ms rebalance.timeout.ms heartbeat.interval.ms connect.protocol
         scheduled.rebalance.max.delay.ms worker.unsync.backoff.ms
@@ -90,7 +87,7 @@ _OF_TOPICS = """
 _STORES = ("config.storage.", "offset.storage.", "status.storage.")
 
 UNUSED = {key: reason for reason, keys in _UNUSED.items() for key in keys.split()} | {
-    store + key: _CREATED_BY_ADMINISTRATOR for store in _STORES for key in _OF_TOPICS.split()
+    store + key: _ONLY_ON_KAFKA for store in _STORES for key in _OF_TOPICS.split()
 }
 """Reason why each of these keys has no effect here."""
 

@@ -41,8 +41,12 @@ told_to_plane = plane_settings_of_file
 """Former name of `plane_settings_of_file`."""
 
 
-def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Settings:
+def plane_settings(
+    configuration: Configuration, *, profile: str = KIP, on_kafka: bool = False
+) -> Settings:
     """Build the settings of a control plane that behaves as this release.
+
+    `on_kafka`: the log is in Kafka, whose brokers have default numbers of partitions.
 
     Raises:
         SettingsError: a value is invalid.
@@ -53,7 +57,7 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
         worker=configuration.make(WorkerSettings, decision_settings),
         administered=worker.admin_listeners is None,
         topics=worker.topics,
-        partitions=_partitions(worker),
+        partitions=_partitions(worker, on_kafka=on_kafka),
         exactly_once=worker.exactly_once,
         limits=configuration.settings(CommandLimits, CONTROLLER),
         follower=configuration.settings(FollowerLimits, FOLLOWER),
@@ -63,10 +67,12 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
     )
 
 
-def _partitions(worker: WorkerSettings) -> Partitions:
+def _partitions(worker: WorkerSettings, *, on_kafka: bool) -> Partitions:
     """Return the partition counts of new topics. An embedded log has no broker default."""
     default = Partitions()
     offsets, status = worker.offset_storage_partitions, worker.status_storage_partitions
+    if on_kafka:
+        return Partitions(offsets=offsets, status=status)
     return Partitions(
         offsets=default.offsets if offsets == BROKERS_DEFAULT else offsets,
         status=default.status if status == BROKERS_DEFAULT else status,

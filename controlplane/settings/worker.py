@@ -33,6 +33,7 @@ _PLUGINS = _idle("plugins.catalogue names the connector classes")
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
 _Partitions = Literal[-1] | Annotated[int, Meta(ge=1, le=INT_MAX)]
+_Replicas = Literal[-1] | Annotated[int, Meta(ge=1, le=2**15 - 1)]
 _Int = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
 
@@ -58,11 +59,17 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     it."""
 
     offset_storage_partitions: _Partitions = 25
-    """Partitions of a new topic in an embedded log; on a cluster the administrator creates it.
-    -1 is the broker's default in Kafka, and this project's default here; the same holds for
-    statuses."""
+    """Partitions of a new topic. -1 is the brokers' default in Kafka, and this project's default in
+    an embedded log; the same holds for statuses."""
 
     status_storage_partitions: _Partitions = 5
+
+    config_storage_replication_factor: _Replicas = 3
+    """Replicas of a new topic in Kafka (`serve --own`), also of the command topic; -1 is the
+    brokers' default. An embedded log has no replicas. The same holds for offsets and statuses."""
+
+    offset_storage_replication_factor: _Replicas = 3
+    status_storage_replication_factor: _Replicas = 3
 
     plugins_catalogue: str | None = None
     """This project's own: file of connector classes and other plugins, as `--plugins` names it. A

@@ -31,6 +31,7 @@ from controlplane.settings.prefixes import (
     READER,
     SQLITE,
     UPKEEP,
+    WRITER,
 )
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.command_errors import InputRefused
@@ -93,6 +94,7 @@ TOPICS = {
 
 LIMITS = {
     READER: "controlplane.logs.kafka.limits:ReadLimits",
+    WRITER: "controlplane.logs.kafka.limits:WriteLimits",
     SQLITE: "controlplane.logs.sqlite.settings:SqliteSettings",
     FOLLOWER: "controlplane.projection.limits:FollowerLimits",
     CONTROLLER: "controlplane.controller.admission:CommandLimits",

@@ -14,7 +14,7 @@ group.id=fleet
 key.converter=org.apache.kafka.connect.json.JsonConverter
 key.converter.schemas.enable=false
 config.storage.topic=fleet-configs
-config.storage.replication.factor=1
+config.storage.min.insync.replicas=1
 offset.flush.interval.ms=10000
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=PLAIN
@@ -126,7 +126,7 @@ def test_for_machines(worker: Path) -> None:
     assert rows(result, "limits")["reader.fetch.wait.ms"]["source"] == {"kind": "default"}
     assert rows(result, "unused").keys() == {
         "key.converter.schemas.enable",
-        "config.storage.replication.factor",
+        "config.storage.min.insync.replicas",
         "producer.sasl.jaas.config",
     }
 

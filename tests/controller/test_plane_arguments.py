@@ -39,11 +39,11 @@ TEXT: Any = "3"
         ),
         (
             Settings(partitions=Partitions(offsets=FLOAT)),
-            "partitions.offsets is 2.0: use a whole number from 1",
+            "partitions.offsets is 2.0: use -1 or a whole number from 1",
         ),
         (
             Settings(partitions=Partitions(status=TEXT)),
-            "partitions.status is '3': use a whole number from 1",
+            "partitions.status is '3': use -1 or a whole number from 1",
         ),
         (
             Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(lateness_ms=-1))),

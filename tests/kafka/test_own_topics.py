@@ -46,6 +46,11 @@ PLACE = {"filename": "in.txt"}
 COUNTED = {"config.offset", "config.connectorTaskConfigGenerations"}
 """Parts of a state that count records: compaction changes them, in a worker too."""
 
+SINGLE_REPLICAS = {
+    f"{store}.storage.replication.factor": "1" for store in ("config", "offset", "status")
+}
+"""Settings of a worker for a cluster of one broker."""
+
 LIFE: tuple[AnyCommand, ...] = (
     commands.CreateConnector("orders", FILE),
     commands.CreateConnector("orders", FILE),
@@ -142,6 +147,7 @@ async def own_log(broker: Broker, topics: Topics) -> KafkaLog:
         "offset.storage.topic": topics.offsets,
         "status.storage.topic": topics.status,
         "command.storage.topic": topics.commands,
+        **SINGLE_REPLICAS,
     }
     configuration = Configuration(flag_values((key, key, name) for key, name in settings.items()))
     return await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)

@@ -333,7 +333,6 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
         "value.converter.schema.registry.url",
         "producer.max.block.ms",
         "config.storage.min.insync.replicas",
-        "status.storage.replication.factor",
         "config.providers.vault.param.uri",
         "sasl.oauthbearer.token.endpoint.url",
         "offset.storage.file.filename",

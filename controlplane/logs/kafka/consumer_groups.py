@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from aiokafka.protocol.admin import DeleteGroupsRequest
+from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
@@ -58,6 +58,15 @@ class GroupRefusal(LogNotUsable):
         return self.code in ACTIVE
 
 
+class GroupMembers(NamedTuple):
+    """Members of a group."""
+
+    protocol_type: str
+    """Protocol that they share: `connect` for workers, `consumer` for consumers."""
+    hosts: tuple[str, ...]
+    """Address of each member, as the broker sees it."""
+
+
 class _Coordinator(IntEnum):
     """Kinds of coordinators (`FindCoordinator`)."""
 
@@ -96,6 +105,23 @@ class GroupAdmin:
 
         request = OffsetFetchRequest(group, None)
         return await self._asked(_Coordinator.GROUP, group, request, offsets)
+
+    async def members(self, group: str) -> GroupMembers:
+        """Return the members of a group; none if there is no such group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+
+        def members(response: Any) -> GroupMembers:
+            code, _, _, protocol_type, _, found, *_ = response.groups[0]
+            if code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return GroupMembers("", ())
+            _check(f"the members of group {group} are unknown", code)
+            hosts = tuple(host.removeprefix("/") for _, _, host, *_ in found)
+            return GroupMembers(protocol_type, hosts)
+
+        return await self._asked(_Coordinator.GROUP, group, DescribeGroupsRequest([group]), members)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets of a group without members; the group is created if it does not exist.

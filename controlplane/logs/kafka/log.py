@@ -11,6 +11,7 @@ from controlplane.core.order import Ends
 from controlplane.logs.kafka.admin_requests import BROKER_DEFAULT, TopicSpec
 from controlplane.logs.kafka.append_queue import AppendQueue
 from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupMembers
 from controlplane.logs.kafka.errors import topic_error
 from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
@@ -133,6 +134,16 @@ class KafkaLog(KafkaReader):
                 return
         for problem in await self.check([topic]):
             raise LogNotUsable(f"{problem}; change it, or name another topic")
+
+    async def group_members(self, group: str) -> GroupMembers:
+        """Return the members of a group of this cluster; none if there is no such group.
+
+        Raises:
+            LogUnavailable: no coordinator answers in time.
+            LogNotUsable: this user may not see the group.
+        """
+        self._check_open()
+        return await GroupAdmin(self._cluster, self._settings.reading).members(group)
 
     async def claim(self) -> int:
         """Become the only writer: fence every other producer of `transactional_id`.

@@ -1,0 +1,62 @@
+"""Opening of a control plane whose only storage is its own topics in Kafka (`serve --own`)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from controlplane.controller.kafka_actions import KafkaActions
+from controlplane.core.text.safe_text import count
+from controlplane.logs.kafka.connector_clusters import ConnectorClusters
+from controlplane.logs.kafka.log import KafkaLog
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.log_factory import open_kafka_log
+from controlplane.logs.names import brokers_of
+from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.settings import Configuration, WorkerSettings
+
+HOSTS_SHOWN = 3
+"""Number of members that a message names by their hosts."""
+
+
+class OwnPlane(msgspec.Struct, frozen=True):
+    """A control plane and its log."""
+
+    plane: ControlPlane
+    log: KafkaLog
+
+
+@asynccontextmanager
+async def own_plane(
+    where: str, configuration: Configuration, settings: Settings, around: Surroundings
+) -> AsyncIterator[OwnPlane]:
+    """Open a cluster's topics as their control plane, unless they belong to Java workers.
+
+    Offsets of sinks are those of their consumer groups on the brokers.
+
+    Raises:
+        LogError: the brokers cannot be used, or the topics or the group belong to others.
+        SettingsError: a setting is invalid.
+    """
+    log = await open_kafka_log(where, configuration)
+    clusters = ConnectorClusters(brokers_of(where), configuration)
+    try:
+        await check_free_group(log, configuration.settings(WorkerSettings).group_id)
+        outside = KafkaActions(clusters)
+        async with ControlPlane.open(log, settings, around._replace(outside=outside)) as plane:
+            yield OwnPlane(plane, log)
+    finally:
+        await clusters.close()
+        await log.close()
+
+
+async def check_free_group(log: KafkaLog, group: str) -> None:
+    """Raise `LogNotUsable` if a worker's group has members: then a Connect cluster runs there."""
+    found = await log.group_members(group)
+    if found.hosts:
+        hosts = ", ".join(sorted({*found.hosts})[:HOSTS_SHOWN])
+        raise LogNotUsable(
+            f"group {group} has {count(len(found.hosts), 'member')} of the protocol "
+            f"{found.protocol_type}, on {hosts}: a cluster runs there, and its workers write these "
+            "topics. Stop them, set another group.id, or send commands to them with --connect-url"
+        )

@@ -1,0 +1,43 @@
+"""Settings of the topics that a worker creates, from its file (KIP-605)."""
+
+from collections.abc import Mapping
+
+from controlplane.logs.kafka.log import TopicDefaults
+from controlplane.settings import Configuration, WorkerSettings
+
+_STORES = {"config": "config.storage.", "offsets": "offset.storage.", "status": "status.storage."}
+"""Prefix of the settings for each topic, by the field of `Topics`."""
+
+_NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename")
+"""Settings below these prefixes that are no configs of the topic."""
+
+
+def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:
+    """Return the settings of new topics, by topic; the command topic has those of configs.
+
+    Raises:
+        SettingsError: a setting is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    replicas = {
+        "config": worker.config_storage_replication_factor,
+        "offsets": worker.offset_storage_replication_factor,
+        "status": worker.status_storage_replication_factor,
+    }
+    defaults = {
+        getattr(worker.topics, role): TopicDefaults(
+            replication_factor=replicas[role], configs=_configs(configuration, prefix)
+        )
+        for role, prefix in _STORES.items()
+    }
+    return defaults | {worker.topics.commands: defaults[worker.topics.config]}
+
+
+def _configs(configuration: Configuration, prefix: str) -> Mapping[str, str]:
+    """Configs of a topic below a prefix of the worker's settings."""
+    given = {
+        key.removeprefix(prefix): value.text
+        for key, value in configuration.values.items()
+        if key.startswith(prefix)
+    }
+    return {key: text for key, text in given.items() if key not in _NO_TOPIC_CONFIGS}

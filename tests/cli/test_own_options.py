@@ -1,0 +1,26 @@
+"""Options of `serve --own`: contradictions are refused before anything starts."""
+
+import pytest
+
+from tests.cli.command_calls import call, refusal
+
+CLUSTER = "kafka://localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("state.db",), "state.db is no cluster: serve kafka://BROKER:9092, or leave out --own"),
+        ((CLUSTER, "--read-only"), "leave out --read-only and --no-follow"),
+        ((CLUSTER, "--no-follow"), "leave out --read-only and --no-follow"),
+        ((CLUSTER, "--connect-url", "http://w1:8083"), "exclude each other"),
+        ((CLUSTER, "--override", "connect.url=http://w1:8083"), "exclude each other"),
+        (("kafka://alice:secret@localhost:9092",), "is given with a login"),
+        (("kafka://",), "no broker is named"),
+    ],
+)
+def test_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each contradiction has one sentence, and exit code 2."""
+    said = refusal(call("serve", "--own", "--port", "0", *words))
+    assert sentence in said
+    assert "secret" not in said

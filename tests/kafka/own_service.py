@@ -1,0 +1,72 @@
+"""`controlplane serve --own` on a broker, as a process of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from controlplane.core.state import Topics
+from tests.cli.command_calls import CommandResult, shell
+from tests.cli.test_serve_command import RunningService, running
+from tests.kafka.real_kafka import Broker
+from tests.patience import PATIENCE_S
+
+SINGLE_REPLICAS = {
+    f"{store}.storage.replication.factor": "1" for store in ("config", "offset", "status")
+}
+"""Settings of a worker for a cluster of one broker."""
+
+
+def own_settings(topics: Topics) -> dict[str, str]:
+    """Settings of a worker with these topics; its group has the name of the config topic."""
+    return {
+        "group.id": topics.config,
+        "config.storage.topic": topics.config,
+        "offset.storage.topic": topics.offsets,
+        "status.storage.topic": topics.status,
+        "command.storage.topic": topics.commands,
+        "offset.storage.partitions": "5",
+        "status.storage.partitions": "-1",
+        **SINGLE_REPLICAS,
+    }
+
+
+def worker_file(folder: Path, topics: Topics, **settings: object) -> Path:
+    """A worker's file; `__` in a setting's name is a dot."""
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    lines = [f"{key}={value}\n" for key, value in (own_settings(topics) | given).items()]
+    path = folder / f"{topics.config}.properties"
+    path.write_text("".join(lines), "utf-8")
+    return path
+
+
+def words(broker: Broker, file: Path) -> tuple[str, ...]:
+    """The arguments of `serve`."""
+    return f"kafka://{broker.bootstrap}", "--own", "--worker", str(file), "--quiet"
+
+
+@asynccontextmanager
+async def serving_own(
+    broker: Broker, file: Path
+) -> AsyncIterator[tuple[RunningService, httpx.AsyncClient]]:
+    """The running service, and a client of it."""
+    async with (
+        running(*words(broker, file)) as service,
+        httpx.AsyncClient(base_url=await _url(service), timeout=PATIENCE_S) as client,
+    ):
+        yield service, client
+
+
+async def _url(service: RunningService) -> str:
+    """URL of a service; what it wrote, if it did not start."""
+    if not service.lines:
+        _, said = await service.process.communicate()
+        raise AssertionError(said.decode())
+    return service.url
+
+
+async def refused_own(broker: Broker, file: Path, *more: object) -> CommandResult:
+    """The end of a service that does not start."""
+    return await asyncio.to_thread(shell, "serve", *words(broker, file), "--port", "0", *more)

@@ -1,0 +1,291 @@
+"""A control plane whose only storage is Kafka: commands, restarts, fencing, refusals."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from controlplane.controller.messages import FENCED
+from controlplane.core.state import Topics
+from tests.cli.command_calls import refusal, shell
+from tests.kafka.conftest import unused_name
+from tests.kafka.consumers import groups_of
+from tests.kafka.own_service import refused_own, serving_own, worker_file
+from tests.kafka.producer import NewTopic, admin, reading, writer
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.test_command_line import login
+from tests.patience import PATIENCE_S
+from tests.ports import free_ports
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+SOURCE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "lines"}
+SINK = {"connector.class": "FileStreamSink", "file": "out.txt"}
+PLACE = {"filename": "in.txt"}
+READS_BEFORE = 1
+"""Connections by which a creation reads a sink's group, before it writes anything."""
+
+AT_ONCE = 8
+"""Commands under way when the process is killed."""
+
+
+def offsets(position: int | None) -> dict[str, Any]:
+    """The body that alters the offset of a source."""
+    offset = None if position is None else {"position": position}
+    return {"offsets": [{"partition": PLACE, "offset": offset}]}
+
+
+@pytest.fixture
+def topics() -> Topics:
+    """Names of topics that do not exist yet."""
+    name = unused_name()
+    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
+
+
+async def until(answer: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until it is true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await answer():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.05)
+
+
+async def ended(client: httpx.AsyncClient) -> bool:
+    """True if no command is under way, or was left half done."""
+    commands = (await client.get("/commands")).json()["commands"]
+    return all(command["outcome"] is not None for command in commands)
+
+
+async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Commands of Connect; the next process has the state, and Kafka has nothing but topics."""
+    file = worker_file(tmp_path, topics, config__storage__min__cleanable__dirty__ratio=0.1)
+    async with serving_own(broker, file) as (service, client):
+        created = await client.post("/connectors", json={"name": "a", "config": SOURCE})
+        assert created.status_code == httpx.codes.CREATED, created.text
+        assert (await client.put("/connectors/a/stop")).is_success
+        assert (await client.patch("/connectors/a/offsets", json=offsets(7))).is_success
+        assert (await client.put("/connectors/b/config", json=SOURCE)).is_success
+        assert (await client.delete("/connectors/b")).is_success
+        assert (await client.get("/")).json()["kafka_cluster_id"]
+        before = [(await client.get(f"/connectors/a{end}")).json() for end in ("", "/offsets")]
+        assert (await service.end(signal.SIGTERM))[0] == 0
+    async with serving_own(broker, file) as (_, client):
+        assert (await client.get("/connectors")).json() == ["a"]
+        after = [(await client.get(f"/connectors/a{end}")).json() for end in ("", "/offsets")]
+        assert after == before
+    async with reading(broker.bootstrap) as reader:
+        there = await reader.topics()
+        sizes = [there[topic] for topic in (topics.config, topics.offsets, topics.commands)]
+        assert sizes == [1, 5, 1]
+    async with admin(broker) as client:
+        topic = ConfigResource(ConfigResourceType.TOPIC, topics.config)
+        described = await client.describe_configs([topic])
+        configs = {name: value for name, value, *_ in described[0].resources[0][4]}
+    assert configs["cleanup.policy"] == "compact"
+    assert configs["min.cleanable.dirty.ratio"] == "0.1"
+
+
+async def test_a_second_process_fences_the_first(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    """The first answers in Connect's words, goes on reading, and writes nothing."""
+    file = worker_file(tmp_path, topics)
+    async with serving_own(broker, file) as (_, first), serving_own(broker, file) as (_, second):
+        body = {"name": "a", "config": SOURCE}
+        fenced = await first.post("/compat/3.9/connectors", json=body)
+        assert fenced.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+        assert fenced.json()["message"] == FENCED
+        refused = await first.put("/connectors/a/config", json=SOURCE)
+        assert "another writer has claimed" in refused.json()["message"]
+        assert (await first.get("/health")).json()["status"] == "unhealthy"
+        assert (await second.get("/connectors")).json() == []
+        assert (await second.post("/connectors", json=body)).is_success
+
+        async def follows() -> bool:
+            answer = await first.get("/connectors")
+            assert "commands are refused" in answer.headers["x-controlplane-notice"]
+            return bool(answer.json() == ["a"])
+
+        await until(follows)
+
+
+async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Nothing acknowledged is lost, and nothing stays half done, whatever `kill -9` cuts off."""
+    file = worker_file(tmp_path, topics)
+    acknowledged: set[str] = set()
+    for life in range(3):
+        async with serving_own(broker, file) as (service, client):
+            assert await ended(client)
+            there = (await client.get("/connectors")).json()
+            assert acknowledged <= {*there}
+            for name in there:
+                answer = (await client.get(f"/connectors/{name}/offsets")).json()
+                assert answer["offsets"] == {"source": offsets(3)["offsets"]}
+
+            async def create(name: str) -> None:
+                initial = offsets(3)["offsets"]
+                body = {"name": name, "config": SOURCE, "initial_offsets": initial}
+                answer = await client.post("/connectors", json=body)
+                assert answer.is_success, (answer.status_code, answer.text)
+                acknowledged.add(name)
+
+            names = (f"c{life}-{number}" for number in range(3 * AT_ONCE))
+            tasks = [asyncio.create_task(create(name)) for name in names]
+            await asyncio.wait(tasks[:AT_ONCE], return_when=asyncio.FIRST_COMPLETED)
+            await service.end(signal.SIGKILL)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert not [end for end in ends if isinstance(end, AssertionError)], ends
+    assert acknowledged
+
+
+class Forwarder:
+    """A server that forwards connections to a broker, and at times accepts them in silence."""
+
+    def __init__(self, broker: Broker, spoken: int) -> None:
+        """After so many connections it is silent."""
+        self.silent_to = asyncio.Event()
+        """Set once a connection meets silence."""
+        self._broker = broker.bootstrap.split(":")
+        self._spoken: float = spoken
+
+    def speak(self) -> None:
+        """Forward every connection from now on."""
+        self._spoken = float("inf")
+
+    @asynccontextmanager
+    async def address(self) -> AsyncIterator[str]:
+        """Its address while it is up."""
+        async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            yield f"{host}:{port}"
+
+    async def _serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        self._spoken -= 1
+        if self._spoken < 0:
+            self.silent_to.set()
+            await reader.read()
+            out.close()
+            return
+        host, port = self._broker
+        from_broker, to_broker = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(_pump(reader, to_broker), _pump(from_broker, out))
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while octets := await source.read(1 << 16):
+        sink.write(octets)
+    sink.close()
+
+
+async def test_killed_within_a_command(
+    broker: Broker, topics: Topics, topic: str, tmp_path: Path
+) -> None:
+    """A sink that is created with offsets, killed before its group has them, is completed."""
+    file, group = worker_file(tmp_path, topics), unused_name()
+    forwarder = Forwarder(broker, spoken=READS_BEFORE)
+    async with forwarder.address() as address:
+        config = {
+            **SINK,
+            "topics": topic,
+            "consumer.override.group.id": group,
+            "admin.override.bootstrap.servers": address,
+        }
+        change = {"partition": {"kafka_topic": topic, "kafka_partition": 0}}
+        initial = [{**change, "offset": {"kafka_offset": 5}}]
+        async with groups_of(broker.bootstrap) as groups:
+            async with serving_own(broker, file) as (service, client):
+                body = {"name": "s", "config": config, "initial_offsets": initial}
+                creation = asyncio.create_task(client.post("/connectors", json=body))
+                await forwarder.silent_to.wait()
+                await service.end(signal.SIGKILL)
+                with pytest.raises(httpx.TransportError):
+                    await creation
+            assert await groups.committed(group) == {}
+            forwarder.speak()
+            async with serving_own(broker, file) as (_, client):
+                assert await ended(client)
+                assert (await client.get("/connectors")).json() == ["s"]
+                answer = (await client.get("/connectors/s/offsets")).json()
+                assert answer["offsets"] == {"sink": initial}
+            assert await groups.committed(group) == {(topic, 0): 5}
+
+
+async def test_a_connect_cluster_is_left_alone(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    """Refused while workers run, and after they have gone; nothing is written or created."""
+    worker = KafkaWorker(
+        broker.release,
+        broker,
+        group__id=topics.config,
+        config__storage__topic=topics.config,
+        offset__storage__topic=topics.offsets,
+        status__storage__topic=topics.status,
+    )
+    file = worker_file(tmp_path, topics)
+    async with reading(broker.bootstrap, isolation="read_uncommitted") as reader:
+        async with worker:
+            sentence = refusal(await refused_own(broker, file))
+            assert f"group {topics.config} has 1 member of the protocol connect, on" in sentence
+            created = await worker.rest.post("/connectors", json={"name": "a", "config": SOURCE})
+            assert created.is_success
+            await worker.stop()
+        written = await reader.ends([topics.config])
+        sentence = refusal(await refused_own(broker, file))
+        assert "they are another Connect cluster's" in sentence
+        assert topics.commands not in await reader.topics()
+        assert await reader.ends([topics.config]) == written
+
+
+async def test_bad_topics(
+    broker: Broker, topics: Topics, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Each topic that a worker would refuse is refused, before anything is claimed."""
+    file = worker_file(tmp_path, topics)
+    split, deleting = await new_topic(2), await new_topic(1, cleanup__policy="delete")
+    for wrong, sentence in (
+        (("--config-topic", split), f"topic {split} has 2 partitions and must have one"),
+        (("--status-topic", deleting), f"topic {deleting} has cleanup.policy=delete"),
+        (("--override", "config.storage.replication.factor=3"), "too few brokers"),
+        (("--override", "config.storage.no.such=1"), "cannot be created"),
+    ):
+        said = await refused_own(broker, file, *wrong)
+        assert said.code == 2
+        assert sentence in said.err.strip().splitlines()[-1], said
+
+
+async def test_foreign_writer(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """A record of another hand is read like any other, and the next command knows it."""
+    file = worker_file(tmp_path, topics)
+    async with serving_own(broker, file) as (_, client):
+        body = {"name": "a", "config": SOURCE}
+        assert (await client.post("/connectors", json=body)).is_success
+        async with writer(broker) as out:
+            await out.put(topics.config, 0, b"connector-a", None)
+
+        async def gone() -> bool:
+            return bool((await client.get("/connectors")).json() == [])
+
+        await until(gone)
+        assert (await client.put("/connectors/a/stop")).status_code == httpx.codes.NOT_FOUND
+
+
+async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """A broker that is down, a user without rights, a wrong password: one sentence each."""
+    file = worker_file(tmp_path, topics)
+    (nowhere,) = free_ports(1)
+    quick = ("--override", "reader.connect.timeout.ms=1000")
+    arguments = (f"kafka://127.0.0.1:{nowhere}", "--own", "--worker", str(file), *quick)
+    said = await asyncio.to_thread(shell, "serve", *arguments)
+    assert f"127.0.0.1:{nowhere}" in refusal(said)
+    for line in login("bob"):
+        file.write_text(f"{file.read_text('utf-8')}{line}\n", "utf-8")
+    where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
+    said = await asyncio.to_thread(shell, "serve", where, "--own", "--worker", str(file))
+    assert said.code == 2
+    assert "this user has no access to the group: add an ACL" in said.err.splitlines()[-1]
