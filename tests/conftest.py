@@ -11,12 +11,13 @@ import secrets
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,6 +62,14 @@ QUICK_EXAMPLES = 10
 def examples(count: int, proved: int) -> int:
     """Number of random examples: `proved` in `make prove`, few in `make quick`, else `count`."""
     return proved if PROVE else min(count, QUICK_EXAMPLES) if QUICK else count
+
+
+def sampled(values: Iterable[str], *tested: str) -> list[Any]:
+    """Parameters of a test: those `tested` run in `make test`, the others in `make prove` alone."""
+    return [
+        value if value in tested else pytest.param(value, marks=pytest.mark.prove)
+        for value in values
+    ]
 
 
 def _profiles() -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).with_name("conftest.py")
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Environment of a run without plugins: their import takes longer than the tests."""
+
 CONFIG = "[pytest]\nmarkers =\n  java: x\n  shared: x\n  prove: x\n"
 
 
@@ -25,7 +28,7 @@ def run_pytest(folder: Path, marker: str, **environment: str) -> tuple[int, str]
     done = subprocess.run(
         command,
         cwd=tests.parent,
-        env={**inherited, "PATH": str(folder), **environment},
+        env={**inherited, **ALONE, "PATH": str(folder), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -94,7 +97,7 @@ def drawn(folder: Path, test: str = DRAWN, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s", "tests/test_case.py"],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **environment},
+        env={**ALONE, "PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **environment},
         capture_output=True,
         text=True,
         check=True,

@@ -14,7 +14,7 @@ from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret
-from tests.kafka.conftest import unused_name
+from tests.kafka.conftest import RELEASES, unused_name
 from tests.kafka.consumers import (
     POLL_S,
     SESSION_MS,
@@ -91,10 +91,9 @@ async def refused_as_active(groups: GroupAdmin, topic: str, group: str) -> None:
         assert caught.value.is_active
 
 
+@pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
 async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, topic: str) -> None:
-    """A live group of KIP-848 refuses changes; without members it accepts them."""
-    if broker.release < "4":
-        pytest.skip("brokers have the protocol of KIP-848 since 4.0")
+    """A live group of KIP-848, of brokers since 4.0, refuses changes while it has members."""
     group = unused_name()
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")

@@ -19,6 +19,7 @@ from controlplane.plane import Settings
 from controlplane.settings import Configuration
 from tests.cli.command_calls import call
 from tests.client.client_calls import ClusterCalls
+from tests.conftest import sampled
 from tests.controller.scene import plane_on
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.consumers import POLL_S, consuming, groups_of
@@ -69,7 +70,7 @@ async def plane_beside(broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
         await clusters.close()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=RELEASES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, "4.3.0"))
 async def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SinkScene]:
@@ -231,7 +232,7 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
     status, body = await shown(scene.service.rest, "/connectors/lost/offsets")
     words = "Failed to retrieve consumer group offsets for sink connector lost"
     assert (status, json.loads(body)["message"]) == (500, words)
-    assert (await scene.service.rest.get("/connectors/lost/status")).status_code in {200, 404}
+    assert (await scene.service.rest.get("/connectors/lost/status")).status_code == 200
     said = (await scene.service.rest.get("/connectors/lost/progress")).json()["message"]
     assert said.endswith(
         f"no broker listens at 127.0.0.1:{port} (connection refused): check address and broker"

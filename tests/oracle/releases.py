@@ -4,6 +4,7 @@ python -m tests.oracle.releases          writes the file
 python -m tests.oracle.releases --check  says whether it is current (exit code 1: no)
 """
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,9 @@ from tests.oracle.worker_writes import written
 
 FILE = ROOT / "docs" / "releases.md"
 EDGES: tuple[Edge, ...] = (*CONFIG_EDGES, *OTHER_EDGES)
+
+CELLS = re.compile(r"(?<!\\) *\| *")
+"""Separator of the cells of a row; within a cell a bar is escaped."""
 
 WIDTH = 100
 """Characters of a line of text; rows of tables are as long as they are."""
@@ -103,6 +107,31 @@ def _seen(probe: Probe, answer: Common) -> str:
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 
 
+def rows_of(release: str) -> list[tuple[str, str]]:
+    """Kafka's answer and the verdict on ours, of one release, in the order of the page."""
+    answers = _answers(release)
+    rows: list[EdgeAnswer] = []
+    for edge in sorted(EDGES, key=lambda edge: edge.number):
+        questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
+        rows += [answers[question] for question in questions]
+    return [(_cell(row[0]), _verdict(row)) for row in rows]
+
+
+def rows_in(page: str, release: str) -> list[tuple[str, str]]:
+    """The same, as the page has them."""
+    cells = (CELLS.split(line.strip("| ")) for line in page.splitlines() if line.startswith("| "))
+    rows = (row[-3:] for row in cells if "releases" not in row)
+    return [(kafka, verdict) for span, kafka, verdict in rows if release in _spanned(span)]
+
+
+def _spanned(span: str) -> tuple[str, ...]:
+    """Releases of a cell: `all`, one, or the first and the last."""
+    if span == "all":
+        return ASKED
+    first, _, last = span.partition(" – ")
+    return ASKED[ASKED.index(first) : ASKED.index(last or first) + 1]
+
+
 def _section(edge: Edge, answers: Mapping[str, Mapping[EdgeQuestion, EdgeAnswer]]) -> Iterator[str]:
     yield f"\n## {edge.number}. {edge.says}\n"
     questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
@@ -121,12 +150,14 @@ def _section(edge: Edge, answers: Mapping[str, Mapping[EdgeQuestion, EdgeAnswer]
 
 
 def _line(log: str, releases: list[str], row: EdgeAnswer) -> str:
+    return f"| {_cell(log)} | {_span(releases)} | {_cell(row[0])} | {_verdict(row)} |"
+
+
+def _verdict(row: EdgeAnswer) -> str:
     kafka, ours = row
     if ours is None:
-        verdict = "–"
-    else:
-        verdict = "the same" if kafka == ours else f"**differs: {_cell(ours)}**"
-    return f"| {_cell(log)} | {_span(releases)} | {_cell(kafka)} | {verdict} |"
+        return "–"
+    return "the same" if kafka == ours else f"**differs: {_cell(ours)}**"
 
 
 def _span(releases: list[str]) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
@@ -17,6 +17,7 @@ from controlplane.scenario.transcript import TranscriptRow
 from controlplane.scenario.verbs import VERBS
 from controlplane.scenario.views import LOOKS
 from controlplane.scenario.world import World
+from tests.conftest import examples
 from tests.laws.entries import logs, profiles
 from tests.scenario.playback import played, printed
 
@@ -82,6 +83,7 @@ async def every_view(world: World) -> list[str]:
     return lines
 
 
+@settings(max_examples=examples(40, proved=10_000))
 @given(logs(), profiles | st.just(Profile.of("kip")))
 def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> None:
     """Any bytes, any release: no line is blank or a comment, and printing again gives the same.

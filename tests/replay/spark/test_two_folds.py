@@ -28,7 +28,7 @@ from tests.replay.test_local import moments, spread
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_500 if PROVE else 100
+LOGS = 1_500 if PROVE else 60
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs; some are duplicates."""
 CUT_UP = 200 if PROVE else 6

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = examples(40, proved=1_500)
+EXAMPLES = examples(20, proved=1_500)
 RECORDS = 1_000_000 if PROVE else 20_000
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 """The smallest log that shows a disagreement is always looked for."""

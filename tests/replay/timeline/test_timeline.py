@@ -26,7 +26,7 @@ from tests.laws.entries import logs, profiles
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import archive
 
-EXAMPLES = examples(30, proved=500)
+EXAMPLES = examples(15, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 TOPICS = Topics()
 FOLDED = ("connect-configs", "connect-status")
