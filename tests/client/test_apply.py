@@ -12,11 +12,14 @@ def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
     one = cluster.file("one.json", {"name": "one", "config": SOURCE})
     two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
     files = ("-f", one, "-f", two)
-    assert cluster.done("apply", *files) == "one: created\ntwo: created\n"
+    lines, summary = cluster.done("apply", *files).split("\n\n")
+    assert lines == "one: created\ntwo: created"
+    assert summary.splitlines()[-1].split(maxsplit=2) == ["created", "2", "one, two"]
     cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=u\n")
     assert cluster.done("diff", "-f", one) == "no difference\n"
     assert cluster.ask("diff", "-f", two).code == 1
-    assert cluster.done("apply", *files) == "one: unchanged\ntwo: updated (topic: t → u)\n"
+    lines, _ = cluster.done("apply", *files).split("\n\n")
+    assert lines == "one: unchanged\ntwo: updated (topic: t → u)"
 
 
 def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:

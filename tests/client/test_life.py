@@ -47,14 +47,6 @@ def test_several_at_once(cluster: ClusterCalls, words: tuple[str, ...], names: l
     assert results == [{"connector": name, "result": "paused"} for name in names]
 
 
-def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: ClusterCalls) -> None:
-    """One refusal does not stop the others; the exit code reports it."""
-    cluster.create()
-    result = cluster.ask("pause", "nix", "orders")
-    assert (result.code, result.out) == (3, "orders: paused\n")
-    assert result.err == "Error: nix: Unknown connector nix\n"
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

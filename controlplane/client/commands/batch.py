@@ -1,20 +1,24 @@
-"""One command for several connectors: each by itself, with a result or a dry run's plan."""
+"""One command for several connectors: one plan for all, each by itself, and a summary."""
 
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
-from controlplane.client.commands.documents import print_document
+from controlplane.client.commands.documents import TABLE, print_document
+from controlplane.client.commands.plan_tables import PlanDocument, print_plan, print_plans
 from controlplane.client.http.api import Api
 from controlplane.client.http.request_errors import worst
-from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import count
-from controlplane.core.text.value_text import TOMBSTONE, json_line
+from controlplane.terminal.command_errors import flush
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import note, say
+from controlplane.terminal.progress_bar import working
 from controlplane.terminal.tables import table
+
+FAILED, INTERRUPTED, NOT_BEGUN = "failed", "interrupted", "not begun"
+"""Results of connectors for which a command was not done."""
 
 
 class ConnectorResult(NamedTuple):
@@ -27,7 +31,7 @@ class ConnectorResult(NamedTuple):
     """Details for people."""
     facts: Mapping[str, Any] = {}
     """Details for machines."""
-    plan: Mapping[str, Any] | None = None
+    plan: PlanDocument | None = None
     """The plan of a dry run."""
 
     def document(self) -> dict[str, Any]:
@@ -43,32 +47,156 @@ class ConnectorResult(NamedTuple):
             say(f"{self.name}: {self.did}{self.words and f' ({self.words})'}")
 
 
-async def each(
-    names: Sequence[str], act: Callable[[str], Awaitable[ConnectorResult]], output: str
-) -> None:
+ConnectorAction = Callable[[str], Awaitable[ConnectorResult]]
+"""Acts on the connector of this name, or plans to."""
+
+
+async def each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
     """Act on each connector in turn; a refusal is printed, and the next connector follows.
+
+    Of several connectors, dry runs are printed as one plan, and a table sums up the results. After
+    Ctrl-C it also has the connectors that were not reached.
 
     Raises:
         SystemExit: some were refused; the exit code is that of the worst.
         ClickException: the only connector was refused.
     """
+    batch = _Batch(names, act, output)
+    try:
+        await batch.run()
+    except asyncio.CancelledError:
+        batch.interrupt()
+        batch.print()
+        raise
+    batch.print()
+    if batch.failures:
+        raise SystemExit(worst(batch.failures))
+
+
+class ConnectorChange(NamedTuple):
+    """Change of one connector: the request for its plan, and the change itself."""
+
+    plan: ConnectorAction
+    act: ConnectorAction
+    asked: Callable[[], None] = lambda: None
+    """Asks the user to confirm, between the plan and the first change; raises Abort on a no."""
+
+
+async def change_each(
+    api: Api, names: Sequence[str], requested: ConnectorChange, output: str, *, dry_run: bool
+) -> None:
+    """Change each connector in turn, after the plan for all; a dry run only plans.
+
+    Raises:
+        Unsupported: a dry run, and the server has none.
+        SystemExit, ClickException: as `each` does.
+    """
+    if dry_run:
+        api.need("dry run")
+        await each(names, requested.plan, output)
+        return
+    await show_plans(api, names, requested.plan, output)
+    requested.asked()
+    await each(names, requested.act, output)
+
+
+async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, output: str) -> None:
+    """Print one plan for several connectors, before any of them is changed.
+
+    A connector that cannot be planned is noted, not left out: only its server may refuse it.
+    Kafka's workers plan nothing, and documents have results only: nothing is printed then.
+    """
+    if len(names) < SEVERAL or output != TABLE or not api.server.ours:
+        return
     results: list[ConnectorResult] = []
-    failures: list[click.ClickException] = []
-    for name in names:
-        try:
-            results.append(await act(name))
-        except click.ClickException as failure:
-            if len(names) == 1:
-                raise
-            failures.append(failure)
-            note(f"Error: {name}: {failure.message}")
-        else:
-            if output == "table":
-                results[-1].say()
-    if output != "table":
-        print_document([result.document() for result in results], output)
-    if failures:
-        raise SystemExit(worst(failures))
+    for number, name in enumerate(names, 1):
+        with working(f"planning {number} of {len(names)}: {name}"):
+            try:
+                results.append(await plan(name))
+            except click.ClickException as failure:
+                note(f"{name}: no plan: {failure.message}")
+    _print_plans(results)
+    flush()  # into a pipe, too, before the first change
+
+
+SEVERAL = 2
+"""Number of connectors from which a plan and a summary are for all."""
+
+
+class _Batch:
+    """Connectors that a command acts on, one by one, with the results so far."""
+
+    def __init__(self, names: Sequence[str], act: ConnectorAction, output: str) -> None:
+        self._names = names
+        self._act = act
+        self._output = output
+        self._several = len(names) >= SEVERAL
+        self._results: list[ConnectorResult] = []
+        self.failures: list[click.ClickException] = []
+
+    async def run(self) -> None:
+        """Act on each connector in turn.
+
+        Raises:
+            ClickException: the only connector was refused.
+        """
+        for number, name in enumerate(self._names, 1):
+            try:
+                with working(f"{number} of {len(self._names)}: {name}"):
+                    result = await self._act(name)
+            except click.ClickException as failure:
+                if not self._several:
+                    raise
+                self._fail(name, failure)
+            else:
+                self._results.append(result)
+                if self._output == TABLE and not (self._several and result.plan is not None):
+                    result.say()
+                    flush()
+
+    def _fail(self, name: str, failure: click.ClickException) -> None:
+        self.failures.append(failure)
+        facts = {"error": failure.message, "exit_code": failure.exit_code}
+        self._results.append(ConnectorResult(name, FAILED, failure.message, facts))
+        note(f"Error: {name}: {failure.message}")
+
+    def interrupt(self) -> None:
+        """Add the results of the connectors that Ctrl-C has kept from an end."""
+        left = self._names[len(self._results) :]
+        self._results += [
+            ConnectorResult(name, NOT_BEGUN if number else INTERRUPTED)
+            for number, name in enumerate(left)
+        ]
+        if left:
+            note(f"{left[0]}: interrupted; the request may have been carried out, so check")
+
+    def print(self) -> None:
+        """Print what is for all connectors: the documents, or the plan and the summary."""
+        if self._output != TABLE:
+            print_document([result.document() for result in self._results], self._output)
+        elif self._several:
+            _print_plans(self._results)
+            if self.failures or all(result.plan is None for result in self._results):
+                _print_summary(self._results)
+
+
+def _print_plans(results: Sequence[ConnectorResult]) -> None:
+    """Print the plans of results as one."""
+    plans = [(result.name, result.plan) for result in results if result.plan is not None]
+    if plans:
+        did = " or ".join(dict.fromkeys(result.did for result in results if result.plan))
+        print_plans(f"{count(len(plans), 'connector')} would be {did}", plans)
+
+
+def _print_summary(results: Sequence[ConnectorResult]) -> None:
+    """Print how many connectors had each result, and which."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        did = result.did if result.plan is None else f"would be {result.did}"
+        names.setdefault(did, []).append(result.name)
+    say()
+    rows = [(did, str(len(found)), ", ".join(found)) for did, found in names.items()]
+    table(("RESULT", "NUMBER", "CONNECTORS"), rows)
 
 
 def dry_run_option(command: Decorated) -> Decorated:
@@ -101,53 +229,3 @@ async def change(
     """Request a change without a body, or its plan; return `result`, with the plan if any."""
     answer = await api.send(method, path, dry_run=dry_run)
     return result._replace(plan=answer.body) if dry_run else result
-
-
-# --- plans ---------------------------------------------------------------------------------------
-
-OUTSIDE = "-"
-"""Topic column of an action outside of the log."""
-
-PlanDocument = Mapping[str, Any]
-
-
-def print_plan(title: str, plan: PlanDocument) -> None:
-    """Print the records and actions of a dry run, in order."""
-    steps = plan["steps"]
-    records = sum(len(step["records"]) for step in steps)
-    actions = sum("action" in step for step in steps)
-    outside = f" and {count(actions, 'action')} outside of the log" if actions else ""
-    say(f"{title}: {count(records, 'record')}{outside}", style="bold")
-    if steps:
-        table(
-            ("STEP", "TOPIC", "KEY", "VALUE", "THEN"),
-            (row for step in steps for row in _rows(step)),
-            spare=("THEN",),
-        )
-    for sentence in plan["assumed"]:
-        say(f"assumed: {sentence}")
-
-
-def _rows(step: PlanDocument) -> Iterator[tuple[str, ...]]:
-    """A row per record or action; STEP stands in the first row only, THEN in the last."""
-    lines = [
-        (record["topic"], redacted_text(str(record["key"])), _value(record["value"]))
-        for record in step["records"]
-    ]
-    if "action" in step:
-        lines.append((OUTSIDE, "", json_line(redacted_value("", step["action"]))))
-    then = "read back" if step["read_back"] else ""
-    for number, line in enumerate(lines):
-        yield step["name"] if not number else "", *line, then if number == len(lines) - 1 else ""
-
-
-def _value(text: Any) -> str:
-    """A record's value without secrets."""
-    if text is None:
-        return TOMBSTONE
-    try:
-        value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return redacted_text(str(text))
-    hidden = redacted_value("", value)
-    return str(text) if hidden == value else json_line(hidden)

@@ -17,7 +17,8 @@ from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.table_text import wide_option
 
-FORMS = ("table", "json", "yaml")
+TABLE = "table"
+FORMS = (TABLE, "json", "yaml")
 
 
 def output_option(command: Decorated) -> Decorated:
@@ -26,7 +27,7 @@ def output_option(command: Decorated) -> Decorated:
         "-o",
         "--output",
         type=click.Choice(FORMS),
-        default="table",
+        default=TABLE,
         help="Tables for people, JSON or YAML for machines, with secrets. [default: table]",
     )(wide_option(command))
 

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.client.commands.batch import (
+    ConnectorChange,
     ConnectorResult,
     change,
+    change_each,
     confirm,
     dry_run_option,
-    each,
     yes_option,
 )
 from controlplane.client.commands.documents import output_option
@@ -51,14 +52,18 @@ def _targeting(name: str, target: TargetStateCommand) -> VerbGroup:
     async def command(
         api: Api, selection: Selection, wait_s: float | None, output: str, *, dry_run: bool
     ) -> None:
-        async def act(selected_name: str) -> ConnectorResult:
+        async def plan(selected_name: str, *, dry_run: bool = True) -> ConnectorResult:
             path = connector(selected_name, name)
             done = ConnectorResult(selected_name, target.did)
-            result = await change(api, "PUT", path, done, dry_run=dry_run)
+            return await change(api, "PUT", path, done, dry_run=dry_run)
+
+        async def act(selected_name: str) -> ConnectorResult:
+            result = await plan(selected_name, dry_run=False)
             await wait_for(api, selected_name, target.goal, wait_s)
             return result
 
-        await each(await selection.of(api), act, output)
+        names = await selection.of(api)
+        await change_each(api, names, ConnectorChange(plan, act), output, dry_run=dry_run)
 
     command.help = target.about
     return verb(name, target.about, "connector", (command,))
@@ -102,15 +107,18 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
 ) -> None:
     """Restart connectors, and with --tasks their tasks."""
 
-    async def act(name: str) -> ConnectorResult:
+    async def plan(name: str) -> ConnectorResult:
         path = connector(name, "restart")
-        answer = await api.send("POST", path, query=_TASKS[tasks], dry_run=dry_run)
-        if dry_run:
-            return ConnectorResult(name, "restarted", plan=answer.body)
+        answer = await api.send("POST", path, query=_TASKS[tasks], dry_run=True)
+        return ConnectorResult(name, "restarted", plan=answer.body)
+
+    async def act(name: str) -> ConnectorResult:
+        answer = await api.send("POST", connector(name, "restart"), query=_TASKS[tasks])
         await wait_for(api, name, RUNS, wait_s)
         return ConnectorResult(name, "restarted", _restarting(answer.body))
 
-    await each(await selection.of(api), act, output)
+    names = await selection.of(api)
+    await change_each(api, names, ConnectorChange(plan, act), output, dry_run=dry_run)
 
 
 def _restarting(status: Any) -> str:
@@ -139,14 +147,17 @@ async def restart_task(
         if not name or not number.isdecimal():
             raise click.UsageError(f"{task!r} is no task: write it like orders/0")
 
-    async def act(task: str) -> ConnectorResult:
+    async def plan(task: str, *, dry_run: bool = True) -> ConnectorResult:
         name, _, number = split[task]
         path, done = connector(name, "tasks", number, "restart"), ConnectorResult(task, "restarted")
-        result = await change(api, "POST", path, done, dry_run=dry_run)
-        await wait_for(api, name, RUNS, wait_s)
+        return await change(api, "POST", path, done, dry_run=dry_run)
+
+    async def act(task: str) -> ConnectorResult:
+        result = await plan(task, dry_run=False)
+        await wait_for(api, split[task][0], RUNS, wait_s)
         return result
 
-    await each(list(split), act, output)
+    await change_each(api, list(split), ConnectorChange(plan, act), output, dry_run=dry_run)
 
 
 restart = verb(
@@ -171,14 +182,21 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
 
     Asks for confirmation if connectors are selected by -e, --state or --all.
     """
-    names = await selection.of(api)
-    if names and selection.is_open and not dry_run:
-        confirm(f"delete {', '.join(names)}?", yes=yes)
+
+    async def plan(name: str, *, dry_run: bool = True) -> ConnectorResult:
+        done = ConnectorResult(name, "deleted")
+        return await change(api, "DELETE", connector(name), done, dry_run=dry_run)
 
     async def act(name: str) -> ConnectorResult:
-        done = ConnectorResult(name, "deleted")
-        result = await change(api, "DELETE", connector(name), done, dry_run=dry_run)
+        result = await plan(name, dry_run=False)
         await wait_for(api, name, GONE, wait_s)
         return result
 
-    await each(names, act, output)
+    names = await selection.of(api)
+
+    def asked() -> None:
+        if names and selection.is_open:
+            confirm(f"delete {', '.join(names)}?", yes=yes)
+
+    requested = ConnectorChange(plan, act, asked)
+    await change_each(api, names, requested, output, dry_run=dry_run)

@@ -1,12 +1,19 @@
 """`patch`: change some settings of connectors, or the level of a logger."""
 
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import click
 
 from controlplane.client.commands.apply_command import UNCHANGED, changes_of, in_words
-from controlplane.client.commands.batch import ConnectorResult, dry_run_option, each
+from controlplane.client.commands.batch import (
+    ConnectorChange,
+    ConnectorResult,
+    change_each,
+    dry_run_option,
+    each,
+)
 from controlplane.client.commands.documents import output_option
 from controlplane.client.commands.verbs import changes
 from controlplane.client.connectors.selection import Selection, selected
@@ -56,12 +63,13 @@ async def patch_connector(  # noqa: PLR0913, PLR0917 - click gives one argument 
     patch = _patch(put, remove)
 
     async def act(name: str) -> ConnectorResult:
-        result = await _patched(api, name, patch, dry_run=dry_run)
+        result = await _patched(api, name, patch, dry_run=False)
         if result.did != UNCHANGED:
             await wait_for(api, name, RUNS, wait_s)
         return result
 
-    await each(await selection.of(api), act, output)
+    requested = ConnectorChange(partial(_patched, api, patch=patch, dry_run=True), act)
+    await change_each(api, await selection.of(api), requested, output, dry_run=dry_run)
 
 
 def _patch(put: tuple[str, ...], remove: tuple[str, ...]) -> Patch:

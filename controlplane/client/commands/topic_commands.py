@@ -1,6 +1,14 @@
 """`topics`: list or reset the topics that a connector has used (KIP-558)."""
 
-from controlplane.client.commands.batch import ConnectorResult, change, dry_run_option, each
+from functools import partial
+
+from controlplane.client.commands.batch import (
+    ConnectorChange,
+    ConnectorResult,
+    change,
+    change_each,
+    dry_run_option,
+)
 from controlplane.client.commands.documents import output_option, print_document
 from controlplane.client.commands.verbs import asks, changes, verb
 from controlplane.client.connectors.selection import Selection, name_argument, selected
@@ -26,11 +34,12 @@ async def get(api: Api, name: str, output: str) -> None:
 async def reset(api: Api, selection: Selection, output: str, *, dry_run: bool) -> None:
     """Clear the list of topics that connectors have used."""
 
-    async def act(name: str) -> ConnectorResult:
+    async def plan(name: str, *, dry_run: bool = True) -> ConnectorResult:
         path = connector(name, "topics", "reset")
         return await change(api, "PUT", path, ConnectorResult(name, "reset"), dry_run=dry_run)
 
-    await each(await selection.of(api), act, output)
+    requested = ConnectorChange(plan, partial(plan, dry_run=False))
+    await change_each(api, await selection.of(api), requested, output, dry_run=dry_run)
 
 
 topics = verb("topics", "List or reset the topics that connectors use.", "get", (get, reset))

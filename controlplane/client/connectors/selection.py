@@ -86,8 +86,10 @@ def _selecting(command: Decorated, options: tuple[Callable[[Any], Any], ...]) ->
     ) -> Any:
         if everything is False and not (names or states):
             raise click.UsageError("no connector is selected: give a NAME, --state or --all")
-        if everything and names:
-            raise click.UsageError("names and --all exclude each other: leave out one of them")
+        if everything and names and not pattern:
+            raise click.UsageError(
+                "names and --all exclude each other: leave out one of them, or add -e for patterns"
+            )
         return command(selection=Selection(names, states, pattern=pattern), **arguments)
 
     for option in reversed(options):
