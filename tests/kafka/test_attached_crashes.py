@@ -4,6 +4,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,23 @@ import pytest
 import pytest_asyncio
 
 from controlplane.attached.trail import ClusterIdentity, Trail
+from controlplane.client.http.request_errors import Declined, Unavailable
 from controlplane.core.commands import CommandRequest
 from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.sqlite import SqliteLog
+from tests.client.client_calls import ClusterCalls
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up
+from tests.kafka.consumers import consuming
+from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 AT_4 = [{"partition": {"filename": "lines.txt"}, "offset": {"position": 4}}]
 AT_9 = [{"partition": {"filename": "lines.txt"}, "offset": {"position": 9}}]
 CONFIG = {"connector.class": SOURCE, "file": "lines.txt", "topic": "lines", "tasks.max": "1"}
@@ -176,8 +182,9 @@ async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: 
         assert row["differences"] == ["target-state-looked-up is missing in connect-configs"]
 
 
-async def _served(cluster: SteeredCluster, trail: Path, *requests: tuple[str, str]) -> list[int]:
-    """Statuses of requests to `controlplane serve --connect-url`, a process of its own."""
+@asynccontextmanager
+async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
+    """URL of `controlplane serve --connect-url`, a process of its own."""
     words = ["serve", f"kafka://{cluster.broker.bootstrap}", "--port", "0", "--quiet"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", *words),
@@ -187,18 +194,20 @@ async def _served(cluster: SteeredCluster, trail: Path, *requests: tuple[str, st
     assert process.stdout is not None
     url = re.search(rb"http://\S+", await process.stdout.readline())
     assert url is not None
-    async with httpx.AsyncClient(base_url=url.group().decode(), timeout=PATIENCE_S) as rest:
-        statuses = [(await rest.request(*request)).status_code for request in requests]
+    yield url.group().decode()
     process.terminate()
     assert await process.wait() == 0
-    return statuses
 
 
 async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None:
     """`serve --connect-url --trail` carries out commands; the trail is of this cluster alone."""
     trail = tmp_path / "trail.db"
-    pause = ("PUT", "/connectors/nobody/pause")
-    assert await _served(cluster, trail, pause, ("GET", "/commands")) == [404, 200]
+    async with (
+        _serving(cluster, trail) as url,
+        httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as rest,
+    ):
+        assert (await rest.put("/connectors/nobody/pause")).status_code == httpx.codes.NOT_FOUND
+        assert (await rest.get("/commands")).is_success
     log = await SqliteLog.open(trail)
     rows = [entry async for batch in log.read(["connect-commands"]) for entry in batch.entries()]
     assert len(rows) == 2  # accepted, finished
@@ -206,6 +215,55 @@ async def test_the_command_line(cluster: SteeredCluster, tmp_path: Path) -> None
     with pytest.raises(LogNotUsable, match="The trail is that of connect-configs in Kafka cl"):
         await Trail.open(log, other.commands, ClusterIdentity("other", other.config), at_ms=1)
     await log.close()
+
+
+async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """One plan; then the workers write it for each connector but one that is unknown to them."""
+    names = [f"jdbc-{letter}" for letter in "abc"]
+    for name in names:
+        assert (
+            await cluster.ask("POST", "/connectors", {"name": name, "config": CONFIG})
+        ).is_success
+    async with _serving(cluster, tmp_path / "trail.db") as url:
+        calls = ClusterCalls(url, tmp_path)
+        several = ("stop", "--all", "-e", "jdbc-.*")
+        planned = await asyncio.to_thread(calls.done, *several, "--dry-run")
+        assert planned.startswith("3 connectors would be stopped: 6 records\n")
+        shown = await asyncio.to_thread(calls.json, "commands")
+        assert [row for row in shown["commands"] if row["principal"] is not None] == []
+        printed = await asyncio.to_thread(calls.done, *several)
+        assert printed.startswith(planned)
+        assert printed.splitlines()[-1].split(maxsplit=2) == ["stopped", "3", ", ".join(names)]
+        resume = ("resume", "jdbc-a", "nix", "jdbc-c", "-o", "json")
+        result = await asyncio.to_thread(calls.ask, *resume)
+        assert result.code == Declined.exit_code
+        assert [row["result"] for row in result.json] == ["resumed", "failed", "resumed"]
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as rest:
+            await ended(rest, connector="jdbc-c")
+            rows = (await rest.get("/commands?outcome=done")).json()["commands"]
+        ours = [row for row in rows if row["principal"] is not None]
+        assert [(row["command"], row["connector"]) for row in ours] == [
+            *(("stop", name) for name in names),
+            ("resume", "jdbc-a"),
+            ("resume", "jdbc-c"),
+        ]
+        assert {row["compared"] for row in ours} == {"as planned"}
+
+
+async def test_offsets_of_an_active_group(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """Connect's own sentence and exit code 4; the offsets stay as they are."""
+    await create_topic(cluster.broker, "held", 1, cleanup__policy="delete")
+    config = {"connector.class": SINK, "topics": "held", "file": str(tmp_path / "copy")}
+    body = {"name": "holder", "config": config, "initial_state": "STOPPED"}
+    assert (await cluster.ask("POST", "/connectors", body)).is_success
+    async with _serving(cluster, tmp_path / "trail.db") as url:
+        calls = ClusterCalls(url, tmp_path)
+        alter = ("offsets", "alter", "holder", "--kafka-topic", "held", "--kafka-partition", "0")
+        async with consuming(cluster.broker, "held", "connect-holder"):
+            for words in ((*alter, "--kafka-offset", "0"), ("offsets", "reset", "holder", "--yes")):
+                reason = await asyncio.to_thread(calls.refused, *words, code=Unavailable.exit_code)
+                assert "either because its tasks haven't stopped completely yet" in reason
+        assert await offsets_of(cluster, "holder") == []
 
 
 async def test_undo_and_foreign_hands(cluster: SteeredCluster, tmp_path: Path) -> None:
