@@ -53,7 +53,7 @@ def test_a_dry_run_is_one_plan(three: ClusterCalls) -> None:
 
 
 def test_the_plan_precedes_the_changes_and_the_summary(three: ClusterCalls) -> None:
-    """What a dry run prints, a line for each connector, and how many had which result."""
+    """The dry run's plan, a line for each connector, and the number of each result."""
     planned = three.done("stop", *PATTERN, "--dry-run")
     printed = three.done("stop", *PATTERN)
     assert printed.startswith(planned)
