@@ -28,14 +28,19 @@ from controlplane.controller import (
 )
 from controlplane.controller.command_log import command_of
 from controlplane.controller.external import sink_progress
-from controlplane.core.commands import AnyCommand, CommandRequest, SetLoggerLevel, size_of
+from controlplane.core.commands import (
+    AnyCommand,
+    CommandRequest,
+    SetLoggerLevel,
+    as_stored,
+    size_of,
+)
 from controlplane.core.context import Context, DecisionSettings
 from controlplane.core.decide.sink_offsets import admin_overrides, group_of
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
-from controlplane.core.stored_command import as_stored
 from controlplane.core.views.diff import Change
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History

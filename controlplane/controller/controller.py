@@ -251,7 +251,7 @@ class Controller:
         self._check_open()
         job = self._running.get(request.command_id)
         if job is None:
-            answer = self._earlier_answer(request)
+            answer = self._earlier_answer(request, self.state)
             if answer is not None:
                 return answer
             job = self._begin(request, profile)
@@ -297,9 +297,9 @@ class Controller:
 
     # --- one command --------------------------------------------------------------------------
 
-    def _earlier_answer(self, request: CommandRequest) -> CommandAnswer | None:
+    def _earlier_answer(self, request: CommandRequest, state: ClusterState) -> CommandAnswer | None:
         """Answer of the command that had this id before; None: it is new, or not finished."""
-        trace = self.state.commands.get(request.command_id)
+        trace = state.commands.get(request.command_id)
         if trace is None or trace.accepted is None:
             return None
         if not command_log.is_of(trace, request.command):
@@ -328,10 +328,11 @@ class Controller:
                 if self.failure is not None:
                     raise Fenced(str(self.failure))
                 await self._unfinished.end_in(job.queue)
-                answer = self._earlier_answer(request)
+                state = await retried(partial(self._state_to_decide_on, job), self._limits)
+                answer = self._earlier_answer(request, state)
                 if answer is not None:  # this command itself was in doubt
                     return answer
-                answer = await self._decide_and_perform(job)
+                answer = await self._decide_and_perform(job, state)
                 self._report(job, answer, self._execution.written(request))
             except LogError as failure:
                 if isinstance(failure, Fenced):
@@ -342,18 +343,16 @@ class Controller:
                 self._execution.written(request)
             return answer
 
-    async def _decide_and_perform(self, job: Job) -> CommandAnswer:
+    async def _decide_and_perform(self, job: Job, state: ClusterState) -> CommandAnswer:
         request = job.request
-        state = await retried(partial(self._state_to_decide_on, job), self._limits)
-        decision = await self._decider.decided(state, request.command)
+        decision = await self._decider.decided(state, request.command, complete=True)
         job.begun = True  # from here on, a record may be written
         if isinstance(decision, Rejected):
             if self._traced and self._refusals.admits(request.at_ms):
                 await self._execution.refuse(request, decision, self._limits.refusal_max_bytes)
             return decision
         try:
-            plan = await self._decider.with_complete_outcome(state, request.command, decision)
-            return await self._execution.perform(request, plan)
+            return await self._execution.perform(request, decision)
         except NotTakenBack as failure:
             self._unfinished.add_not_taken_back(request, failure)
             return failure.failed

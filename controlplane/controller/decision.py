@@ -21,6 +21,7 @@ from controlplane.core.decide.prediction import hook_assumption
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
+    Decision,
     HookOutcome,
     HookSuccess,
     Plan,
@@ -36,6 +37,16 @@ def _parts(state: ClusterState, command: AnyCommand) -> int:
     """Size of a decision: config keys and the like, of the command and of its connector."""
     present = state.config.connectors.get(getattr(command, "connector", ""), ())
     return size_of(command) + len(present)
+
+
+def _decided(
+    state: ClusterState, command: AnyCommand, context: Context, *, complete: bool
+) -> Decision:
+    """Decide a command; with `complete`, a plan's outcome is the whole answer."""
+    decision = decide(state, command, context)
+    if complete and isinstance(decision, Plan):
+        return with_complete_outcome(state, command, decision, context.plugins)
+    return decision
 
 
 def _offsets(state: ClusterState, command: AnyCommand) -> int:
@@ -67,17 +78,23 @@ class Decider:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def decided(
-        self, state: ClusterState, command: AnyCommand, *, believe_hooks: bool = False
+        self,
+        state: ClusterState,
+        command: AnyCommand,
+        *,
+        complete: bool = False,
+        believe_hooks: bool = False,
     ) -> Plan | Rejected:
         """Decide a command for the state's release, and answer every question of the decision.
 
-        With `believe_hooks` a hook in Python is not called, and the plan says so. Cancelling this
-        has no effect, except for what a hook has done.
+        With `complete` the plan's outcome is the whole answer. With `believe_hooks` a hook in
+        Python is not called, and the plan says so. Cancelling this has no effect, except for what a
+        hook has done.
         """
         context = self._as(state.profile)
         believed: list[AskHook] = []
         while True:
-            deciding = partial(decide, state, command, context)
+            deciding = partial(_decided, state, command, context, complete=complete)
             parts = _parts(state, command) + _offsets(state, command)
             decision = await in_thread_if_large(deciding, parts)
             match decision:

@@ -1,6 +1,6 @@
 """State of a log as the controller needs it."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.entry import Position
@@ -39,7 +39,7 @@ class LogView(Protocol):
         """
         ...
 
-    def wait_for_records(self, positions: Iterable[Position]) -> Awaitable[None]:
+    def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
         ...
 

@@ -7,7 +7,7 @@ After each step lies a crash point with the name of the step: `recover` complete
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -329,11 +329,12 @@ async def retried(attempt: Callable[[], Awaitable[T]], limits: CommandLimits) ->
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limits.write_patience_ms / 1_000
-    pauses = backoff(limits.retry_first_ms, limits.retry_last_ms)
+    pauses: Iterator[float] | None = None
     while True:
         try:
             return await attempt()
         except LogUnavailable:
+            pauses = pauses or backoff(limits.retry_first_ms, limits.retry_last_ms)
             pause = next(pauses)
             if loop.time() + pause > deadline:
                 raise

@@ -71,7 +71,7 @@ class Past:
         async with self._turn:
             ends, notices = await self._cut(moment, now)
             key = profile.release, _key(ends)
-            kept = self._states.get(key)
+            kept = self._states.use(key)
             return PastState(
                 kept or self._states.put(key, await self._load(profile, ends)), notices
             )
@@ -84,7 +84,7 @@ class Past:
     async def _cut(self, moment: str, now: Ends) -> FittedEnds:
         """Return the cut at a moment. A later record may belong before it, so `now` counts."""
         key = moment, _key(now)
-        kept = self._cuts.get(key)
+        kept = self._cuts.use(key)
         if kept is None:
             kept = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
         return kept

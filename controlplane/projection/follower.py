@@ -6,7 +6,7 @@ arrival. Entries that arrive together are put into the one order.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -164,7 +164,7 @@ class Follower:
             self._followed.add(more)
             await self.wait_for(await self._log.ends(more))
 
-    def wait_for_records(self, positions: Iterable[Position]) -> Awaitable[None]:
+    def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
         """Return as soon as the records at these positions have been folded."""
         return self._positions.wait_for_records(positions)
 

@@ -99,11 +99,10 @@ class ReadPositions:
         while self._moves == moves:
             await self._changed.wait()
 
-    async def wait_for_records(self, positions: Iterable[Position]) -> None:
+    async def wait_for_records(self, positions: Sequence[Position]) -> None:
         """Return as soon as the records at these positions have been folded."""
-        behind: dict[TopicPartition, int] = {}
-        async for topic, partition, offset in sliced(positions):
-            behind[topic, partition] = max(offset + 1, behind.get((topic, partition), 0))
+        few = len(positions) <= AT_ONCE
+        behind = _behind(positions) if few else await asyncio.to_thread(_behind, positions)
         while not self._reach(behind):
             await self._changed.wait()
 
@@ -159,17 +158,15 @@ class ReleaseFold:
             self._state = self._fold.snapshot()
         return self._state
 
-    async def apply(self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]) -> None:
+    def apply(self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]) -> None:
         """Fold entries that arrived together, up to these ends; publish no state in between."""
-        if not self.subscriptions and len(entries) <= AT_ONCE and not any(map(_is_long, entries)):
-            self._fold.apply_all(entries)
-        else:
-            await self._apply_in_slices(entries)
-        for (topic, partition), end in ends.items():
-            self._fold.advance(topic, partition, end)
-        self._state = None
+        self._fold.apply_all(entries)
+        self._advance(ends)
 
-    async def _apply_in_slices(self, entries: Sequence[Entry]) -> None:
+    async def apply_in_slices(
+        self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Fold entries that arrived together, up to these ends; call the listeners for each."""
         # First of all: while a thread changes the fold below, `state` must find a cached state. A
         # snapshot taken at that moment would be of a half-folded entry.
         before = self.state()
@@ -183,6 +180,12 @@ class ReleaseFold:
                 for subscription in [*self.subscriptions]:
                     await subscription.listener(entry, before, after)
                 before = after
+        self._advance(ends)
+
+    def _advance(self, ends: Mapping[TopicPartition, int]) -> None:
+        for (topic, partition), end in ends.items():
+            self._fold.advance(topic, partition, end)
+        self._state = None
 
 
 class ReleaseFolds:
@@ -210,7 +213,7 @@ class ReleaseFolds:
 
         A pinned fold needs no mark: it is not evicted.
         """
-        return self._pinned.get(profile.release) or self._recent.get(profile.release)
+        return self._pinned.get(profile.release) or self._recent.use(profile.release)
 
     def any(self) -> ReleaseFold | None:
         """Return the fold of some release; None if none is loaded."""
@@ -238,7 +241,15 @@ class ReleaseFolds:
         If it is cancelled, it folds them to the end first.
         """
         async with self._turn:
-            await to_its_end(self._fold(batches))
+            folds = {*self._recent.values(), *self._pinned.values()}
+            entries = _few_entries(batches)
+            if entries is None or any(fold.subscriptions for fold in folds):
+                await to_its_end(self._fold_in_slices(folds, batches))
+            else:  # without a pause, so nothing can cancel it half-way
+                ends = _ends_of(batches)
+                for fold in folds:
+                    fold.apply(entries, ends)
+                self.positions.advance(ends)
 
     async def start_over_if_cut(self, ends: Ends) -> None:
         """Drop all folds if the log ends before the read positions: it was replaced."""
@@ -269,14 +280,10 @@ class ReleaseFolds:
             if not fold.pins and self._pinned.get(profile.release) is fold:
                 del self._pinned[profile.release]
 
-    async def _fold(self, batches: Sequence[Batch]) -> None:
-        entries = await _ordered(batches)
-        ends: dict[TopicPartition, int] = {}
-        for batch in batches:
-            partition = batch.topic, batch.partition
-            ends[partition] = max(ends.get(partition, 0), batch.end)
-        for fold in {*self._recent.values(), *self._pinned.values()}:
-            await fold.apply(entries, ends)
+    async def _fold_in_slices(self, folds: Iterable[ReleaseFold], batches: Sequence[Batch]) -> None:
+        entries, ends = await _ordered(batches), _ends_of(batches)
+        for fold in folds:
+            await fold.apply_in_slices(entries, ends)
         self.positions.advance(ends)
 
     def _break_off(self) -> None:
@@ -287,10 +294,33 @@ class ReleaseFolds:
                 subscription.broken_off()
 
 
+def _behind(positions: Iterable[Position]) -> dict[TopicPartition, int]:
+    """Return the end behind the last of these positions in each partition."""
+    ends: dict[TopicPartition, int] = {}
+    for topic, partition, offset in positions:
+        ends[topic, partition] = max(offset + 1, ends.get((topic, partition), 0))
+    return ends
+
+
+def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
+    """Return the last end of these batches in each partition."""
+    ends: dict[TopicPartition, int] = {}
+    for batch in batches:
+        partition = batch.topic, batch.partition
+        ends[partition] = max(ends.get(partition, 0), batch.end)
+    return ends
+
+
+def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
+    """Return the entries in the one order if they can be folded in one go; else None."""
+    if sum(map(len, batches)) > AT_ONCE:
+        return None
+    entries = in_order([entry for batch in batches for entry in batch.entries()])
+    return None if any(map(_is_long, entries)) else entries
+
+
 async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
     """Return the entries of batches in the one order."""
-    if sum(map(len, batches)) <= AT_ONCE:
-        return in_order([entry for batch in batches for entry in batch.entries()])
     ordering = Ordering()
     async for entry in sliced(entries_of(batches)):
         ordering.keep(ordering.rank(entry))

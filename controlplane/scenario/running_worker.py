@@ -74,7 +74,7 @@ class OnDemandReader:
         """Do nothing: every topic is read."""
         del topics
 
-    async def wait_for_records(self, positions: Iterable[Position]) -> None:
+    async def wait_for_records(self, positions: Sequence[Position]) -> None:
         """Read to the end, which is behind these positions."""
         del positions
         await self.read()

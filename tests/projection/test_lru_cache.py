@@ -8,16 +8,16 @@ def test_what_was_not_asked_for_longest_makes_way() -> None:
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.put("b", 2)
-    assert kept.get("a") == 1
+    assert kept.use("a") == 1
     kept.put("c", 3)
-    assert (kept.get("b"), sorted(kept.values()), len(kept)) == (None, [1, 3], 2)
+    assert (kept.use("b"), sorted(kept.values()), len(kept)) == (None, [1, 3], 2)
 
 
 def test_putting_again_replaces() -> None:
     """A key has one value."""
     kept: LruCache[str, int] = LruCache(2)
     assert [kept.put("a", number) for number in (1, 2)] == [1, 2]
-    assert kept.values() == [2]
+    assert list(kept.values()) == [2]
 
 
 def test_clear_forgets() -> None:
@@ -25,4 +25,4 @@ def test_clear_forgets() -> None:
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.clear()
-    assert kept.get("a") is None
+    assert kept.use("a") is None

@@ -107,14 +107,19 @@ class Fold:
             self.apply(entry)
 
     def snapshot(self) -> ClusterState:
-        """An immutable copy of the state. Cheap: nothing is copied until the next write."""
+        """An immutable copy of the state. Cheap: nothing is copied until the next write.
+
+        Parts without new records keep the state that they have published.
+        """
         return ClusterState(
             self.profile,
             self.topics,
             self.exactly_once,
-            self.config.publish(),
-            self.status.publish(),
-            MappingProxyType({topic: part.publish() for topic, part in self.offsets.items()}),
+            self.config.published or self.config.publish(),
+            self.status.published or self.status.publish(),
+            MappingProxyType(
+                {topic: part.published or part.publish() for topic, part in self.offsets.items()}
+            ),
             self.commands.publish(),
             MappingProxyType(dict(self._ends)),
             self._causes.publish(),

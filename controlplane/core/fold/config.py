@@ -63,6 +63,8 @@ class ConfigFold:
         self._pending_fencing: CopyOnWrite[str, bool] = CopyOnWrite()
         self._applied: CopyOnWrite[str, Properties | None] = CopyOnWrite()
         self._session_key: SessionKey | None = None
+        self.published: ConfigState | None = None
+        """Last published state; None: a record was folded since."""
         self._by_type: dict[type, Callable[[Any], RecordFate]] = {
             Invalid: self._invalid,
             ConnectorConfig: self._connector,
@@ -77,7 +79,7 @@ class ConfigFold:
 
     def publish(self) -> ConfigState:
         """An immutable copy of the state."""
-        return ConfigState(
+        self.published = ConfigState(
             self._offset,
             self._connectors.publish(),
             self._targets.publish(),
@@ -91,9 +93,11 @@ class ConfigFold:
             self._applied.publish(),
             self._session_key,
         )
+        return self.published
 
     def adopt(self, state: ConfigState) -> None:
         """Take over what another fold has published."""
+        self.published = None
         self._offset, self._session_key = state.offset, state.session_key
         self._connectors.take(dict(state.connectors))
         self._targets.take(dict(state.targets))
@@ -112,6 +116,7 @@ class ConfigFold:
 
     def take(self, entry: Entry, record: ConfigRecord | Invalid) -> RecordFate:
         """Fold one decoded record."""
+        self.published = None
         self._entry = entry
         if not isinstance(record, Invalid) or record.advances:
             self._offset = entry.offset + 1

@@ -26,13 +26,17 @@ class OffsetFold:
         self.profile = profile
         self._values: CopyOnWrite[bytes | None, bytes | None] = CopyOnWrite()
         self._hidden: CopyOnWrite[PartitionIdentity, bool] = CopyOnWrite()
+        self.published: OffsetState | None = None
+        """Last published state; None: a record was folded since."""
 
     def publish(self) -> OffsetState:
         """An immutable copy of the state."""
-        return OffsetState(self._values.publish(), self._hidden.publish())
+        self.published = OffsetState(self._values.publish(), self._hidden.publish())
+        return self.published
 
     def adopt(self, state: OffsetState) -> None:
         """Take over what another fold has published."""
+        self.published = None
         self._values.take(dict(state.values))
         self._hidden.take(dict(state.hidden))
 
@@ -42,6 +46,7 @@ class OffsetFold:
 
     def apply(self, entry: Entry) -> RecordFate:
         """Decode and fold one record."""
+        self.published = None
         parses = self.profile.offset_partitions
         subject = decode_partition(entry.key, self.profile) if parses else None
         outcome = ACCEPTED
@@ -67,6 +72,7 @@ class OffsetFold:
         For a contested key, the order between partitions or between two spellings of the key
         decides. Such keys are left out: `apply` their records in order.
         """
+        self.published = None
         parts = list(parts)
         values: dict[bytes | None, bytes | None] = {}
         for part in parts:

@@ -38,15 +38,19 @@ class StatusFold:
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
         self._tasks: NestedCopyOnWrite[str, int, Status] = NestedCopyOnWrite()
         self._topics: NestedCopyOnWrite[str, str, Activity] = NestedCopyOnWrite()
+        self.published: StatusState | None = None
+        """Last published state; None: a record was folded since."""
 
     def publish(self) -> StatusState:
         """An immutable copy of the state."""
-        return StatusState(
+        self.published = StatusState(
             self._connectors.publish(), self._tasks.publish(), self._topics.publish()
         )
+        return self.published
 
     def adopt(self, state: StatusState) -> None:
         """Take over what another fold has published."""
+        self.published = None
         self._connectors.take(dict(state.connectors))
         self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
         self._topics.take({name: dict(topics) for name, topics in state.active_topics.items()})
@@ -64,6 +68,7 @@ class StatusFold:
 
         A tombstone that removes nothing does not count as a change of its fact.
         """
+        self.published = None
         self._entry = entry
         record = decode_status(entry.key, entry.value, self.profile)
         match record:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -23,7 +23,7 @@ from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.snapshots import SqliteSnapshotStore
-from controlplane.logs.sqlite.watch import CommitGap, Watch, batches_after
+from controlplane.logs.sqlite.watch import Watch
 from controlplane.logs.sqlite.writer import Writer
 from controlplane.logs.sqlite.writer_lock import writer_lock
 from controlplane.logs.tail import further, progress_to, read_offsets
@@ -123,29 +123,24 @@ class SqliteLog:
             for batch in batches:
                 yield batch
 
-    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
         """Yield batches from `start` on without end, including appends of other processes."""
-        names = tuple(dict.fromkeys(topics))
-        with self._watch.inbox() as inbox:
-            while True:
-                writes = self._watch.count
-                entries = await self._read(
-                    partial(reader.news, topics=names, start=start, settings=self._settings)
-                )
-                read = read_offsets(start, entries.ends)
-                for batch in entries.batches:
-                    yield batch
-                    read[batch.topic][batch.partition] = batch.end
-                async for batch in self._chunks(entries.rest):
-                    yield batch
-                    read[batch.topic][batch.partition] = batch.end
-                for progress in progress_to(entries.ends, read):
-                    yield progress
-                start = at = further(start, entries.ends)
-                with suppress(CommitGap):
-                    while not await self._watch.beyond(writes, inbox):
-                        for appended in batches_after(inbox.popleft(), at):
-                            yield appended
+        return self._watch.tail(self._read_on, {topic: [*start.get(topic, ())] for topic in topics})
+
+    async def _read_on(self, at: dict[str, list[int]]) -> AsyncIterator[Batch]:
+        """Yield the batches from `at` to the end of the log, and move `at` there."""
+        news = partial(reader.news, topics=tuple(at), start=at, settings=self._settings)
+        chunk = await self._read(news)
+        read = read_offsets(at, chunk.ends)
+        for batch in chunk.batches:
+            yield batch
+            read[batch.topic][batch.partition] = batch.end
+        async for batch in self._chunks(chunk.rest):
+            yield batch
+            read[batch.topic][batch.partition] = batch.end
+        for progress in progress_to(chunk.ends, read):
+            yield progress
+        at.update(further(at, chunk.ends))
 
     async def check_writable(self, epoch: int | None = None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""

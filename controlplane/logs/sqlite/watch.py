@@ -1,4 +1,4 @@
-"""Notification of commits: own commits are handed over, commits of other processes are polled.
+"""Tails of a file: own commits are handed over, commits of other processes are polled.
 
 A tail need not read back the entries that this process has just written: that would cost a busy
 control plane a fifth of its throughput (`benchmarks/commands.py`). It gets them as the batches that
@@ -8,10 +8,11 @@ it would read from the file.
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from controlplane.core.entry import (
+    Batch,
     ColumnBatch,
     Entry,
     LastValues,
@@ -25,6 +26,9 @@ COMMITS_KEPT = 64
 
 Inbox = deque[Sequence[Entry]]
 """Queue of commits of this process for one tail, each as its entries in order."""
+
+ReadOn = Callable[[dict[str, list[int]]], AsyncIterator[Batch]]
+"""Reads the file from these offsets to its end, and moves the offsets there."""
 
 
 class Watch:
@@ -47,14 +51,24 @@ class Watch:
         self._closed = False
         self.look()
 
-    @property
-    def count(self) -> int:
-        """Number of changes noticed so far, including a poll right now."""
-        self.look()
-        return self._seen
+    async def tail(self, read_on: ReadOn, at: dict[str, list[int]]) -> AsyncIterator[Batch]:
+        """Yield batches from `at` on without end, those of the file and those handed over.
+
+        `at` has the topics of the tail, and moves to the end of each batch.
+        """
+        with self._inbox() as inbox:
+            while True:
+                self.look()
+                changes = self._seen
+                async for batch in read_on(at):
+                    yield batch
+                with suppress(CommitGap):
+                    while not await self._beyond(changes, inbox):
+                        for appended in batches_after(inbox.popleft(), at):
+                            yield appended
 
     @contextmanager
-    def inbox(self) -> Iterator[Inbox]:
+    def _inbox(self) -> Iterator[Inbox]:
         """Queue that receives commits of this process within the `with` block."""
         inbox = Inbox(maxlen=COMMITS_KEPT)
         self._inboxes.append(inbox)
@@ -64,7 +78,7 @@ class Watch:
             # By identity: two empty queues are equal.
             self._inboxes = [other for other in self._inboxes if other is not inbox]
 
-    async def beyond(self, count: int, inbox: Inbox) -> bool:
+    async def _beyond(self, count: int, inbox: Inbox) -> bool:
         """Wait for an own commit or a change of the file; return True if only the file changed."""
         self._waiting += 1
         self._look_again()

@@ -158,7 +158,7 @@ class Authenticator:
     ) -> bool:
         proof = f"{credential} {password}".encode("utf-8", "surrogatepass")
         key = hmac.digest(self._cache_key, proof, "sha256")
-        if self._verified.get(key):
+        if self._verified.use(key):
             return True
         if self._waiting >= self._waiting_max:
             raise VerificationQueueFull
