@@ -30,6 +30,9 @@ LOGS = {
     "backup": CommandEntry(
         "controlplane.cli.backup_command:backup", "Copy an embedded log that is in use."
     ),
+    "copy": CommandEntry(
+        "controlplane.cli.copy_command:copy", "Carry a log to topics in Kafka, or back."
+    ),
     "inspect": CommandEntry(
         "controlplane.cli.inspect.inspect_command:inspect",
         "Show the state that a worker would have.",

@@ -209,11 +209,13 @@ async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
     return reader
 
 
-async def open_kafka_log(where: str, configuration: Configuration) -> "KafkaLog":
+async def open_kafka_log(
+    where: str, configuration: Configuration, *, all_headers: bool = False
+) -> "KafkaLog":
     """Open the topics of a cluster for writing, with the settings of a worker; claim nothing.
 
     The transactional id is that of a worker's leader (`connect-cluster-<group.id>`). Only records
-    of the command topic keep their headers, since workers write none.
+    of the command topic keep their headers, since workers write none; for a copy, all records do.
 
     Raises:
         LogUnavailable: the cluster cannot be reached.
@@ -231,7 +233,7 @@ async def open_kafka_log(where: str, configuration: Configuration) -> "KafkaLog"
         transactional_id=f"connect-cluster-{worker.group_id}",
         reading=configuration.settings(ReadLimits, READER),
         writing=configuration.settings(WriteLimits, WRITER),
-        headers_in=frozenset({worker.topics.commands}),
+        headers_in=None if all_headers else frozenset({worker.topics.commands}),
         new_topics=new_topic_defaults(configuration),
     )
     return await KafkaLog.connect(

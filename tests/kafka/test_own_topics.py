@@ -22,7 +22,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Log, LogNotUsable, Record
+from controlplane.logs.log import Log, LogNotUsable, ReadableLog, Record
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.settings import Configuration
@@ -100,7 +100,7 @@ async def live(log: Log, topics: Topics, now_ms: int) -> list[Any]:
     return outcomes
 
 
-async def records(log: Log, topics: Iterable[str]) -> list[Entry]:
+async def records(log: ReadableLog, topics: Iterable[str]) -> list[Entry]:
     """All committed records in the order of a fold."""
     batches = [batch async for batch in log.read(topics)]
     return [entry for entry in entries_of(batches) if not entry.aborted]

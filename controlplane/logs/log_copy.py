@@ -1,0 +1,273 @@
+"""Copy of a log into empty topics of another log, one partition after the other."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.order import Ends
+from controlplane.core.state import Topics
+from controlplane.logs.log import EmbeddedLog, Log, LogNotUsable, ReadableLog, Record
+from controlplane.logs.position_runs import PositionRuns
+
+BATCH_RECORDS = 5_000
+"""Records per append: the fixed cost of a transaction no longer counts."""
+
+BATCH_BYTES = 4 << 20
+"""Bytes of keys and values per append."""
+
+COPY_MARK = b"controlplane-copy"
+"""Key of a tombstone in the command topic of a copy without commands. The fold ignores it. It shows
+that the topics are this project's own (`check_own_topics`)."""
+
+Progress = Callable[[int, int], None]
+"""Takes the number of offsets that are done, and that of all."""
+
+
+class LogCopy:
+    """Copies the topics of a cluster from one log to another, in which they are empty.
+
+    Committed records keep partition, order, time, key, value and headers; offsets may change. The
+    command topic is the last one, in one append. So topics with commands are a complete copy, and
+    those of a copy that was cut off are refused by `check_own_topics`. Such a copy is continued:
+    its records must be the first ones of the source. Kafka may have compacted them meanwhile.
+    """
+
+    def __init__(
+        self, source: ReadableLog, target: Log, topics: Topics, progress: Progress
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._commands = topics.commands
+        self._names = (topics.offsets, topics.status, topics.config, topics.commands)
+        self._progress = progress
+        self._stop: Ends = {}
+        self._all = 0
+        self._done = 0
+        self.runs = PositionRuns()
+        """Positions of all records, copied now or earlier."""
+        self.added = 0
+        """Number of records that `run` has copied."""
+        self.marked = False
+        """True if the copy has no commands, and a mark in their place."""
+
+    async def run(self) -> None:
+        """Copy the records that the target lacks, and fence every other writer of it.
+
+        Raises:
+            LogNotUsable: a topic of the target has other records or partitions; nothing was
+                changed.
+            LogError: a log failed; the next run continues.
+        """
+        sizes = await self._sizes()
+        there = await self._source.topics()
+        self._stop = await self._source.ends([topic for topic in sizes if topic in there])
+        self._all = sum(map(sum, self._stop.values()))
+        before = await self._ends(sizes)
+        rest = await self._matched(sizes, before)
+        if self._is_complete(before):
+            self._check_complete(rest)
+            return
+        for topic, size in sizes.items():
+            await self._target.create_topic(topic, size)
+        epoch = await self._target.claim()
+        claimed = await self._ends(sizes)
+        if claimed != before:
+            # Records of a writer that is fenced by now.
+            rest = await self._matched(sizes, claimed)
+        for place, offset in rest.items():
+            if offset is not None and place[0] != self._commands:
+                await self._append_rest(place, offset, epoch)
+        await self._append_commands(epoch)
+
+    async def _sizes(self) -> dict[str, int]:
+        """Number of partitions by topic, in the order of copying.
+
+        Raises:
+            LogNotUsable: the target has a topic with another number of partitions.
+        """
+        there, known = await self._source.topics(), await self._target.topics()
+        sizes = {topic: there[topic] for topic in self._names if topic in there}
+        sizes.setdefault(self._commands, 1)
+        for topic, size in sizes.items():
+            if known.get(topic, size) != size:
+                raise LogNotUsable(
+                    f"topic {topic} has {known[topic]} partitions and must have {size}, as in the "
+                    f"source: {_OTHER_TOPICS}"
+                )
+        return sizes
+
+    async def _ends(self, sizes: Mapping[str, int]) -> Ends:
+        """Ends of the target's topics; 0 where a topic does not exist."""
+        known = await self._target.topics()
+        ends = await self._target.ends([topic for topic in sizes if topic in known])
+        return {topic: list(ends.get(topic, [0] * size)) for topic, size in sizes.items()}
+
+    def _is_complete(self, ends: Ends) -> bool:
+        return any(ends[self._commands])
+
+    def _check_complete(self, rest: Mapping[TopicPartition, int | None]) -> None:
+        """Raise `LogNotUsable` if the source has more records than a complete copy."""
+        for (topic, partition), offset in rest.items():
+            if offset is not None:
+                raise LogNotUsable(
+                    f"the topics are a complete copy of a time when {topic}-{partition} ended "
+                    f"before offset {offset}: {_OTHER_TOPICS}"
+                )
+
+    async def _matched(
+        self, sizes: Mapping[str, int], ends: Ends
+    ) -> dict[TopicPartition, int | None]:
+        """Offset of the first record that the target lacks, by partition; None: it has all.
+
+        Raises:
+            LogNotUsable: the target has other records.
+        """
+        self.runs, self._done = PositionRuns(), 0
+        return {
+            (topic, partition): await self._matched_in((topic, partition), ends)
+            for topic, size in sizes.items()
+            for partition in range(size)
+        }
+
+    async def _matched_in(self, place: TopicPartition, ends: Ends) -> int | None:
+        """As `_matched`, in one partition."""
+        there = ends if ends[place[0]][place[1]] else {}  # an empty topic may not exist yet
+        async with (
+            aclosing(_committed(self._target, place, 0, there)) as copies,
+            aclosing(_committed(self._source, place, 0, self._stop)) as originals,
+        ):
+            superseded: set[bytes | None] = set()
+            async for copy in copies:
+                if place[0] == self._commands and _is_mark(copy):
+                    self.marked = True
+                    continue
+                original = await _found(copy, originals, superseded)
+                if original is None:
+                    raise LogNotUsable(
+                        f"{place[0]}-{place[1]} already has records, and the one at offset "
+                        f"{copy.offset} is not of the source: {_OTHER_TOPICS}"
+                    )
+                self.runs.add(original.position, copy.offset)
+                self._advance(1)
+            if superseded:
+                raise LogNotUsable(
+                    f"{place[0]}-{place[1]} already has records, and lacks some before its last "
+                    f"one: {_OTHER_TOPICS}"
+                )
+            first = await anext(originals, None)
+            return None if first is None else first.offset
+
+    async def _append_rest(self, place: TopicPartition, offset: int, epoch: int) -> None:
+        """Append the records of a partition from an offset on, in batches."""
+        batch: list[Entry] = []
+        size = 0
+        async with aclosing(_committed(self._source, place, offset, self._stop)) as entries:
+            async for entry in entries:
+                batch.append(entry)
+                size += len(entry.key or b"") + len(entry.value or b"")
+                if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
+                    await self._append(batch, epoch)
+                    batch, size = [], 0
+        if batch:
+            await self._append(batch, epoch)
+
+    async def _append_commands(self, epoch: int) -> None:
+        """Append all commands at once, or the mark: now the copy is complete."""
+        commands: list[Entry] = []
+        for partition in range(len(self._stop.get(self._commands, ()))):
+            place = self._commands, partition
+            async with aclosing(_committed(self._source, place, 0, self._stop)) as entries:
+                commands += [entry async for entry in entries]
+        if commands:
+            await self._append(commands, epoch)
+        else:
+            now_ms = time.time_ns() // 1_000_000
+            await self._target.append([Record(self._commands, 0, now_ms, COPY_MARK, None)], epoch)
+            self.marked = True
+
+    async def _append(self, entries: Sequence[Entry], epoch: int) -> None:
+        records = [
+            Record(
+                entry.topic, entry.partition, entry.timestamp, entry.key, entry.value, entry.headers
+            )
+            for entry in entries
+        ]
+        positions = await self._target.append(records, epoch)
+        self.runs.add_all((entry.position for entry in entries), positions)
+        self.added += len(records)
+        self._advance(len(records))
+
+    def _advance(self, records: int) -> None:
+        self._done += records
+        self._progress(self._done, self._all)
+
+
+async def put_all(
+    source: ReadableLog, target: EmbeddedLog, topics: Topics, progress: Progress
+) -> PositionRuns:
+    """Copy the topics of a cluster into a new embedded log, which keeps offsets and aborted marks.
+
+    Raises:
+        LogError: a log failed; the copy is incomplete.
+    """
+    there = await source.topics()
+    sizes = {topic: there[topic] for topic in msgspec.structs.astuple(topics) if topic in there}
+    stop = await source.ends(sizes)
+    done, runs = 0, PositionRuns()
+    for topic, size in sizes.items():
+        await target.create_topic(topic, size)
+        async for batch in source.read([topic], stop={topic: stop[topic]}):
+            entries = list(batch.entries())
+            await target.put(entries)
+            for entry in entries:
+                runs.add(entry.position, entry.offset)
+            done += len(entries)
+            progress(done, sum(map(sum, stop.values())))
+    return runs
+
+
+_OTHER_TOPICS = "name other topics, or delete these and copy again"
+
+
+def _content(entry: Entry) -> tuple[object, ...]:
+    return entry.timestamp, entry.key, entry.value, tuple(entry.headers)
+
+
+async def _found(
+    copy: Entry, originals: AsyncGenerator[Entry, None], superseded: set[bytes | None]
+) -> Entry | None:
+    """Skip to the original of a record; None: there is none.
+
+    A skipped record must have been compacted: a later one of its key replaces it. `superseded` are
+    the keys for which no such record has come yet. Kafka also removes tombstones after a time.
+    """
+    async for original in originals:
+        if _content(original) == _content(copy):
+            superseded.discard(original.key)
+            return original
+        if original.value is not None:
+            superseded.add(original.key)
+    return None
+
+
+def _is_mark(entry: Entry) -> bool:
+    return (entry.key, entry.value) == (COPY_MARK, None)
+
+
+async def _committed(
+    log: ReadableLog, place: TopicPartition, start: int, ends: Ends
+) -> AsyncGenerator[Entry, None]:
+    """Yield the committed records of one partition from `start` on, up to its end in `ends`."""
+    topic, partition = place
+    if partition >= len(ends.get(topic, ())):
+        return
+    # From its end on, no other partition has anything to read.
+    begin = [*ends[topic]]
+    begin[partition] = min(start, begin[partition])
+    async for batch in log.read([topic], {topic: begin}, {topic: ends[topic]}):
+        for entry in batch.entries():
+            if not entry.aborted:
+                yield entry

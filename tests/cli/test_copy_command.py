@@ -1,0 +1,47 @@
+"""`controlplane copy` without a broker: every refusal, with exit code 2 and nothing changed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.command_calls import call, refusal
+from tests.ports import free_ports
+
+CLUSTER = "kafka://localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("a.db", "b.db"), "neither FROM nor TO is kafka://host:port"),
+        ((CLUSTER, CLUSTER), "FROM and TO are both clusters"),
+        (("nowhere.db", CLUSTER), "nowhere.db does not exist"),
+        ((CLUSTER, "README.md"), "There is a file README.md already"),
+        ((CLUSTER, "memory:"), "a log in memory ends with its process"),
+    ],
+)
+def test_refused(words: tuple[str, ...], sentence: str) -> None:
+    """Each has one sentence."""
+    assert sentence in refusal(call("copy", *words))
+
+
+def test_a_log_in_use_and_a_broker_that_is_down(tmp_path: Path) -> None:
+    """The writer of the log must end first; then the broker is asked, and named."""
+    path = tmp_path / "state.db"
+    (port,) = free_ports(1)
+    words = ("copy", path, f"kafka://127.0.0.1:{port}")
+
+    async def refused_in_use() -> str:
+        log = await SqliteLog.open(path)
+        try:
+            for topic in ("connect-configs", "connect-offsets", "connect-status"):
+                await log.create_topic(topic, 1)
+            with log.writer_lock():
+                return refusal(await asyncio.to_thread(call, *words))
+        finally:
+            await log.close()
+
+    assert "copy a backup of the log" in asyncio.run(refused_in_use())
+    assert f"127.0.0.1:{port}" in refusal(call(*words))

@@ -1,0 +1,228 @@
+"""`controlplane copy`: an embedded log carried to Kafka and back, on real brokers."""
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from controlplane.logs.log_copy import COPY_MARK
+from controlplane.logs.log_factory import open_log
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.command_calls import ROOT, CommandResult, refusal, shell
+from tests.kafka.consumers import consuming
+from tests.kafka.own_service import refused_own, serving_own, worker_file
+from tests.kafka.producer import create_topic, delete_topic, reading, writer
+from tests.kafka.real_kafka import Broker
+from tests.kafka.test_own_topics import contents, live, records
+from tests.kafka.test_serve_own import SOURCE, topics
+from tests.patience import PATIENCE_S
+
+__all__ = ["topics"]
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+LONG_AGO_MS = 1_700_000_000_000
+"""Time of records that a broker may compact at once: its markers are years younger, so it begins a
+new segment."""
+MANY = 60_000
+"""Records of a log whose copy takes long enough to be killed."""
+
+
+async def run(*words: object) -> CommandResult:
+    """A command as a process of its own."""
+    return await asyncio.to_thread(shell, *words)
+
+
+async def embedded(path: Path, names: Topics) -> list[Entry]:
+    """An embedded log with every command; its records."""
+    log = await SqliteLog.open(path)
+    try:
+        await live(log, names, time.time_ns() // 1_000_000)
+        return await records(log, await log.topics())
+    finally:
+        await log.close()
+
+
+async def filled(path: Path, entries: list[Entry], sizes: dict[str, int]) -> None:
+    """An embedded log with these records."""
+    log = await SqliteLog.open(path)
+    try:
+        for name, size in sizes.items():
+            await log.create_topic(name, size)
+        await log.put(entries)
+    finally:
+        await log.close()
+
+
+async def on_kafka(broker: Broker, names: Topics) -> list[Entry]:
+    """The committed records on the broker."""
+    async with reading(broker.bootstrap) as reader:
+        there = [name for name in await reader.topics() if name in msgspec.structs.astuple(names)]
+        return await records(reader, there)
+
+
+def headers(entries: list[Entry]) -> list[tuple[Any, ...]]:
+    """Headers of the records in each partition, in their order."""
+    ordered = sorted(entries, key=lambda entry: entry.position)
+    return [(entry.topic, entry.partition, entry.headers) for entry in ordered]
+
+
+def translated(positions: list[dict[str, Any]], entries: list[Entry]) -> list[tuple[Any, ...]]:
+    """The records at the offsets that the output tells."""
+    runs = {
+        (run["topic"], run["partition"], run["source"] + step): run["target"] + step
+        for run in positions
+        for step in range(run["records"])
+    }
+    return [
+        (topic, partition, runs[topic, partition, offset], *content)
+        for topic, partition, offset, *content in contents(entries)
+    ]
+
+
+async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Equal bytes, times and headers; the output tells positions; `serve --own` goes on with it."""
+    file, log, back = worker_file(tmp_path, topics), tmp_path / "a.db", tmp_path / "b.db"
+    entries = await embedded(log, topics)
+    where = f"kafka://{broker.bootstrap}"
+    copied = await run("copy", log, where, "--worker", file, "-o", "json")
+    assert copied.code == 0, copied.err
+    assert (copied.json["records"], copied.json["added"]) == (len(entries), len(entries))
+    there = await on_kafka(broker, topics)
+    assert translated(copied.json["positions"], entries) == contents(there)
+    assert headers(there) == headers(entries)
+    again = await run("copy", log, where, "--worker", file)
+    assert f"nothing copied: all {len(entries)} records were in {where} already" in again.out
+    async with serving_own(broker, file) as (_, client):
+        names = (await client.get("/connectors")).json()
+        assert "orders" in names
+        assert (await client.post("/connectors", json={"name": "n", "config": SOURCE})).is_success
+    more = await run("copy", log, where, "--worker", file)
+    assert "already has records, and the one at offset" in refusal(more)
+    returned = await run("copy", where, back, "--worker", file, "-o", "json")
+    assert returned.code == 0, returned.err
+    assert all(run["source"] == run["target"] for run in returned.json["positions"])
+    async with await open_log(f"sqlite:///{back}") as opened:
+        found = await records(opened.log, await opened.log.topics())
+    there = await on_kafka(broker, topics)
+    assert contents(found) == contents(there)
+    assert headers(found) == headers(there)
+    assert "There is a file" in refusal(await run("copy", where, back, "--worker", file))
+
+
+async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """A mark in the command topic shows whose topics they are; no reader sees a command."""
+    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
+    config = b'{"properties":{"name":"a","connector.class":"FileStreamSource"}}'
+    first = Entry(topics.config, 0, 5, LONG_AGO_MS, b"connector-a", config)
+    aborted = Entry(topics.config, 0, 6, LONG_AGO_MS, b"connector-b", config, aborted=True)
+    last = Entry(topics.config, 0, 8, LONG_AGO_MS, b"target-state-a", b'{"state":"PAUSED"}')
+    sizes = {topics.config: 1, topics.offsets: 2, topics.status: 1}
+    await filled(log, [first, aborted, last], sizes)
+    where = f"kafka://{broker.bootstrap}"
+    copied = await run("copy", log, where, "--worker", file)
+    assert copied.code == 0, copied.err
+    rows = [line.split() for line in copied.out.splitlines() if topics.config in line]
+    assert rows == [
+        [topics.config, "0", "5-5", "0-0", "1"],
+        [topics.config, "0", "8-8", "1-1", "1"],
+    ]
+    there, marked = await on_kafka(broker, topics), (topics.commands, COPY_MARK)
+    keys = {(entry.topic, entry.key) for entry in there}
+    assert keys == {(topics.config, first.key), (topics.config, last.key), marked}
+    again = await run("copy", log, where, "--worker", file)
+    assert "nothing copied: all 2 records" in again.out, again.err
+    async with serving_own(broker, file) as (_, client):
+        assert (await client.get("/connectors")).json() == ["a"]
+        assert (await client.get("/commands")).json()["commands"] == []
+
+
+async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Half a copy is refused by `serve --own`; the same command ends it, and nothing is twice."""
+    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
+    entries = [
+        Entry(topics.offsets, number % 2, number // 2, LONG_AGO_MS, b"[%d]" % number, b"{}")
+        for number in range(MANY)
+    ]
+    entries.append(Entry(topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
+    entries.append(Entry(topics.commands, 0, 0, LONG_AGO_MS, b"gone", None))
+    sizes = {topics.config: 1, topics.offsets: 2, topics.status: 1, topics.commands: 1}
+    await filled(log, entries, sizes)
+    where = f"kafka://{broker.bootstrap}"
+    copying = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "copy", str(log), where, "--worker", str(file)),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    async with reading(broker.bootstrap) as reader:
+
+        async def begun() -> bool:
+            there = topics.offsets in await reader.topics()
+            return there and (await reader.ends([topics.offsets]))[topics.offsets][0] > 0
+
+        async with asyncio.timeout(PATIENCE_S):
+            while not await begun():  # noqa: ASYNC110 - a copy tells nobody
+                await asyncio.sleep(0.01)
+    copying.send_signal(signal.SIGKILL)
+    assert await copying.wait() == -signal.SIGKILL
+    half = await on_kafka(broker, topics)
+    assert 0 < len(half) < len(entries)
+    assert "they are another Connect cluster's" in refusal(await refused_own(broker, file))
+    ended = await run("copy", log, where, "--worker", file, "-o", "json")
+    assert ended.code == 0, ended.err
+    assert ended.json["records"] == len(entries)
+    assert ended.json["added"] <= len(entries) - len(half)
+    there = await on_kafka(broker, topics)
+    assert translated(ended.json["positions"], entries) == contents(there)
+
+
+async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Records that Kafka has compacted since count as copied, and those behind them are not."""
+    settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
+    given = {f"offset__storage__{key}": value for key, value in settings.items()}
+    file, log = worker_file(tmp_path, topics, **given), tmp_path / "a.db"
+    entries = [
+        Entry(topics.offsets, 0, number, LONG_AGO_MS, b"[%d]" % (number % 3), b"%d" % number)
+        for number in range(9)
+    ]
+    entries.append(Entry(topics.config, 0, 0, LONG_AGO_MS, b"connector-a", b"{}"))
+    sizes = {topics.config: 1, topics.offsets: 1, topics.status: 1}
+    await filled(log, entries, sizes)
+    words = ("copy", log, f"kafka://{broker.bootstrap}", "--worker", file)
+    assert (await run(*words)).code == 0
+
+    async def compacted() -> bool:
+        there = [entry for entry in await on_kafka(broker, topics) if entry.value is not None]
+        return len(there) == 4
+
+    async with asyncio.timeout(PATIENCE_S):
+        while not await compacted():  # noqa: ASYNC110 - a broker tells nobody
+            await asyncio.sleep(0.05)
+    again = await run(*words)
+    assert "nothing copied: all 4 records" in again.out, again.err
+
+
+async def test_targets_that_are_refused(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Other records, another number of partitions, a group with members: nothing is written."""
+    file, log = worker_file(tmp_path, topics), tmp_path / "a.db"
+    first = Entry(topics.config, 0, 0, 1, b"connector-a", b"{}")
+    await filled(log, [first], {topics.config: 1, topics.offsets: 2, topics.status: 1})
+    where = f"kafka://{broker.bootstrap}"
+    words = ("copy", log, where, "--worker", file)
+    await create_topic(broker, topics.config, 2)
+    assert f"topic {topics.config} has 2 partitions" in refusal(await run(*words))
+    await delete_topic(broker, topics.config)
+    await create_topic(broker, topics.config)
+    async with writer(broker) as out:
+        await out.put(topics.config, 0, b"connector-a", b"{ }", timestamp=1)
+    assert f"{topics.config}-0 already has records" in refusal(await run(*words))
+    async with consuming(broker, topics.config, topics.config):
+        assert f"group {topics.config} has 1 member" in refusal(await run(*words))
+    assert len(await on_kafka(broker, topics)) == 1

@@ -1,0 +1,151 @@
+"""Copies between logs: continued after any cut, refused where the target has other records."""
+
+import msgspec
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.core.state import Topics
+from controlplane.logs.log import Fenced, LogNotUsable, Record
+from controlplane.logs.log_copy import COPY_MARK, LogCopy, put_all
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.position_runs import PositionRun
+
+TOPICS = Topics()
+SIZES = {TOPICS.config: 1, TOPICS.offsets: 2, TOPICS.status: 1, TOPICS.commands: 1}
+T0 = 1_700_000_000_000
+
+
+def entry(topic: str, partition: int, offset: int, key: str, value: str | None = "{}") -> Entry:
+    """A record with a header."""
+    headers = (("h", b"x"),)
+    octets = None if value is None else value.encode()
+    return Entry(topic, partition, offset, T0 + offset, key.encode(), octets, headers=headers)
+
+
+CONTENT = (
+    entry(TOPICS.config, 0, 3, "connector-a"),
+    entry(TOPICS.config, 0, 4, "connector-a", "{ }"),
+    entry(TOPICS.config, 0, 9, "connector-a", None),
+    entry(TOPICS.offsets, 1, 0, "k"),
+    entry(TOPICS.offsets, 1, 1, "l"),
+    entry(TOPICS.commands, 0, 0, "id-1", None),
+)
+
+
+async def log_of(*entries: Entry, **sizes: int) -> MemoryLog:
+    """A log with these records."""
+    log = MemoryLog()
+    for topic, size in (SIZES | sizes).items():
+        await log.create_topic(topic, size)
+    await log.put(entries)
+    return log
+
+
+async def contents(log: MemoryLog) -> list[Entry]:
+    """Every record, by its position."""
+    batches = [batch async for batch in log.read(list(await log.topics()))]
+    return sorted(entries_of(batches), key=lambda found: found.position)
+
+
+async def copied(source: MemoryLog, target: MemoryLog) -> LogCopy:
+    """A copy that has run."""
+    steps: list[tuple[int, int]] = []
+    copying = LogCopy(source, target, TOPICS, lambda done, total: steps.append((done, total)))
+    await copying.run()
+    assert steps == sorted(steps)
+    return copying
+
+
+def expected(*entries: Entry) -> list[Entry]:
+    """The records without gaps between them."""
+    ends: dict[tuple[str, int], int] = {}
+    moved = []
+    for original in sorted(entries, key=lambda found: found.position):
+        place = original.topic, original.partition
+        moved.append(msgspec.structs.replace(original, offset=ends.setdefault(place, 0)))
+        ends[place] += 1
+    return moved
+
+
+@pytest.mark.parametrize("cut", range(5))
+async def test_continued_after_any_cut(cut: int) -> None:
+    """The first records of the source may be there: no record is copied twice."""
+    source, target = await log_of(*CONTENT), await log_of(*expected(*CONTENT[:cut]))
+    copying = await copied(source, target)
+    assert (copying.runs.records, copying.added) == (len(CONTENT), len(CONTENT) - cut)
+    assert await contents(target) == expected(*CONTENT)
+    assert copying.runs.all == [
+        PositionRun(TOPICS.commands, 0, 0, 0),
+        PositionRun(TOPICS.config, 0, 3, 0, 2),
+        PositionRun(TOPICS.config, 0, 9, 2),
+        PositionRun(TOPICS.offsets, 1, 0, 0, 2),
+    ]
+    assert (await copied(source, target)).added == 0
+
+
+async def test_compacted_meanwhile() -> None:
+    """Records that a later one of their key replaces may be missing; others may not."""
+    source, whole = await log_of(*CONTENT), expected(*CONTENT)
+    compacted = [found for found in whole if found.value != b"{}" or found.topic != TOPICS.config]
+    target = await log_of(*compacted)
+    assert (await copied(source, target)).runs.records == len(CONTENT) - 1
+    torn = await log_of(*(found for found in whole if found.key != b"k"))
+    with pytest.raises(LogNotUsable, match="connect-offsets-1 already has records, and lacks some"):
+        await copied(source, torn)
+
+
+@pytest.mark.parametrize(
+    "change", [{"value": b"["}, {"timestamp": 1}, {"key": b"other"}, {"headers": ()}]
+)
+async def test_other_records_are_refused(change: dict[str, object]) -> None:
+    """A record that differs in anything is not of the source; the target stays as it is."""
+    first, *_ = expected(*CONTENT)[1:]
+    target = await log_of(msgspec.structs.replace(first, **change))
+    before = await contents(target)
+    with pytest.raises(LogNotUsable, match="connect-configs-0 already has records, and the one at"):
+        await copied(await log_of(*CONTENT), target)
+    assert await contents(target) == before
+
+
+async def test_a_source_that_has_grown() -> None:
+    """A complete copy is never continued: its command topic is no longer the last one."""
+    target = await log_of(*expected(*CONTENT))
+    source = await log_of(*CONTENT, entry(TOPICS.status, 0, 0, "status-connector-a"))
+    with pytest.raises(LogNotUsable, match="a complete copy of a time when connect-status-0"):
+        await copied(source, target)
+
+
+async def test_a_source_without_commands() -> None:
+    """The copy gets a mark, which no later copy takes for a foreign record."""
+    source, target = await log_of(*CONTENT[:-1]), await log_of()
+    assert (await copied(source, target)).marked
+    assert (await contents(target))[0].key == COPY_MARK
+    again = await copied(source, target)
+    assert (again.marked, again.added, again.runs.records) == (True, 0, len(CONTENT) - 1)
+
+
+async def test_other_partitions_are_refused() -> None:
+    """A key's partition follows from their number."""
+    target = await log_of(**{TOPICS.offsets: 3})
+    with pytest.raises(LogNotUsable, match="connect-offsets has 3 partitions and must have 2"):
+        await copied(await log_of(*CONTENT), target)
+
+
+async def test_the_writer_of_the_target_is_fenced() -> None:
+    """The epoch of a former writer ends, and with it what it would add."""
+    target = await log_of()
+    epoch = await target.claim()
+    await copied(await log_of(*CONTENT), target)
+    with pytest.raises(Fenced):
+        await target.append([Record(TOPICS.config, 0, T0, b"k", b"v")], epoch)
+
+
+async def test_into_an_embedded_log() -> None:
+    """Offsets, gaps and aborted marks stay."""
+    aborted = msgspec.structs.replace(entry(TOPICS.config, 0, 6, "connector-b"), aborted=True)
+    source, target = await log_of(*CONTENT, aborted), MemoryLog()
+    runs = await put_all(source, target, TOPICS, lambda *_: None)
+    assert await contents(target) == await contents(source)
+    assert runs.records == len(CONTENT) + 1
+    assert all(run.source == run.target for run in runs.all)
