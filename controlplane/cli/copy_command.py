@@ -12,7 +12,7 @@ from controlplane.cli.own_topics import check_free_group
 from controlplane.core.state import Topics
 from controlplane.core.text.safe_text import count
 from controlplane.logs.log import HasWriterLock, LogNotUsable, LogUnavailable, ReadableLog
-from controlplane.logs.log_copy import LogCopy, Progress, put_all
+from controlplane.logs.log_copy import CopyProgress, LogCopy, put_all
 from controlplane.logs.log_factory import open_kafka_log, open_log
 from controlplane.logs.names import is_cluster, path_of, without_login
 from controlplane.logs.position_runs import PositionRun, PositionRuns
@@ -82,7 +82,7 @@ def _check_kinds(source: str, target: str) -> None:
 
 
 async def _to_kafka(
-    source: str, target: str, reading: LogOptions, progress: Progress
+    source: str, target: str, reading: LogOptions, progress: CopyProgress
 ) -> CopyReport:
     """Copy a log into topics of a cluster."""
     async with AsyncExitStack() as stack:
@@ -99,7 +99,9 @@ async def _to_kafka(
         return CopyReport(source, target, runs.records, copying.added, copying.marked, runs.all)
 
 
-async def _to_file(source: str, target: str, reading: LogOptions, progress: Progress) -> CopyReport:
+async def _to_file(
+    source: str, target: str, reading: LogOptions, progress: CopyProgress
+) -> CopyReport:
     """Copy the topics of a cluster into a new embedded log, which appears when it is complete."""
     path = path_of(target)
     if path.exists():
@@ -119,7 +121,7 @@ async def _to_file(source: str, target: str, reading: LogOptions, progress: Prog
 
 
 async def _filled(
-    path: Path, original: ReadableLog, reading: LogOptions, progress: Progress
+    path: Path, original: ReadableLog, reading: LogOptions, progress: CopyProgress
 ) -> PositionRuns:
     """Fill a new embedded log with the records of another log."""
     limits = reading.configuration.settings(SqliteSettings, SQLITE)

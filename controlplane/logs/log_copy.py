@@ -22,7 +22,7 @@ COPY_MARK = b"controlplane-copy"
 """Key of a tombstone in the command topic of a copy without commands. The fold ignores it. It shows
 that the topics are this project's own (`check_own_topics`)."""
 
-Progress = Callable[[int, int], None]
+CopyProgress = Callable[[int, int], None]
 """Takes the number of offsets that are done, and that of all."""
 
 
@@ -36,7 +36,7 @@ class LogCopy:
     """
 
     def __init__(
-        self, source: ReadableLog, target: Log, topics: Topics, progress: Progress
+        self, source: ReadableLog, target: Log, topics: Topics, progress: CopyProgress
     ) -> None:
         self._source = source
         self._target = target
@@ -206,7 +206,7 @@ class LogCopy:
 
 
 async def put_all(
-    source: ReadableLog, target: EmbeddedLog, topics: Topics, progress: Progress
+    source: ReadableLog, target: EmbeddedLog, topics: Topics, progress: CopyProgress
 ) -> PositionRuns:
     """Copy the topics of a cluster into a new embedded log, which keeps offsets and aborted marks.
 

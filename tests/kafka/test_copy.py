@@ -13,7 +13,6 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from controlplane.logs.log_copy import COPY_MARK
-from controlplane.logs.log_factory import open_log
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.command_calls import ROOT, CommandResult, refusal, shell
 from tests.kafka.consumers import consuming
@@ -109,8 +108,9 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
     returned = await run("copy", where, back, "--worker", file, "-o", "json")
     assert returned.code == 0, returned.err
     assert all(run["source"] == run["target"] for run in returned.json["positions"])
-    async with await open_log(f"sqlite:///{back}") as opened:
-        found = await records(opened.log, await opened.log.topics())
+    log_back = await SqliteLog.open(back, create=False, read_only=True)
+    found = await records(log_back, await log_back.topics())
+    await log_back.close()
     there = await on_kafka(broker, topics)
     assert contents(found) == contents(there)
     assert headers(found) == headers(there)
