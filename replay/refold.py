@@ -96,9 +96,9 @@ class SparkFold:
                 profiles.append(request.profile)
         with TemporaryDirectory(prefix="replay-") as folder:
             results = self._spark.states(self._queries(FolderStore(folder), readers))
-        known = dict(zip(readers, results, strict=True))
+        by_reader = dict(zip(readers, results, strict=True))
         return [
-            known[_log(request)][readers[_log(request)].index(request.profile)]
+            by_reader[_log(request)][readers[_log(request)].index(request.profile)]
             for request in requests
         ]
 

@@ -22,7 +22,13 @@ from tests.tidy.secrets import private
 from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, tracked
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
-from tests.tidy.wording import class_names, module_names, openings, several_meanings
+from tests.tidy.wording import (
+    class_names,
+    module_names,
+    openings,
+    several_meanings,
+    variable_names,
+)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +191,11 @@ def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     check(class_names, python)
 
 
+def test_variables_say_what_they_hold(python: list[SourceFile]) -> None:
+    """No variable of a program is called by a pronoun."""
+    check(variable_names, python)
+
+
 def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
     """No two files define a class or an alias of a type with the same name."""
     assert several_meanings(python) == []
@@ -293,6 +304,8 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (class_names, CORE, "class Source: ..."),
     (class_names, CORE, "class _Look: ..."),
     (class_names, CORE, "Place = tuple[int, str]"),
+    (variable_names, CORE, "ends = [one.end for one in parts]"),
+    (variable_names, CORE, "def f(told): ..."),
     (tiers, TEST, "import pyspark\ndef test_x(): ..."),
     (tiers, TEST, "def test_x(broker): ..."),
     (tiers, TEST, "@pytest.mark.parametrize('x', [])\nasync def test_x(spark, x): ..."),
@@ -333,6 +346,8 @@ KEPT: list[tuple[Rule, str, str]] = [
     (openings, TEST, '"""Where archives lie."""'),
     (module_names, "controlplane/core/encoding.py", ""),
     (class_names, CORE, "class StateRow: ..."),
+    (variable_names, CORE, "ends = [part.end for part in parts]"),
+    (variable_names, TEST, "one = 1"),
     (docstrings, CORE, '"""X."""\ndef _f(): ...'),
     (docstrings, TEST, '"""X."""\ndef build(): ...'),
     (tiers, TEST, "pytestmark = [pytest.mark.java]\nfrom pyspark.sql import X\ndef test_x(): ..."),

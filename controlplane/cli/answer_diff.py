@@ -22,14 +22,14 @@ class AnswerPair(NamedTuple):
 
 def without_secrets(recorded: RecordedAnswer, folded: RecordedAnswer) -> AnswerPair:
     """Hide the secrets of both answers; mark a secret that only the folded answer has."""
-    known = set()
+    reported = set()
 
     def remembered(raw: Any, hidden: Any) -> Any:
-        known.add(raw)
+        reported.add(raw)
         return hidden
 
     def marked(raw: Any, hidden: Any) -> Any:
-        return hidden if raw in known else f"{hidden}{DIFFERS}"
+        return hidden if raw in reported else f"{hidden}{DIFFERS}"
 
     return AnswerPair(
         RecordedAnswer(recorded.status, redacted_value("", recorded.answer, remembered)),

@@ -66,8 +66,8 @@ def _by_plainness(names: Sequence[str]) -> list[str]:
 
 def _has_offsets(state: ClusterState, name: str) -> bool:
     """True if a connector has source offsets, but not too many for an example."""
-    known = sum(len(part.values) for part in state.offsets.values())
-    many = known > SEARCHED_RECORDS
+    offsets = sum(len(part.values) for part in state.offsets.values())
+    many = offsets > SEARCHED_RECORDS
     return state.profile.rest_offsets and not many and bool(views.source_offsets(state, name))
 
 

@@ -243,8 +243,8 @@ async def _assumed(log: SqliteLog, taken: Sequence[ImportedInput]) -> set[str]:
     The partitions of an existing topic are known. A source that knows the number settles it.
     """
     fresh = {topic for source in taken for topic in source.assumed} - {*await log.topics()}
-    known = {topic for source in taken for topic in source.partitions.keys() - source.assumed}
-    return ({*await log.assumed_partitions()} | fresh) - known
+    definite = {topic for source in taken for topic in source.partitions.keys() - source.assumed}
+    return ({*await log.assumed_partitions()} | fresh) - definite
 
 
 def _sqlite_files(path: Path) -> Iterable[Path]:

@@ -52,11 +52,12 @@ async def own_plane(
 
 async def check_free_group(log: KafkaLog, group: str) -> None:
     """Raise `LogNotUsable` if a worker's group has members: then a Connect cluster runs there."""
-    found = await log.group_members(group)
-    if found.hosts:
-        hosts = ", ".join(sorted({*found.hosts})[:HOSTS_SHOWN])
+    members = await log.group_members(group)
+    if members.hosts:
+        hosts = ", ".join(sorted({*members.hosts})[:HOSTS_SHOWN])
         raise LogNotUsable(
-            f"group {group} has {count(len(found.hosts), 'member')} of the protocol "
-            f"{found.protocol_type}, on {hosts}: a cluster runs there, and its workers write these "
-            "topics. Stop them, set another group.id, or send commands to them with --connect-url"
+            f"group {group} has {count(len(members.hosts), 'member')} of the protocol "
+            f"{members.protocol_type}, on {hosts}: a cluster runs there, and its workers write "
+            "these topics. Stop them, set another group.id, or send commands to them with "
+            "--connect-url"
         )

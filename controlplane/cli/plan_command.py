@@ -193,8 +193,8 @@ async def _command(source: InputLog, state: ClusterState, request: _PlanRequest)
             subject.method, subject.path, subject.body, profile, signed=signed, known=present
         )
     then = await (await source.at(subject.to)).state(profile)
-    known = {*then.config.connectors, *state.config.connectors}
-    if subject.undo not in known:
+    connectors = {*then.config.connectors, *state.config.connectors}
+    if subject.undo not in connectors:
         raise InputRefused(
             f"there is no connector {subject.undo!r}, neither now nor at {subject.to}: check "
             "--undo and --to"

@@ -234,14 +234,18 @@ def _verify_story(log: str, story: Path, reading: LogOptions, given: VerifyOptio
     _warn_of_other_history(log, story)
     entries = _entries(log, reading)
     before = _entries(given.before, reading) if given.before else []
-    known = {entry.position: entry for entry in [*before, *entries]}
-    _warn_of_ends(steps, known)
-    verdict = _verify(steps, entries, list(known.values()), reading, given)
+    entries_by_position = {entry.position: entry for entry in [*before, *entries]}
+    _warn_of_ends(steps, entries_by_position)
+    verdict = _verify(steps, entries, list(entries_by_position.values()), reading, given)
     requests = sum(step.kind == "request" for step in steps)
     if not verdict.compared:
         reason = _left_out(verdict, requests) or "no step observes an answer"
         raise InputRefused(f"{story} has nothing to compare with a log: {reason}")
-    _print(VerifyReport(verdict, requests), Evidence(reading.topics, known, steps), given.output)
+    _print(
+        VerifyReport(verdict, requests),
+        Evidence(reading.topics, entries_by_position, steps),
+        given.output,
+    )
     return FOUND if verdict.differences else 0
 
 

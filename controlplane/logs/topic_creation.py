@@ -13,14 +13,21 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
             the records are another cluster's, or a worker would not start with a topic.
     """
     existing = await log.topics()
-    wanted = {topics.config: 1, topics.offsets: offsets, topics.status: status, topics.commands: 1}
+    partitions = {
+        topics.config: 1,
+        topics.offsets: offsets,
+        topics.status: status,
+        topics.commands: 1,
+    }
     if isinstance(log, EmbeddedLog):
         await missing_for_writer(log, topics, named=renamed(topics), may_lack_configs=True)
-        wanted = {topic: number for topic, number in wanted.items() if topic not in existing}
+        partitions = {
+            topic: number for topic, number in partitions.items() if topic not in existing
+        }
     else:
         # Other programs have topics there, too: their records are no sign of a misspelt name.
         await check_own_topics(log, topics)
         # An existing topic is only verified, as a worker does.
-        wanted = {topic: existing.get(topic, number) for topic, number in wanted.items()}
-    for topic, number in wanted.items():
+        partitions = {topic: existing.get(topic, number) for topic, number in partitions.items()}
+    for topic, number in partitions.items():
         await log.create_topic(topic, number)

@@ -95,10 +95,10 @@ class ConnectorTimeline(msgspec.Struct, frozen=True):
     def extremes(self) -> tuple[OffsetPoint, ...]:
         """Points with the least and the greatest offset; empty without offsets."""
         drawn = [(point.value, point) for line in self.lines for point in line.points]
-        known = [(value, point) for value, point in drawn if value is not None]
-        if not known:
+        reported = [(value, point) for value, point in drawn if value is not None]
+        if not reported:
             return ()
-        return min(known, key=itemgetter(0))[1], max(known, key=itemgetter(0))[1]
+        return min(reported, key=itemgetter(0))[1], max(reported, key=itemgetter(0))[1]
 
     @property
     def moves(self) -> bool:

@@ -212,7 +212,7 @@ def _events(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator
         yield ChangeEvent(change, entry, after.ends_by_topic if place == len(changes) else None)
 
 
-def _within(wanted: Iterable[int], ends: Sequence[int]) -> list[int]:
+def _within(starts: Iterable[int], ends: Sequence[int]) -> list[int]:
     """Return the start offset of each partition, at most its end."""
-    given = [*wanted, *[0] * len(ends)]
+    given = [*starts, *[0] * len(ends)]
     return [max(0, min(pair)) for pair in zip(given, ends, strict=False)]

@@ -271,9 +271,11 @@ class LogTail:
 
         One outage has many errors (no listener, no leader); only the first is reported.
         """
-        known = self._positions.failure is not None and isinstance(failure, LogUnavailable)
+        outage_reported = self._positions.failure is not None and isinstance(
+            failure, LogUnavailable
+        )
         repeated = str(failure) == str(self._positions.failure)
-        if self._notices is not None and not known and not repeated:
+        if self._notices is not None and not outage_reported and not repeated:
             self._notices.warning("log_not_followed", reason=str(failure))
         self._positions.fail(failure)
 

@@ -91,8 +91,8 @@ async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
     """Return the cluster's topics that the log has; the config topic must be among them."""
     present = await log.topics()
     missing_topics(topics, present)
-    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
-    return [topic for topic in wanted if topic in present]
+    names = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in names if topic in present]
 
 
 async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:

@@ -225,13 +225,13 @@ class ReleaseFolds:
         Raises:
             LogError: the log cannot be read.
         """
-        known = self.get(profile)
-        if known is not None:
-            return known
+        loaded = self.get(profile)
+        if loaded is not None:
+            return loaded
         async with self._turn:
-            known = self.get(profile)
-            if known is not None:
-                return known
+            loaded = self.get(profile)
+            if loaded is not None:
+                return loaded
             fold = ReleaseFold(await self._load(profile, self.positions.ends))
             return self._recent.put(profile.release, fold)
 

@@ -57,9 +57,9 @@ async def keep_looking_after(
     """
     while True:
         try:
-            known = state()
-            if known is not None:
-                await look_after(log, known, now_ms(), settings)
+            present = state()
+            if present is not None:
+                await look_after(log, present, now_ms(), settings)
         except LogError as failure:
             notices.warning("log_not_looked_after", reason=str(failure))
         await asyncio.sleep(settings.interval_ms / 1_000)
@@ -78,11 +78,11 @@ async def look_after_at_last(
     """
     tail_records = max(1, settings.snapshots.tail_records // CLOSING_SHARE)
     eager = msgspec.structs.replace(settings.snapshots, tail_records=tail_records, lateness_ms=0)
-    known = state()
-    if settings.closing_ms and known is not None:
+    present = state()
+    if settings.closing_ms and present is not None:
         try:
             async with asyncio.timeout(settings.closing_ms / 1_000):
-                await keep_snapshots(log, known, eager)
+                await keep_snapshots(log, present, eager)
         except LogError as failure:
             notices.warning("log_not_looked_after", reason=str(failure))
         except TimeoutError:

@@ -125,9 +125,9 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         signature = await _signature(call) if route.body == "bytes" else None
         connectors = await _connectors(call) if route.command is PatchConfig else ()
         # Only the requested names go along: the body may be read in another process.
-        known = frozenset(name for name in call.names if name in connectors)
+        present = frozenset(name for name in call.names if name in connectors)
         request = command_requests.CommandInput(
-            call.profile, call.query, signature=signature, known=known
+            call.profile, call.query, signature=signature, known=present
         )
         if route.body == "bytes":
             checking = partial(command_requests.checked_first, request, call.body)

@@ -13,7 +13,7 @@ from controlplane.logs.log import ReadableLog
 class JournalStep(NamedTuple):
     """Executed step of a plan: its records, or its action outside of the log."""
 
-    asked: CommandRequest
+    request: CommandRequest
     step: str
     entries: Sequence[Entry]
     action: AnyAction | None = None

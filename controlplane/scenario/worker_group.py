@@ -125,7 +125,7 @@ def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalSte
     """Repairs as the controller reported them, joined with their records in the log."""
     by_id: dict[str, list[JournalStep]] = defaultdict(list)
     for step in journal:
-        by_id[step.asked.command_id].append(step)
+        by_id[step.request.command_id].append(step)
     repairs = [
         Repair(
             _what(facts.get("command", facts["command_id"]), facts.get("connector")),
@@ -136,7 +136,7 @@ def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalSte
         for facts in repaired
     ]
     for broken_off in by_id.values():
-        command = broken_off[0].asked.command
+        command = broken_off[0].request.command
         tag = str(command.__struct_config__.tag)
         repairs.append(Repair(_what(tag, getattr(command, "connector", None)), broken_off))
     return repairs

@@ -128,13 +128,13 @@ def unknown(values: Mapping[str, SourcedValue], supported: Iterable[str]) -> lis
     In the environment only misspelt keys are reported: other programs use `CONNECT_`, too.
     """
     supported = set(supported)
-    known = sorted(supported | UNUSED.keys())
+    names = sorted(supported | UNUSED.keys())
     unknown_keys: list[UnknownSetting] = []
     for key, (_, source) in values.items():
         if key in supported or key.startswith(PROVIDERS) or unused(key):
             continue
         guesses = len(unknown_keys) < GUESSES
-        close = get_close_matches(key, known, n=1, cutoff=ALIKE) if guesses else []
+        close = get_close_matches(key, names, n=1, cutoff=ALIKE) if guesses else []
         meant = next(iter(close), None)
         if meant or source.kind != "environment":
             unknown_keys.append(UnknownSetting(key, source, meant))

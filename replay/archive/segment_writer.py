@@ -56,10 +56,12 @@ class SegmentWriter:
         Raises:
             ArchiveConflict: the archive has another record at an offset, or a gap there.
         """
-        known = int(pc.sum(pc.less(table.column("offset"), self._part.end)).as_py() or 0)
-        if known:
-            _check_archived(self._into.store, self._place, self._part, table.slice(0, known))
-        fresh = table.slice(known)
+        archived_rows = int(pc.sum(pc.less(table.column("offset"), self._part.end)).as_py() or 0)
+        if archived_rows:
+            _check_archived(
+                self._into.store, self._place, self._part, table.slice(0, archived_rows)
+            )
+        fresh = table.slice(archived_rows)
         for start in range(0, fresh.num_rows, self._into.sizes.segment_records):
             self._take(fresh.slice(start, self._into.sizes.segment_records))
         return int(fresh.num_rows)

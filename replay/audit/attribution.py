@@ -11,7 +11,7 @@ COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 
 def header(entry: Entry, name: str) -> str | None:
     """Value of a header as text; None if it is absent."""
-    values = [value for known, value in entry.headers if known == name and value is not None]
+    values = [value for header, value in entry.headers if header == name and value is not None]
     return values[-1].decode("utf-8", "replace") if values else None
 
 

@@ -63,13 +63,13 @@ class KafkaFrames(NamedTuple):
 
     def read(self, spans: OffsetRanges, isolation: str) -> DataFrame:
         """Data frame of the records in these ranges."""
-        wanted = {
+        options = {
             # A subscription needs a start offset for each partition of its topics.
             "assign": assigned(spans),
             "startingOffsets": vector({place: span.start for place, span in spans.items()}),
             "endingOffsets": vector({place: span.stop for place, span in spans.items()}),
         }
-        return self.loaded(self.session.read, isolation, wanted)
+        return self.loaded(self.session.read, isolation, options)
 
     def loaded(
         self, reader: DataFrameReader | DataStreamReader, isolation: str, wanted: Mapping[str, str]

@@ -119,15 +119,15 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
     """A commit whose task configs are no longer complete."""
     if not any(change.aspect is Aspect.INCONSISTENT and change.after for change in changes):
         return None, ()
-    wanted = rehearsal.started.config.targets.get(name, Target.STARTED)
+    target = rehearsal.started.config.targets.get(name, Target.STARTED)
     finding = rehearsal.finding(
         "inconsistent",
         name,
         Severity.DANGER,
         "becomes inconsistent: task configs of its last commit are missing, so it has no tasks; "
-        f"{regeneration(runs=wanted is Target.STARTED)}",
+        f"{regeneration(runs=target is Target.STARTED)}",
         evidence=(rehearsal.place(name, Aspect.TASKS),),
-        advice=rerun(name) if wanted is Target.PAUSED else "",
+        advice=rerun(name) if target is Target.PAUSED else "",
     )
     return finding, [
         change for change in changes if change.aspect in (*_TASKS, Aspect.INCONSISTENT)
@@ -144,15 +144,15 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Find
     config = rehearsal.started.config
     if not lost or name not in config.connectors:
         return None, ()
-    wanted = config.targets.get(name, Target.STARTED)
+    target = config.targets.get(name, Target.STARTED)
     finding = rehearsal.finding(
         "tasks-lost",
         name,
-        _BADNESS[wanted],
+        _BADNESS[target],
         f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; "
-        f"{regeneration(runs=wanted is Target.STARTED)}",
+        f"{regeneration(runs=target is Target.STARTED)}",
         evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
-        advice=rerun(name) if wanted is Target.PAUSED else "",
+        advice=rerun(name) if target is Target.PAUSED else "",
     )
     return finding, [change for change in changes if change.aspect in _TASKS]
 

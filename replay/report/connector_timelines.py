@@ -182,9 +182,9 @@ class ConnectorActivity:
     def _want(self, decoded: DecodedRecord) -> None:
         config, name = decoded.config, decoded.connector
         there = name in config.connectors
-        wanted = config.targets.get(name, Target.STARTED).value if there else None
+        target = config.targets.get(name, Target.STARTED).value if there else None
         place = self.places["wanted"] = self._place(decoded.position)
-        self._wanted.becomes(decoded.time_ms, wanted, place)
+        self._wanted.becomes(decoded.time_ms, target, place)
 
     def _report(self, decoded: DecodedRecord, state: State | None) -> None:
         if state is State.FAILED and self.reported is not state:

@@ -192,11 +192,11 @@ class _ReportPass:
         verdicts: tuple[int, ...],
     ) -> ReportConnector:
         there = name in self._config.connectors
-        wanted = self._config.targets.get(name, Target.STARTED).value if there else None
+        target = self._config.targets.get(name, Target.STARTED).value if there else None
         return ReportConnector(
             name,
             there,
-            wanted,
+            target,
             None if activity.reported is None else activity.reported.value,
             by_state(activity.tasks),
             dict(activity.numbers),

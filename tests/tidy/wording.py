@@ -36,6 +36,9 @@ VAGUE = {
 }
 """Names of classes that need a noun beside them, which says of what."""
 
+VAGUE_VARIABLES = {"it", "one", "told"}
+"""Names of variables and parameters of programs that do not say of what."""
+
 RESERVED = {"Source", "Sink"}
 """Names that the API for authors of connectors will have."""
 
@@ -64,6 +67,16 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
     for line, name in _classes(source):
         if name.lstrip("_") in VAGUE | RESERVED:
             yield Offence(line, f"{name} does not say of what")
+
+
+def variable_names(source: SourceFile) -> Iterator[Offence]:
+    """A variable or parameter of a program is named for what it holds."""
+    if not source.inside("controlplane/", "replay/"):
+        return
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in VAGUE_VARIABLES:
+                yield Offence(node.lineno, f"{name} does not say of what")
 
 
 def several_meanings(sources: list[SourceFile]) -> list[str]:

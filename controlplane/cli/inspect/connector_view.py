@@ -48,9 +48,11 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     """
     fold = await source.fold(profile)
     state = fold.snapshot()
-    known = names(state)
-    if name not in known and not _traces(state, name):
-        shown_names = ", ".join(known[:NAMES_SHOWN]) + (", …" if known[NAMES_SHOWN:] else "")
+    connectors = names(state)
+    if name not in connectors and not _traces(state, name):
+        shown_names = ", ".join(connectors[:NAMES_SHOWN]) + (
+            ", …" if connectors[NAMES_SHOWN:] else ""
+        )
         raise InputRefused(
             f"there is no connector {name!r} at this point of the log (connectors: "
             f"{shown_names or 'none'}): check the name and --as-of"

@@ -91,13 +91,15 @@ def _is_still(earlier: ComparedAnswers, later: ComparedAnswers) -> bool:
     )
 
 
-def equal(one: RecordedAnswer, other: RecordedAnswer) -> bool:
+def equal(recorded: RecordedAnswer, other: RecordedAnswer) -> bool:
     """True if two answers are equal as JSON, without the order of lists.
 
     An error without JSON, such as a page of Jetty, equals any error of its status.
     """
-    is_page = one.status >= FIRST_ERROR and None in (one.answer, other.answer)
-    return one.status == other.status and (is_page or equal_json(one.answer, other.answer))
+    is_page = recorded.status >= FIRST_ERROR and None in (recorded.answer, other.answer)
+    return recorded.status == other.status and (
+        is_page or equal_json(recorded.answer, other.answer)
+    )
 
 
 FIRST_ERROR = 400

@@ -57,7 +57,9 @@ class CheckReport(NamedTuple):
     def unsettled(self) -> dict[CheckedEndpoint, AnswerProgress]:
         """Comparisons without a result."""
         return {
-            endpoint: one for endpoint, one in self.progress.items() if one.standing in _UNSETTLED
+            endpoint: progress
+            for endpoint, progress in self.progress.items()
+            if progress.standing in _UNSETTLED
         }
 
     @property
@@ -66,14 +68,16 @@ class CheckReport(NamedTuple):
         if self.differences:
             return FOUND
         unsettled = self.unsettled.values()
-        if any(one.is_gone for one in unsettled if one.standing is Standing.SILENT):
+        if any(progress.is_gone for progress in unsettled if progress.standing is Standing.SILENT):
             return UNAVAILABLE
         return LATE if unsettled else 0
 
     def standings(self, worker: CheckedWorker) -> Counter[Standing]:
         """Number of comparisons of a worker, by standing."""
         return Counter(
-            one.standing for endpoint, one in self.progress.items() if endpoint.worker == worker
+            progress.standing
+            for endpoint, progress in self.progress.items()
+            if endpoint.worker == worker
         )
 
 
@@ -187,17 +191,19 @@ def _unsettled_lines(report: CheckReport) -> Iterator[str]:
     """A sentence for each worker with comparisons that have no result."""
     for worker in report.workers:
         mine = {
-            endpoint.path: one
-            for endpoint, one in report.unsettled.items()
+            endpoint.path: progress
+            for endpoint, progress in report.unsettled.items()
             if endpoint.worker == worker
         }
-        silent = [one for one in mine.values() if one.standing is Standing.SILENT]
+        silent = [progress for progress in mine.values() if progress.standing is Standing.SILENT]
         if silent:
             yield (
                 f"{worker.name} gave no answer to {count(len(silent), 'request')} "
                 f"({silent[0].reason}): start it, or leave it out of --against"
             )
-        moving = [path for path, one in mine.items() if one.standing is not Standing.SILENT]
+        moving = [
+            path for path, progress in mine.items() if progress.standing is not Standing.SILENT
+        ]
         if moving:
             shown = ", ".join(moving[:PARTS_SHOWN])
             more = f", and {len(moving) - PARTS_SHOWN} more" if len(moving) > PARTS_SHOWN else ""
@@ -219,7 +225,9 @@ def _document(report: CheckReport) -> dict[str, Any]:
 def _worker_document(worker: CheckedWorker, report: CheckReport) -> dict[str, Any]:
     standings = report.standings(worker)
     mine = {
-        endpoint.path: one for endpoint, one in report.progress.items() if endpoint.worker == worker
+        endpoint.path: progress
+        for endpoint, progress in report.progress.items()
+        if endpoint.worker == worker
     }
     return {
         "url": worker.name,
@@ -228,12 +236,14 @@ def _worker_document(worker: CheckedWorker, report: CheckReport) -> dict[str, An
         "compared": standings[Standing.AGREES] + standings[Standing.DIFFERS],
         "same": standings[Standing.AGREES],
         "left_out": {
-            path: one.reason for path, one in mine.items() if one.standing is Standing.LEFT_OUT
+            path: progress.reason
+            for path, progress in mine.items()
+            if progress.standing is Standing.LEFT_OUT
         },
         "unsettled": {
-            path: one.reason or one.standing.value
-            for path, one in mine.items()
-            if one.standing in _UNSETTLED
+            path: progress.reason or progress.standing.value
+            for path, progress in mine.items()
+            if progress.standing in _UNSETTLED
         },
     }
 

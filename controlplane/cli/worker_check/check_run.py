@@ -94,9 +94,9 @@ class _Check:
         async with checked.followed(workers):
             await rounds.compare(progress)
         differing = {
-            endpoint: one
-            for endpoint, one in rounds.progress.items()
-            if one.standing is Standing.DIFFERS
+            endpoint: answers
+            for endpoint, answers in rounds.progress.items()
+            if answers.standing is Standing.DIFFERS
         }
         differences = await self._explained(log, checked, differing)
         return CheckReport(options.where, topics, workers, rounds.progress, differences)
@@ -116,9 +116,9 @@ class _Check:
             return explainers[endpoint.worker.name].explain(endpoint.path, answers)
 
         return [
-            WorkerDifference(endpoint, one.last, explain(endpoint, one.last))
-            for endpoint, one in differing.items()
-            if one.last is not None
+            WorkerDifference(endpoint, progress.last, explain(endpoint, progress.last))
+            for endpoint, progress in differing.items()
+            if progress.last is not None
         ]
 
     async def _explainers(

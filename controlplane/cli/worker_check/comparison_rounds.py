@@ -159,12 +159,14 @@ class ComparisonRounds:
             self._add(worker, list_paths(worker.profile))
             self._add_connectors(worker, views.connectors(before[worker.name]), before)
         while True:
-            asked = [endpoint for endpoint, one in self.progress.items() if one.is_open]
-            given = await self._ask(asked)
+            open_endpoints = [
+                endpoint for endpoint, progress in self.progress.items() if progress.is_open
+            ]
+            given = await self._ask(open_endpoints)
             after = await self._log.read(self._workers)
             for endpoint, answered in given.items():
                 self._take(endpoint, answered, before, after)
-            decided = sum(one.is_decided for one in self.progress.values())
+            decided = sum(progress.is_decided for progress in self.progress.values())
             report(decided, len(self.progress))
             discovered = [self._discover(*item, after) for item in given.items()]
             if decided == len(self.progress):

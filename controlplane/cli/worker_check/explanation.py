@@ -124,7 +124,7 @@ class Explainer:
         statuses = (entry for entry in entries if entry.topic == topics.status)
         visible = (entry for entry in statuses if not (exactly_once and entry.aborted))
         self._rivals: Mapping[tuple[str, int], TaskRivals] = {
-            (one.connector, one.task): one for one in task_rivals(visible, profile)
+            (rivalry.connector, rivalry.task): rivalry for rivalry in task_rivals(visible, profile)
         }
         self._by_position = {entry.position: entry for entry in entries}
         fold = self._fold()
@@ -276,10 +276,10 @@ def differing_part(path: str, worker: RecordedAnswer, log: RecordedAnswer) -> Di
 def _listed_part(worker: Sequence[Any], log: Sequence[Any]) -> DifferingPart | None:
     """The first connector that only one of two lists has."""
     for connector in [name for name in unshared(worker, log) if isinstance(name, str)]:
-        one, other = (
+        of_worker, of_log = (
             RecordedAnswer(OK if connector in names else NOT_FOUND, None) for names in (worker, log)
         )
-        return DifferingPart(connector, _path(connector), one, other, is_listing=True)
+        return DifferingPart(connector, _path(connector), of_worker, of_log, is_listing=True)
     return None
 
 
@@ -287,10 +287,10 @@ def _expanded_part(worker: Mapping[str, Any], log: Mapping[str, Any]) -> Differi
     """The first differing part of an expanded list; `status` has no entry without a record."""
     for name in sorted({*worker, *log}):
         for part, ending in (("status", "/status"), ("info", "")):
-            one, other = (_member(_member(side, name), part) for side in (worker, log))
-            if not equal_json(one, other):
+            of_worker, of_log = (_member(_member(side, name), part) for side in (worker, log))
+            if not equal_json(of_worker, of_log):
                 path = _path(name) + ending
-                return DifferingPart(name, path, _answer_of(one), _answer_of(other))
+                return DifferingPart(name, path, _answer_of(of_worker), _answer_of(of_log))
     return None
 
 

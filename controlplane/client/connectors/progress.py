@@ -27,8 +27,8 @@ async def progress(api: Api, name: str) -> ProgressAnswer:
         Declined, Unavailable: the server refuses, or cannot ask the consumer group.
     """
     api.need("progress of connectors")
-    found: ProgressAnswer = await api.get(connector(name, "progress"))
-    return found
+    answer: ProgressAnswer = await api.get(connector(name, "progress"))
+    return answer
 
 
 class SinkLag(NamedTuple):
@@ -55,10 +55,10 @@ async def lags(api: Api, names: Iterable[str]) -> dict[str, SinkLag]:
     async def lag(name: str) -> tuple[str, SinkLag]:
         async with free:
             try:
-                found = await progress(api, name)
+                answer = await progress(api, name)
             except click.ClickException as failure:
                 return name, SinkLag(None, failure.message)
-        return name, SinkLag(found["lag"])
+        return name, SinkLag(answer["lag"])
 
     return dict(await asyncio.gather(*map(lag, names)))
 
@@ -89,8 +89,8 @@ def source_rows(shown: ProgressAnswer) -> Iterator[tuple[str, ...]]:
 
 def reasons(shown: ProgressAnswer) -> list[str]:
     """Reasons for unknown ends, each once, with the partitions."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for entry in shown["offsets"]:
         if entry.get("reason"):
-            found.setdefault(entry["reason"], []).append("-".join(map(str, _place(entry))))
-    return [f"{', '.join(places)}: {reason}" for reason, places in found.items()]
+            groups.setdefault(entry["reason"], []).append("-".join(map(str, _place(entry))))
+    return [f"{', '.join(places)}: {reason}" for reason, places in groups.items()]

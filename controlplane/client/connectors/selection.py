@@ -48,8 +48,8 @@ class Selection:
             raise Declined(f"no connector of {api.name} matches: `controlplane get` lists all")
         if not self.states:
             return matching
-        known = {connector.name: connector for connector in await summaries(api)}
-        return [name for name in matching if name in known and known[name].states & self.states]
+        by_name = {connector.name: connector for connector in await summaries(api)}
+        return [name for name in matching if name in by_name and by_name[name].states & self.states]
 
     def _matches(self, name: str) -> bool:
         if self._patterns is None:

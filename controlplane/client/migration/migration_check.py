@@ -37,18 +37,18 @@ async def checked(source: Api, target: Api, name: str, *, deletes: bool) -> Chec
     _check_release(source, "stops", "stop a connector and read its offsets")
     _check_release(target, "creates_in_state", "create a stopped connector")
     _check_release(target, "alters_offsets", "set its offsets")
-    found = await summary(source, name)
-    if found is None:
+    connector = await summary(source, name)
+    if connector is None:
         raise Declined(f"{source.name} has no connector {name}: `controlplane get` lists all")
     if await summary(target, name) is not None:
         raise Declined(
             f"{target.name} has a connector {name} already: delete it there, or migrate another"
         )
-    config = dict(found.info["config"])
+    config = dict(connector.info["config"])
     await _check_config(target, name, config)
-    state = await target_state(source, found)
+    state = await target_state(source, connector)
     migration = Migration(FORMAT, name, source.name, target.name, deletes, state, config)
-    remarks = _sink_remarks(source, target) if found.type == "sink" else ()
+    remarks = _sink_remarks(source, target) if connector.type == "sink" else ()
     return CheckedMigration(migration, await present(source, name), remarks)
 
 
@@ -79,8 +79,8 @@ async def _check_config(target: Api, name: str, config: dict[str, str | None]) -
         await target.send("POST", "/connectors", body, dry_run=True)
         return
     class_name = config.get(CLASS) or ""
-    known = [str(plugin["class"]) for plugin in await target.get("/connector-plugins")]
-    if not any(_names(class_name, plugin) for plugin in known):
+    classes = [str(plugin["class"]) for plugin in await target.get("/connector-plugins")]
+    if not any(_names(class_name, plugin) for plugin in classes):
         raise Declined(
             f"{target.name} has no connector class {class_name}: install the plugin on its workers"
         )
@@ -100,8 +100,8 @@ def _names(name: str, class_name: str) -> bool:
 
 def _sink_remarks(source: Api, target: Api) -> tuple[str, ...]:
     """Remark about the offsets of a sink, which are positions in topics of a Kafka cluster."""
-    one, other = source.server.cluster_id, target.server.cluster_id
-    if one is not None and one == other:
+    source_id, target_id = source.server.cluster_id, target.server.cluster_id
+    if source_id is not None and source_id == target_id:
         return ()
     return (_FITTING,)
 

@@ -115,9 +115,9 @@ class MigrationRun:
         if step not in self.migration.begun:
             self._save(begun=(*self.migration.begun, step))
         await self._at(f"{BEFORE} {step.value}")
-        found = await self._actions[step]()
+        fields = await self._actions[step]()
         await self._at(f"{AFTER} {step.value}")
-        self._save(done=(*self.migration.done, step), **found)
+        self._save(done=(*self.migration.done, step), **fields)
 
     async def _fail(self, step: MigrationStep, failure: click.ClickException) -> None:
         """Undo what was done, unless the copy works already.
@@ -131,7 +131,9 @@ class MigrationRun:
             ) from None
         if isinstance(failure, Declined) and step is not MigrationStep.VERIFY:
             # The cluster has refused: this step had no effect, and there is nothing to undo of it.
-            self._save(begun=tuple(one for one in self.migration.begun if one is not step))
+            self._save(
+                begun=tuple(earlier for earlier in self.migration.begun if earlier is not step)
+            )
         self._save(failure=failure.message)
         await self._undo(failure)
 
@@ -202,8 +204,8 @@ class MigrationRun:
         A sink's are set afterwards: both clusters may share its consumer group, so that the offsets
         from before must be known first.
         """
-        found = await summary(self._source, self.migration.name)
-        is_source = found is not None and found.type == "source"
+        connector = await summary(self._source, self.migration.name)
+        is_source = connector is not None and connector.type == "source"
         return self.migration.offsets or [] if is_source and self._target.server.ours else []
 
     async def _set_offsets(self) -> Mapping[str, Any]:
@@ -229,12 +231,12 @@ class MigrationRun:
         """
         wanted, name = self.migration.offsets or [], self.migration.name
         for api in (self._source, self._target):
-            found = await summary(api, name)
-            if found is None:
+            connector = await summary(api, name)
+            if connector is None:
                 raise CopyDiffers(f"{name} has disappeared from {api.name}")
-            if dict(found.info["config"]) != self.migration.config:
+            if dict(connector.info["config"]) != self.migration.config:
                 raise CopyDiffers(f"the config of {name} has changed at {api.name}")
-            if await target_state(api, found) != STOPPED:
+            if await target_state(api, connector) != STOPPED:
                 raise CopyDiffers(f"{name} is no longer stopped at {api.name}")
             if alteration(await self._steady(api), wanted):
                 raise CopyDiffers(f"the offsets of {name} are others at {api.name}")

@@ -53,8 +53,8 @@ def _text(key: bytes | None) -> str:
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
-    for prefix, known, decoder in _KINDS:
-        if key.startswith(prefix) and known(profile):
+    for prefix, has_kind, decoder in _KINDS:
+        if key.startswith(prefix) and has_kind(profile):
             if prefix == _SESSION_KEY and key != prefix:
                 break
             return decoder(key[len(prefix) :], content, profile)

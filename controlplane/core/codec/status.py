@@ -76,9 +76,9 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 def _status(value: bytes, profile: Profile) -> Status:
     content = _object(json_converter.decode(value, profile), "value")
-    known = _states(profile.status_restarting, profile.status_stopped)
+    state_names = _states(profile.status_restarting, profile.status_stopped)
     name = content.get("state")
-    state = known.get(name) if isinstance(name, str) else None
+    state = state_names.get(name) if isinstance(name, str) else None
     if state is None:
         raise _MalformedError(f"unknown state {name!r}")
     generation = _integer(content, "generation")

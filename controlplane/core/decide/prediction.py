@@ -85,7 +85,7 @@ def partition_assumptions(
     drafts = [draft for step in plan.steps for draft in step.records]
     placed = {draft.topic for draft in drafts if draft.partition is None}
     for topic in sorted(placed & {*topics}):
-        number = sum(known == topic for known, _ in state.ends)
+        number = sum(other == topic for other, _ in state.ends)
         short = state.topics.short(topic)
         shown = count(number, "partition")
         hint = f"; {advice.format(short)}" if advice else ""

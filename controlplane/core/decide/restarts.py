@@ -40,9 +40,9 @@ def restart_task(state: ClusterState, command: RestartTask, context: Context) ->
         return Rejected(Reason.NOT_OFFERED, None)
     if name not in state.config.connectors:
         return _unknown(command)
-    known = task in state.config.tasks.get(name, {})
-    assigned = known and task in state.config.task_ids(name)
-    if known and not assigned and profile.restart_knows_old_tasks:
+    has_config = task in state.config.tasks.get(name, {})
+    assigned = has_config and task in state.config.task_ids(name)
+    if has_config and not assigned and profile.restart_knows_old_tasks:
         return Rejected(Reason.CONFLICT, _NO_OWNER)
     if not assigned:
         return Rejected(Reason.NO_SUCH_TASK, f"Unknown task: {name}-{task}")

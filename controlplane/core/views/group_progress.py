@@ -44,8 +44,8 @@ class GroupProgress(NamedTuple):
     @property
     def lag(self) -> int | None:
         """Sum over the partitions whose end is known; None: there are none."""
-        known = [part.lag for part in self.partitions if part.lag is not None]
-        return sum(known) if known else None
+        lags = [part.lag for part in self.partitions if part.lag is not None]
+        return sum(lags) if lags else None
 
 
 def group_progress(

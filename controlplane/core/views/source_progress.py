@@ -52,5 +52,5 @@ def _changed(
 ) -> Entry | None:
     if view.offset is None:
         return None
-    found = (changes.get((topic, view.key)) for topic in topics)
-    return next((entry for entry in found if entry is not None and entry.value is not None), None)
+    entries = (changes.get((topic, view.key)) for topic in topics)
+    return next((entry for entry in entries if entry is not None and entry.value is not None), None)

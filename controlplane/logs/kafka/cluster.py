@@ -45,10 +45,10 @@ def addresses(bootstrap: str) -> tuple[BrokerAddress, ...]:
     Raises:
         LogNotUsable: the text is not such a list.
     """
-    found = tuple(_address(part.strip()) for part in bootstrap.split(",") if part.strip())
-    if not found:
+    addresses = tuple(_address(part.strip()) for part in bootstrap.split(",") if part.strip())
+    if not addresses:
         raise LogNotUsable("no broker is named: give host:port")
-    return found
+    return addresses
 
 
 def _address(text: str) -> BrokerAddress:
@@ -113,20 +113,20 @@ class Cluster:
 
     async def layout(self, topics: Iterable[str] | None) -> ClusterLayout:
         """Ask for the brokers and the leaders of these topics (None: all topics)."""
-        found = layout(await self.ask(MetadataRequest(topics)))
-        self._brokers = {**found.brokers}
-        return found
+        new_layout = layout(await self.ask(MetadataRequest(topics)))
+        self._brokers = {**new_layout.brokers}
+        return new_layout
 
     async def leaders(self, topics: Iterable[str]) -> ClusterLayout:
         """Ask for the layout; raise unless each topic exists and each partition has a leader."""
         wanted = list(topics)
-        found = await self.layout(wanted)
+        current = await self.layout(wanted)
         for topic in wanted:
-            if topic not in found.leaders:
-                raise topic_error(topic, found.errors.get(topic, _UNKNOWN_TOPIC))
-            if not all(leader in found.brokers for leader in found.leaders[topic].values()):
+            if topic not in current.leaders:
+                raise topic_error(topic, current.errors.get(topic, _UNKNOWN_TOPIC))
+            if not all(leader in current.brokers for leader in current.leaders[topic].values()):
                 raise topic_error(topic, _NO_LEADER)
-        return found
+        return current
 
     async def ask(self, request: Any) -> Any:
         """Return the answer of any broker; connected brokers are tried before other known ones."""

@@ -95,13 +95,13 @@ class GroupAdmin:
 
         def offsets(response: Any) -> dict[TopicPartition, int]:
             _check(f"the offsets of group {group} cannot be read", response.error_code)
-            found: dict[TopicPartition, int] = {}
+            ends: dict[TopicPartition, int] = {}
             for topic, partitions in response.topics:
                 for partition, offset, _, code in partitions:
                     _check(f"the offset of group {group} in {topic}-{partition} is unknown", code)
                     if offset >= 0:
-                        found[topic, partition] = offset
-            return dict(sorted(found.items()))
+                        ends[topic, partition] = offset
+            return dict(sorted(ends.items()))
 
         request = OffsetFetchRequest(group, None)
         return await self._asked(_Coordinator.GROUP, group, request, offsets)
@@ -114,11 +114,11 @@ class GroupAdmin:
         """
 
         def members(response: Any) -> GroupMembers:
-            code, _, _, protocol_type, _, found, *_ = response.groups[0]
+            code, _, _, protocol_type, _, described_members, *_ = response.groups[0]
             if code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return GroupMembers("", ())
             _check(f"the members of group {group} are unknown", code)
-            hosts = tuple(host.removeprefix("/") for _, _, host, *_ in found)
+            hosts = tuple(host.removeprefix("/") for _, _, host, *_ in described_members)
             return GroupMembers(protocol_type, hosts)
 
         return await self._asked(_Coordinator.GROUP, group, DescribeGroupsRequest([group]), members)
@@ -200,21 +200,21 @@ class GroupAdmin:
     ) -> dict[TopicPartition, LogEnd]:
         layout = await self._cluster.layout(topics)
         missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        found = {
+        ends = {
             (topic, partition): LogEnd(None, described(layout.errors[topic]))
             if topic in layout.errors
             else missing
             for topic, partition in wanted
         }
         for broker, led in layout.led().items():
-            asked = [partition for partition in led if partition in found]
-            if asked and broker in layout.brokers:
-                request = wire.offsets_request(asked, wire.LATEST, "read_uncommitted")
+            led_here = [partition for partition in led if partition in ends]
+            if led_here and broker in layout.brokers:
+                request = wire.offsets_request(led_here, wire.LATEST, "read_uncommitted")
                 for partition, code, end in wire.offsets(await self._cluster.send(broker, request)):
-                    found[partition] = LogEnd(None, described(code)) if code else LogEnd(end)
-            for partition in asked if broker not in layout.brokers else ():
-                found[partition] = LogEnd(None, "the partition has no leader at the moment")
-        return found
+                    ends[partition] = LogEnd(None, described(code)) if code else LogEnd(end)
+            for partition in led_here if broker not in layout.brokers else ():
+                ends[partition] = LogEnd(None, "the partition has no leader at the moment")
+        return ends
 
     async def _asked(
         self, kind: _Coordinator, key: str, request: Any, read: Callable[[Any], T]

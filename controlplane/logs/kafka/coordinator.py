@@ -101,15 +101,15 @@ class TransactionCoordinator:
         """
         timeout_ms = self._limits.transaction_timeout_ms
         response = await self._asked(BumpEpochRequest(self._id, timeout_ms, identity))
-        found = ProducerIdentity(response.producer_id, response.producer_epoch)
-        return int(response.error_code), found
+        bumped = ProducerIdentity(response.producer_id, response.producer_epoch)
+        return int(response.error_code), bumped
 
     async def _asked(self, request: Any) -> Any:
         for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
-            found = await self._cluster.ask(FindCoordinatorRequest(self._id, _TRANSACTION))
-            response = found
-            if not found.error_code:
-                response = await self._cluster.send(found.coordinator_id, request)
+            coordinator = await self._cluster.ask(FindCoordinatorRequest(self._id, _TRANSACTION))
+            response = coordinator
+            if not coordinator.error_code:
+                response = await self._cluster.send(coordinator.coordinator_id, request)
             if response.error_code not in BUSY:
                 return response
             await asyncio.sleep(pause)

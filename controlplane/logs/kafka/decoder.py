@@ -39,7 +39,7 @@ def decode(taken: PartitionFrames, stop: int | None = None) -> Batch | None:
     """
     frames = list(_checked(taken))
     batch = UndecodedBatch(
-        taken.partition, [frame for frame, _ in frames], [it for _, it in frames]
+        taken.partition, [frame for frame, _ in frames], [aborted for _, aborted in frames]
     )
     if frames and all(_inside(frame, taken.start, stop) for frame, _ in frames):
         return batch
@@ -163,8 +163,8 @@ class _ColumnBuilder:
             rows = list(map(_ROW, lenient_decoder.rows(frame.octets)))
         self._add(rows)
         if isinstance(records, _LegacyRecordBatchPy):
-            told = self._timestamps[first:]
-            self._timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in told]
+            timestamps = self._timestamps[first:]
+            self._timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in timestamps]
         if aborted:
             self._aborted.append(range(first, len(self._offsets)))
 
@@ -204,6 +204,6 @@ def _between(whole: ColumnBatch, start: int, stop: int | None) -> ColumnBatch | 
         whole.timestamps[rows],
         whole.keys[rows],
         whole.values[rows],
-        {at - low: found for at, found in whole.headers.items() if low <= at < high},
+        {at - low: headers for at, headers in whole.headers.items() if low <= at < high},
         frozenset(at - low for at in whole.aborted if low <= at < high),
     )

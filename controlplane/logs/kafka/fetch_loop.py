@@ -93,8 +93,8 @@ class FetchLoop:
 
     def _request(self, led: list[TopicPartition]) -> Any:
         """Build the next request to a leader; None if all its partitions are read."""
-        asked = {part: self.positions[part] for part in led if self._unread(part)}
-        return wire.fetch_request(asked, self._isolation, self._limits) if asked else None
+        positions = {part: self.positions[part] for part in led if self._unread(part)}
+        return wire.fetch_request(positions, self._isolation, self._limits) if positions else None
 
     def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
         """Advance the positions behind an answer; return its batches and the first failure."""
@@ -136,11 +136,11 @@ class FetchLoop:
         read advances to its stop, a tail to the end in the answer, which the broker determines
         before it looks for records.
         """
-        for found in partitions:
-            readable = found.readable(self._isolation)
-            stop = readable if self._stops is None else self._stops.get(found.partition)
+        for fetched in partitions:
+            readable = fetched.readable(self._isolation)
+            stop = readable if self._stops is None else self._stops.get(fetched.partition)
             if stop is not None and stop <= readable:
-                self.positions[found.partition] = max(self.positions[found.partition], stop)
+                self.positions[fetched.partition] = max(self.positions[fetched.partition], stop)
 
     def _decoded(self, pieces: list[PartitionFrames]) -> Iterator[Batch]:
         for taken in pieces:

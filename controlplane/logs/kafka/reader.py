@@ -205,7 +205,7 @@ class KafkaReader:
         self, topics: list[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
         layout = await self._cluster.leaders(topics)
-        found = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
+        offsets = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
         for broker, led in layout.led().items():
             request = wire.offsets_request(led, timestamp, isolation)
             for (topic, number), code, offset in wire.offsets(
@@ -213,8 +213,8 @@ class KafkaReader:
             ):
                 if code:
                     raise topic_error(topic, code)
-                found[topic][number] = offset
-        return found
+                offsets[topic][number] = offset
+        return offsets
 
 
 def _flat(ends: Ends) -> dict[TopicPartition, int]:

@@ -57,8 +57,8 @@ def _added(batch: RecordBatch, index: int, record: Record, *, keeps_headers: boo
 
 def positions(batches: Iterable[RecordBatch], offsets: Iterable[int], count: int) -> list[Position]:
     """Return the position of each of `count` records from the first offset of each batch."""
-    found: list[Any] = [None] * count
+    values: list[Any] = [None] * count
     for batch, first in zip(batches, offsets, strict=True):
         for number, index in enumerate(batch.indexes):
-            found[index] = Position(*batch.place, first + number)
-    return found
+            values[index] = Position(*batch.place, first + number)
+    return values

@@ -36,11 +36,11 @@ class TopicAdmin:
             LogUnavailable: no controller answers in time.
             LogNotUsable: the cluster refuses a topic; others of the call may have been created.
         """
-        wanted = {topic.name: topic for topic in topics}
+        by_name = {topic.name: topic for topic in topics}
         created: set[str] = set()
 
         async def attempt() -> None:
-            open_ = [topic for name, topic in wanted.items() if name not in created]
+            open_ = [topic for name, topic in by_name.items() if name not in created]
             request = requests.create_topics_request(open_, self._limits.request_timeout_ms)
             answers = list(requests.created(await self._ask_controller(request)))
             created.update(answer.topic for answer in answers if not answer.code)
@@ -72,9 +72,9 @@ class TopicAdmin:
 
         async def attempt() -> Mapping[str, Mapping[str, str | None]]:
             response = await self._cluster.ask(requests.topic_configs_request(wanted))
-            found = list(requests.topic_configs(response))
-            _check([topic.answer for topic in found], "described")
-            return {topic.answer.topic: topic.values for topic in found}
+            configs = list(requests.topic_configs(response))
+            _check([topic.answer for topic in configs], "described")
+            return {topic.answer.topic: topic.values for topic in configs}
 
         return await retried(attempt, self._limits)
 

@@ -36,8 +36,8 @@ def offsets_request(
     partitions: Iterable[TopicPartition], timestamp: int, isolation: Isolation
 ) -> OffsetRequest:
     """Build the request for offsets at `EARLIEST`, `LATEST` or a time in ms since 1970."""
-    asked = dict.fromkeys(partitions, (timestamp,))
-    return OffsetRequest(_NO_REPLICA, _ISOLATION[isolation], _by_topic(asked))
+    timestamps = dict.fromkeys(partitions, (timestamp,))
+    return OffsetRequest(_NO_REPLICA, _ISOLATION[isolation], _by_topic(timestamps))
 
 
 def offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
@@ -51,11 +51,11 @@ def fetch_request(
     positions: Mapping[TopicPartition, int], isolation: Isolation, limits: ReadLimits
 ) -> _fetch.FetchRequest:
     """Build the fetch request for these positions; a broker holds back an empty answer."""
-    asked = {
+    offsets = {
         partition: (offset, limits.partition_max_bytes) for partition, offset in positions.items()
     }
     return _fetch.FetchRequest(
-        limits.fetch_wait_ms, 1, limits.fetch_max_bytes, _ISOLATION[isolation], _by_topic(asked)
+        limits.fetch_wait_ms, 1, limits.fetch_max_bytes, _ISOLATION[isolation], _by_topic(offsets)
     )
 
 

@@ -30,12 +30,12 @@ def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
 def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
     """Raise `LogNotUsable` unless the log holds each of these entries, all below the end."""
     for entry in entries:
-        wanted = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
-        there = ledger.connection.execute(_LOOK_UP, wanted[:1]).fetchone()
+        row = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
+        there = ledger.connection.execute(_LOOK_UP, row[:1]).fetchone()
         if there is not None and damaged_in([there]) is not None:
             which = damaged(entry.topic, entry.partition, entry.offset)
             raise LogCorrupt(f"The log is damaged ({which}): restore it from a backup")
-        if there != wanted:
+        if there != row:
             raise conflict(entry, GAP if there is None else OTHER_ENTRY)
 
 

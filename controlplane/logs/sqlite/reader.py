@@ -74,7 +74,9 @@ def plan(
     return row_ranges(connection, spans(topics, all_ends(connection), start, stop))
 
 
-def row_ranges(connection: sqlite3.Connection, wanted: Iterable[OffsetSpan]) -> list[RowRange]:
+def row_ranges(
+    connection: sqlite3.Connection, offset_spans: Iterable[OffsetSpan]
+) -> list[RowRange]:
     """Convert spans of offsets to ranges of rows."""
     select = "SELECT topic, partition, number FROM partition"
     numbers: dict[TopicPartition, int] = {
@@ -82,7 +84,7 @@ def row_ranges(connection: sqlite3.Connection, wanted: Iterable[OffsetSpan]) -> 
     }
     return [
         RowRange(topic, at, row_id(number, low), row_id(number, high))
-        for topic, at, low, high in wanted
+        for topic, at, low, high in offset_spans
         for number in [numbers[topic, at]]
     ]
 
@@ -233,5 +235,5 @@ class RowBatch(LazyBatch):
 
 def _decoded_headers(stored: Sequence[bytes | None]) -> dict[int, Headers]:
     """Headers by index, for rows that have any. All records of a command share one value."""
-    known = {each: decode_headers(each) for each in {*stored} if each}
-    return {index: known[each] for index, each in enumerate(stored) if each}
+    decoded = {each: decode_headers(each) for each in {*stored} if each}
+    return {index: decoded[each] for index, each in enumerate(stored) if each}

@@ -43,27 +43,27 @@ def foreign_changes(
 
     A target state before the config belongs to a creation, and one that is removed to a deletion.
     """
-    known: set[str] = set()
+    connectors: set[str] = set()
     for entry in entries:
-        command = _command(entry, profile, known)
+        command = _command(entry, profile, connectors)
         match command:
             case CreateConnector():
-                known.add(command.connector)
+                connectors.add(command.connector)
             case DeleteConnector():
-                known.discard(command.connector)
+                connectors.discard(command.connector)
         if command is not None and entry.position not in own:
             yield ForeignChange(entry, command)
 
 
-def _command(entry: Entry, profile: Profile, known: set[str]) -> ConnectorCommand | None:
+def _command(entry: Entry, profile: Profile, connectors: set[str]) -> ConnectorCommand | None:
     """The command that writes a record; None: a record that workers write by themselves."""
     record = None if entry.aborted else decode_config(entry.key, entry.value, profile)
     match record:
         case ConnectorConfig(connector=name, properties=None):
-            return DeleteConnector(name) if name in known else None
+            return DeleteConnector(name) if name in connectors else None
         case ConnectorConfig(connector=name, properties=config) if config is not None:
-            return (PutConfig if name in known else CreateConnector)(name, config)
-        case TargetState(connector=name, state=target) if target is not None and name in known:
+            return (PutConfig if name in connectors else CreateConnector)(name, config)
+        case TargetState(connector=name, state=target) if target is not None and name in connectors:
             return _TARGETING[target](name)
         case RestartRequest(connector=name):
             return RestartConnector(name, record.include_tasks, record.only_failed)

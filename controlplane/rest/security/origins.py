@@ -194,5 +194,5 @@ def _headers_allowed(headers: Headers, behaviour: CorsBehaviour) -> bool:
     if not behaviour.checks_headers:
         return True
     announced: Sequence[str] = headers.get("access-control-request-headers", "").lower().split(",")
-    known = {"", *(name.lower() for name in behaviour.headers)}
-    return all(name.strip() in known for name in announced)
+    allowed = {"", *(name.lower() for name in behaviour.headers)}
+    return all(name.strip() in allowed for name in announced)

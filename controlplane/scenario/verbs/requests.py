@@ -137,8 +137,8 @@ async def _passed_on(
 
 async def _command(request: WorkerRequest, by: RunningWorker) -> AnyCommand:
     method, target, body, signed = request
-    known = (await by.read()).config.connectors
-    return command_of(method, target, body, by.worker.profile, signed=signed, known=known)
+    connectors = (await by.read()).config.connectors
+    return command_of(method, target, body, by.worker.profile, signed=signed, known=connectors)
 
 
 async def _executed(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:

@@ -27,12 +27,12 @@ def only(
 ) -> None:
     """Check the number of words of a step, its options, and that it has no body unless allowed."""
     if len(step.words) != words:
-        wanted = "one word" if words == 1 else f"{words or 'no'} words"
-        raise BadStep(f"`{step.verb}` takes {wanted}, and {len(step.words)} are there")
+        number = "one word" if words == 1 else f"{words or 'no'} words"
+        raise BadStep(f"`{step.verb}` takes {number}, and {len(step.words)} are there")
     for name in step.options:
         if name not in options:
-            known = ", ".join(f"{option}=" for option in options) or "none"
-            raise BadStep(f"`{step.verb}` has no option {name}= (known: {known})")
+            names = ", ".join(f"{option}=" for option in options) or "none"
+            raise BadStep(f"`{step.verb}` has no option {name}= (known: {names})")
     if step.body and not body:
         raise BadStep(f"`{step.verb}` takes no lines before ----", 1)
 

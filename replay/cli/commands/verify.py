@@ -90,8 +90,8 @@ def verify(
 def _looked(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
     """Verify the named clusters; without names, all."""
     failed: dict[str, str] = {}
-    wanted = layout.selected_clusters(store, names)
-    opened = _tried(lambda name: open_cluster(store, name), wanted, failed)
+    clusters = layout.selected_clusters(store, names)
+    opened = _tried(lambda name: open_cluster(store, name), clusters, failed)
     with bar() as shown:
         shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
         results = _tried(lambda name: verified(opened[name], shown.advance), opened, failed)

@@ -194,8 +194,8 @@ def _overwritten(
 
 def _read_by_older(evidence: LogEvidence, name: str) -> str:
     """State in which the older release runs a connector; without target states, STARTED."""
-    wanted = evidence.older.config.targets.get(name, Target.STARTED)
-    return wanted.value
+    target = evidence.older.config.targets.get(name, Target.STARTED)
+    return target.value
 
 
 def _removed(name: str) -> tuple[PreparationStep, ...]:

@@ -109,8 +109,8 @@ def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
         dropping = [
             profile.release for profile in evidence.roll.ahead if profile.commit_needs_config
         ]
-        wanted = evidence.newer.config.targets.get(name)
-        runs, waits = wanted is Target.STARTED, wanted is Target.PAUSED
+        target = evidence.newer.config.targets.get(name)
+        runs, waits = target is Target.STARTED, target is Target.PAUSED
         severity = Severity.WARNING if dropping and waits else Severity.INFO
         steps = _commit_again(evidence, name, commit) if severity is Severity.WARNING else ()
         yield Sighting(

@@ -71,8 +71,8 @@ def _tasks(context: SparkContext, group: str) -> _TaskCount:
     tracker = context.statusTracker()
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
     stages = (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds)
-    known = [stage for stage in stages if stage is not None]
+    finished = [stage for stage in stages if stage is not None]
     return _TaskCount(
-        sum(known_stage.numTasks for known_stage in known),
-        sum(known_stage.numCompletedTasks for known_stage in known),
+        sum(known_stage.numTasks for known_stage in finished),
+        sum(known_stage.numCompletedTasks for known_stage in finished),
     )

@@ -172,10 +172,10 @@ def _row(
 ) -> tuple[HtmlContent, ...]:
     name, drawn = el("b", called(connector.name)), connector.timeline
     spans = drawn.tasks or drawn.reported if drawn else ()
-    wanted = state(connector.wanted) if connector.there else "gone"
+    target = state(connector.wanted) if connector.there else "gone"
     return (
         name if drawn is None else el("a", name, href=f"#{index.card(number)}"),
-        index.link(connector.places.get("wanted"), wanted),
+        index.link(connector.places.get("wanted"), target),
         index.link(connector.places.get("reported"), state(connector.reported)),
         index.link(connector.places.get("tasks"), in_words(connector.tasks) or "–", class_="tasks"),
         *_numbers(number, connector, index),

@@ -85,14 +85,14 @@ def _list(part: str, named: Sequence[_Named], indexes: Mapping[str, RecordIndex]
     """Findings that need action, then the informational ones, collapsed."""
     if not named:
         return None
-    known = [each for each in named if each[1].severity is Severity.INFO]
+    infos = [each for each in named if each[1].severity is Severity.INFO]
     grave = [each for each in named if each[1].severity is not Severity.INFO]
     lists = [
         el("ul", [_finding(*row, indexes) for row in rows], class_="findings", id=name)
-        for rows, name in ((grave, None), (known, f"{part}-known"))
+        for rows, name in ((grave, None), (infos, f"{part}-known"))
     ]
-    words = el("summary", el("a", f"{len(known):,} for information", href=f"#{part}-known"))
-    return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
+    words = el("summary", el("a", f"{len(infos):,} for information", href=f"#{part}-known"))
+    return el("div", lists[0] if grave else None, el("details", words, lists[1]) if infos else None)
 
 
 def _finding(anchor: str, finding: FindingFacts, indexes: Mapping[str, RecordIndex]) -> Html:
