@@ -6,10 +6,11 @@ away, a past state is what the remaining records give.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from controlplane.clock import now_ms
+from controlplane.core import views
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold
 from controlplane.core.moments import (
@@ -149,13 +150,31 @@ async def read_history(log: ReadableLog, state: ClusterState, connector: str) ->
     return History(records, events)
 
 
-async def read_records(log: ReadableLog, state: ClusterState, connector: str) -> list[Entry]:
-    """Return a connector's records in the one order, up to the ends of a state.
+async def read_offset_records(log: ReadableLog, state: ClusterState, connector: str) -> list[Entry]:
+    """Return the records of a connector's source offsets in order, up to the ends of a state.
+
+    Only the topics with its offsets are read.
 
     Raises:
         LogError: the log cannot be read.
     """
-    stop = state.ends_by_topic
+    return await read_records(log, state, connector, views.offsets_topics(state, connector))
+
+
+async def read_records(
+    log: ReadableLog, state: ClusterState, connector: str, topics: Collection[str] | None = None
+) -> list[Entry]:
+    """Return a connector's records in the one order, up to the ends of a state.
+
+    `topics` None: those of all topics.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    ends = state.ends_by_topic
+    stop = {topic: ends[topic] for topic in ends if topics is None or topic in topics}
+    if not stop:
+        return []
     search = HistorySearch(connector, state.profile, state.topics, exactly_once=state.exactly_once)
     batches = log.read(list(stop), stop=stop)
     async for entry in sliced_parts(batch.entries() async for batch in batches):

@@ -1,11 +1,13 @@
 """`controlplane inspect`: views of a log as tables, and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import time_text
 from tests.cli.command_calls import CommandResult, call, embedded, shell
 
 ODD = """\
@@ -137,11 +139,29 @@ def test_one_connector_in_depth(histories: Path) -> None:
     assert document["config"]["rows"] == "11"
     assert document["target_state"] == "STARTED"
     assert [task["status"]["state"] for task in document["task_list"]] == ["RUNNING"]
-    assert {"partition": {"page": 0}, "offset": {"row": 11}} in document["source_offsets"]
+    (offset,) = [row for row in document["source_offsets"] if row["partition"] == {"page": 0}]
+    assert offset["offset"] == {"row": 11}
     assert document["active_topics"] == ["alpha", "beta"]
     shown = inspect(histories, "life-3.9", "--connector", "pages").out
     assert '{"page": 0}' in shown
     assert "RUNNING on 127.0.0.1:8083, generation" in shown
+
+
+def test_since_when_offsets_are_unchanged(histories: Path) -> None:
+    """The record that set each offset, with its time and age; a past moment has no age."""
+    view = ("--connector", "pages")
+    offsets = inspect(histories, "life-3.9", *view, "-o", "json").json["source_offsets"]
+    changes = inspect(histories, "life-3.9", "--history", "pages", "-o", "json").json["events"]
+    times = {event["at"]: time_text(event["record"]["timestamp"]) for event in changes}
+    assert offsets
+    for offset in offsets:
+        assert times[offset["record"]] == offset["changed_at"]
+    latest = max(offset["changed_at"] for offset in offsets)
+    shown = inspect(histories, "life-3.9", *view).out
+    assert re.search(re.escape(latest) + r" \(\d+ \w+\)", shown)
+    past = inspect(histories, "life-3.9", *view, "--as-of", latest).out
+    assert latest in past
+    assert f"{latest} (" not in past
 
 
 def test_a_count_that_no_worker_can_list(tmp_path: Path) -> None:

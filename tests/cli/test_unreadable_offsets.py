@@ -1,5 +1,6 @@
 """Source offsets whose value a worker cannot read: it omits them, the command line reports them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
     """One table, and what it lacks."""
     log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
     told = call("inspect", log, "--connector", "b").out
-    assert '{"p": 2}          {"o": 1}\n1 source partition left out' in told
+    assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', told)
 
 
 def test_what_was_mended_since_is_not_told(tmp_path: Path) -> None:

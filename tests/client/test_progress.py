@@ -1,5 +1,7 @@
 """`offsets progress`, `get --lag` and `describe`: lag of sinks, last changes of sources."""
 
+import re
+
 from tests.client.client_calls import PARTITION, ClusterCalls
 
 SINK = {
@@ -21,6 +23,24 @@ def test_source(cluster: ClusterCalls) -> None:
     assert shown.startswith("PARTITION")
     for cell in (entry["changed_at"], entry["record"], '{"position": 5}'):
         assert cell in shown
+
+
+def test_since_when_an_offset_is_unchanged(cluster: ClusterCalls) -> None:
+    """The age counts from the first record with the value; equal ones after it do not count."""
+    cluster.create(initial_state="STOPPED")
+    five = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
+    alter = ("offsets", "alter", "orders", "-f", cluster.file("five.json", five))
+    cluster.done(*alter)
+    (entry,) = cluster.json("offsets", "progress", "orders")["offsets"]
+    cluster.done(*alter)
+    assert cluster.json("offsets", "progress", "orders")["offsets"] == [entry]
+    assert cluster.json("offsets", "orders") == five
+    for words in (("offsets", "orders"), ("offsets", "progress", "orders")):
+        heads, _, row = cluster.done(*words).splitlines()
+        assert re.split("  +", heads) == ["PARTITION", "OFFSET", "UNCHANGED SINCE", "RECORD"]
+        assert re.search(re.escape(entry["changed_at"]) + r" \(\d+ (s|min)\)  ", row)
+        past = cluster.done(*words, "--as-of", entry["record"])
+        assert f"{entry['changed_at']}  {entry['record']}" in past
 
 
 def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:

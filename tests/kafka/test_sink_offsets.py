@@ -272,6 +272,7 @@ async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
     assert (shown["group"], shown["lag"]) == ("connect-running", 5)
     rows = await asyncio.to_thread(cluster.done, "offsets", "progress", "running")
     assert "lag of consumer group connect-running: 5 records" in rows
+    assert await asyncio.to_thread(cluster.done, "offsets", "running") == rows
     described = await asyncio.to_thread(cluster.done, "describe", "running")
     assert "Consumer group: connect-running\nLag: 5 records\n" in described
     listed = await asyncio.to_thread(cluster.json, "get", "--lag", "running")

@@ -10,16 +10,20 @@ from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.sink_lag import consumer_group, print_group
 from controlplane.cli.inspect.unreadable_summary import places_of
 from controlplane.cli.opened_log import InputLog
+from controlplane.clock import now_ms
 from controlplane.core import views
 from controlplane.core.entry import Position
+from controlplane.core.moments import position_text, time_text
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.durations import since_text
 from controlplane.core.text.record_text import place
 from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
-from controlplane.core.views import offset_order
+from controlplane.core.views.source_progress import SourceProgress, source_progress
+from controlplane.projection.as_of import read_offset_records
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import print_json, say
@@ -41,7 +45,9 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     *,
     groups: LogOptions | None,
 ) -> None:
-    """Print one connector. `groups`: access to its cluster, to ask for the group of a sink.
+    """Print one connector as of now. `groups`: access to its cluster, to ask for a sink's group.
+
+    `groups` None: the state is a past one.
 
     Raises:
         InputRefused: the log has nothing about it.
@@ -60,17 +66,19 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)
-    shown = offset_order.in_order(offsets)
+    offsets_read = await read_offset_records(source.log, state, name) if offsets.shown else []
+    shown = source_progress(state, name, offsets_read)
     group = None
     if groups is not None and about["type"] == "sink":
         config = state.config.connectors[name]
         group = await consumer_group(source.where, groups, name, config, profile)
-    document = source.about | about | _offsets(shown, left_out) | {"consumer_group": group}
+    document = source.about | about | _offsets(shown, state.topics, left_out)
+    document |= {"consumer_group": group}
     if output == "json":
         print_json(document)
     else:
         say(f"{name}, as {heading(profile, source)}", style="bold")
-        _print(document)
+        _print(document, None if groups is None else now_ms())
         _print_left_out(left_out, source.topics)
 
 
@@ -123,14 +131,19 @@ def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | 
 
 
 def _offsets(
-    shown: Iterable[views.OffsetView],
+    shown: Iterable[SourceProgress],
+    topics: Topics,
     left_out: Mapping[Position, views.UnreadableOffset],
 ) -> dict[str, Any]:
     """Source offsets as JSON: those that a worker shows, and those that it cannot read."""
     return {
         "source_offsets": [
             redacted_value("", {"partition": view.partition, "offset": view.offset})
-            for view in shown
+            | {
+                "changed_at": None if entry is None else time_text(entry.timestamp),
+                "record": None if entry is None else position_text(entry.position, topics),
+            }
+            for view, entry in shown
         ],
         "unreadable_offsets": [
             {
@@ -143,7 +156,7 @@ def _offsets(
     }
 
 
-def _print(document: Mapping[str, Any]) -> None:
+def _print(document: Mapping[str, Any], now: int | None) -> None:
     status = document["connector_status"]
     lines = {
         "type": document["type"],
@@ -165,7 +178,7 @@ def _print(document: Mapping[str, Any]) -> None:
         say(f"a worker fails at reading its tasks: {document['reading_fails']}")
     _print_tasks(document["task_list"])
     say()
-    _print_offsets(document)
+    _print_offsets(document, now)
 
 
 def _print_tasks(tasks: list[dict[str, Any]]) -> None:
@@ -179,7 +192,7 @@ def _print_tasks(tasks: list[dict[str, Any]]) -> None:
     table(("TASK", "STATUS", "CONFIG", "WAITS FOR COMMIT"), rows)
 
 
-def _print_offsets(document: Mapping[str, Any]) -> None:
+def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
     if document["consumer_group"] is not None:
         print_group(document["consumer_group"])
         return
@@ -193,8 +206,15 @@ def _print_offsets(document: Mapping[str, Any]) -> None:
     if not offsets:
         say("no source offsets (those of a sink lie in its consumer group, not in this log)")
         return
-    rows = [(_text(entry["partition"]), _text(entry["offset"])) for entry in offsets]
-    table(("SOURCE PARTITION", "SOURCE OFFSET"), rows[:OFFSETS_SHOWN])
+    rows = [
+        (
+            _text(entry["partition"]),
+            _text(entry["offset"]),
+            since_text(entry["changed_at"] or NONE, now),
+        )
+        for entry in offsets[:OFFSETS_SHOWN]
+    ]
+    table(("SOURCE PARTITION", "SOURCE OFFSET", "UNCHANGED SINCE"), rows)
     more = len(offsets) - OFFSETS_SHOWN
     if more > 0:
         say(f"… and {count(more, 'source partition')} more; -o json has them all")

@@ -17,7 +17,7 @@ from controlplane.client.commands.batch import (
     each,
     yes_option,
 )
-from controlplane.client.commands.documents import output_option, print_document
+from controlplane.client.commands.documents import TABLE, output_option, print_document
 from controlplane.client.commands.verbs import asks, changes, verb
 from controlplane.client.connectors.connector_files import document_in, read_text
 from controlplane.client.connectors.connector_summary import PAUSED, STOPPED, summary, target_state
@@ -33,6 +33,7 @@ from controlplane.client.connectors.progress import (
     SINK_HEADS,
     SOURCE_HEADS,
     UNKNOWN,
+    ProgressAnswer,
     progress,
     reasons,
     sink_rows,
@@ -42,6 +43,7 @@ from controlplane.client.connectors.selection import name_argument
 from controlplane.client.connectors.wait import STANDS, wait_for
 from controlplane.client.http.api import Api, ApiAnswer, connector
 from controlplane.client.http.request_errors import Declined
+from controlplane.clock import now_ms
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note, say
@@ -60,14 +62,32 @@ stop_option = click.option(
 
 @asks("get", name_argument, output_option)
 async def get(api: Api, name: str, output: str) -> None:
-    """Show the offsets of a connector. `offsets alter -f` takes the JSON output."""
+    """Show the offsets of a connector. `offsets alter -f` takes the JSON output.
+
+    The table also has the lag of a sink, and since when each offset of a source has not changed.
+    Kafka's workers do not tell these.
+    """
     entries = await present(api, name)
-    if output != "table":
+    if output != TABLE:
         print_document({"offsets": entries}, output)
+        return
+    shown = await _known_progress(api, name) if entries else None
+    if shown is not None:
+        _print_progress(api, name, shown)
     elif entries:
         table(("PARTITION", "OFFSET"), rows(entries))
     else:
         say(f"{name} has no offsets")
+
+
+async def _known_progress(api: Api, name: str) -> ProgressAnswer | None:
+    """Fetch the progress of a connector; None: the server does not know it."""
+    if not api.server.ours:
+        return None
+    try:
+        return await progress(api, name)
+    except Declined:  # /compat has no such endpoint
+        return None
 
 
 @asks("progress", name_argument, output_option)
@@ -75,23 +95,31 @@ async def show_progress(api: Api, name: str, output: str) -> None:
     """Show the lag of a sink, or when each offset of a source has changed.
 
     A sink has the end of each partition that its consumer group has committed, and the number of
-    records in between. A source has the time and the record of the last change of each offset.
+    records in between. A source has the time and the record of the last change of each offset, and
+    how long ago that was.
     """
     shown = await progress(api, name)
-    if output != "table":
+    if output != TABLE:
         print_document(shown, output)
-        return
-    is_sink = shown["type"] == "sink"
+    else:
+        _print_progress(api, name, shown)
+
+
+def _print_progress(api: Api, name: str, shown: ProgressAnswer) -> None:
     if not shown["offsets"]:
         say(f"{name} has no offsets")
-    elif is_sink:
+    elif shown["type"] == "sink":
         table(SINK_HEADS, sink_rows(shown))
         lag = UNKNOWN if shown["lag"] is None else count(shown["lag"], "record")
         say(f"lag of consumer group {shown['group']}: {lag}")
         for reason in reasons(shown):
             note(reason)
     else:
-        table(SOURCE_HEADS, source_rows(shown), spare=("RECORD",))
+        table(SOURCE_HEADS, source_rows(shown, None if api.shows_past else now_ms()), spare=_SPARE)
+
+
+_SPARE = ("RECORD",)
+"""Columns of a source's table that a narrow terminal has no room for."""
 
 
 # --- changing -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import click
 
 from controlplane.client.connectors.offset_lists import offset_words
 from controlplane.client.http.api import Api, connector
+from controlplane.core.text.durations import since_text
 
 UNKNOWN = "?"
 """Cell for a lag that is unknown."""
@@ -64,7 +65,7 @@ async def lags(api: Api, names: Iterable[str]) -> dict[str, SinkLag]:
 
 
 SINK_HEADS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG")
-SOURCE_HEADS = ("PARTITION", "OFFSET", "CHANGED", "RECORD")
+SOURCE_HEADS = ("PARTITION", "OFFSET", "UNCHANGED SINCE", "RECORD")
 
 
 def sink_rows(shown: ProgressAnswer) -> Iterator[tuple[str, ...]]:
@@ -80,11 +81,15 @@ def _place(entry: Mapping[str, Any]) -> tuple[str, int]:
     return entry["partition"]["kafka_topic"], entry["partition"]["kafka_partition"]
 
 
-def source_rows(shown: ProgressAnswer) -> Iterator[tuple[str, ...]]:
-    """Yield a table row per source partition, the one that has changed longest ago first."""
+def source_rows(shown: ProgressAnswer, now_ms: int | None) -> Iterator[tuple[str, ...]]:
+    """Yield a table row per source partition, the one that has changed longest ago first.
+
+    `now_ms`: time of the answer, for the age of each offset; None: a past moment has no age.
+    """
     for entry in sorted(shown["offsets"], key=lambda entry: entry["changed_at"] or ""):
         words = offset_words(entry["partition"]), offset_words(entry["offset"])
-        yield *words, entry["changed_at"] or UNKNOWN, entry["record"] or UNKNOWN
+        since = since_text(entry["changed_at"] or UNKNOWN, now_ms)
+        yield *words, since, entry["record"] or UNKNOWN
 
 
 def reasons(shown: ProgressAnswer) -> list[str]:

@@ -10,7 +10,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.views.group_progress import GroupProgress, PartitionProgress
 from controlplane.core.views.source_progress import SourceProgress, source_progress
 from controlplane.event_loop import in_thread_if_large
-from controlplane.projection.as_of import read_records
+from controlplane.projection.as_of import read_offset_records
 from controlplane.rest.endpoints import reads
 from controlplane.rest.errors import OK, Answer, Failed, InvalidParameter, NotFound
 from controlplane.rest.service import Call
@@ -62,7 +62,7 @@ def _partition(part: PartitionProgress) -> dict[str, Any]:
 async def _of_source(call: Call, state: ClusterState, name: str) -> dict[str, Any]:
     log = call.service.log
     assert log is not None  # the endpoint exists only with a log
-    records = await read_records(log, state, name)
+    records = await read_offset_records(log, state, name)
     building = partial(_changes, state, name, records)
     return {"offsets": await in_thread_if_large(building, len(records))}
 
