@@ -267,7 +267,7 @@ class AttachedPlane:
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            await self._log.read_on()
+            await self._log.folded(accepted.plan, accepted.since)
             job.answer.set_result(answer)
             comparison = await self._compared(accepted, answer)
             await self._finish(accepted, answer, comparison)

@@ -52,11 +52,11 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
     )
     async with follower, sink_groups(settings, follower, context) as groups:
         await follower.state(cluster.profile)
-        with follower.pinned(cluster.profile):
+        follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
+        with follower.pinned(cluster.profile), follow_up.open():
             await check_topics(client, cluster, follower, around.limits)
             identity = ClusterIdentity(opened.cluster_id, settings.topics.config)
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
-            follow_up = LogFollowUp(follower, opened.log, cluster.profile, around.limits)
             planner = ClusterPlanner(context, client)
             async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
                 composed = compose(

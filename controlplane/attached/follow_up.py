@@ -1,21 +1,29 @@
 """Follow-up of a command in the cluster's log: reading on, and the records since a point."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from controlplane.attached.plan_comparison import Comparison, compare, topics_of
+from controlplane.attached.plan_comparison import Comparison, compare, has_appeared, topics_of
+from controlplane.attached.recent_records import RecentRecords
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.entry import Entry
 from controlplane.core.order import Ends
-from controlplane.core.plan import Plan
+from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogError, LogUnavailable, ReadableLog
 from controlplane.projection.follower import Follower
 
+APPEARANCE_S = 0.1
+"""Time in seconds in which planned records usually appear. Then the log's ends are asked for."""
+
 
 class LogFollowUp:
-    """Reads the cluster's log behind commands; the follower folds it meanwhile."""
+    """Reads the cluster's log behind commands; the follower folds it meanwhile.
+
+    While it is `open`, it keeps the records that the follower has folded lately.
+    """
 
     def __init__(
         self,
@@ -28,6 +36,16 @@ class LogFollowUp:
         self._log = log
         self._profile = profile
         self._limits = limits
+        self._recent = RecentRecords({})
+        self._recent.break_off()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Keep recent records within the block."""
+        self._recent = recent = RecentRecords(self._follower.ends)
+        with self._follower.observed(recent.add, recent.break_off):
+            yield
+        recent.break_off()
 
     @property
     def present(self) -> ClusterState:
@@ -41,11 +59,42 @@ class LogFollowUp:
         """End offsets up to which the log has been folded."""
         return self._follower.ends
 
-    async def read_on(self) -> bool:
-        """Wait until everything in the log now is folded; False: it takes too long."""
+    async def folded(self, plan: Plan | Rejected, since: Ends) -> None:
+        """Wait until what a command has written since a point is folded; see `read_on`.
+
+        Planned records that have appeared show it without a request to the brokers.
+        """
+        with self._follower.hastened():
+            if isinstance(plan, Plan) and any(step.records for step in plan.steps):
+                try:
+                    async with asyncio.timeout(APPEARANCE_S):
+                        await self._appearance(plan, since)
+                except TimeoutError:
+                    pass
+                else:
+                    return
+            await self.read_on()
+
+    async def _appearance(self, plan: Plan, since: Ends) -> None:
+        """Return as soon as records as planned have been folded."""
+        topics = topics_of(plan, self.present.topics)
+        while True:
+            moves = self._follower.moves
+            entries = self._recent.since(topics, since)
+            if entries is not None and has_appeared(plan, entries):
+                return
+            await self._follower.moved(moves)
+
+    async def read_on(self, topics: Iterable[str] | None = None) -> bool:
+        """Wait until everything in the log now is folded; False: it takes too long.
+
+        `topics` are followed ones; None: all of them.
+        """
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):
-                await self._follower.wait_for(await self._log.ends(self._follower.ends))
+                with self._follower.hastened():
+                    ends = await self._log.ends(self.ends if topics is None else topics)
+                    await self._follower.wait_for(ends)
         except (TimeoutError, LogError):
             return False
         return True
@@ -65,6 +114,9 @@ class LogFollowUp:
 
         Missing records are waited for during `records_ms`. None: the log cannot be read.
         """
+        comparison = await self._compared_recent(plan, since, connector)
+        if comparison is not None and comparison.as_planned:
+            return comparison
         deadline = asyncio.get_running_loop().time() + self._limits.records_ms / 1_000
         while True:
             try:
@@ -75,6 +127,19 @@ class LogFollowUp:
             if not comparison.missing or is_over:
                 return comparison
             await asyncio.sleep(self._limits.retry_ms / 1_000)
+
+    async def _compared_recent(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
+        """Compare a plan with recent records up to the end of the log; None: some are not kept.
+
+        A tail marks no records of aborted transactions, so a difference must be read again.
+        """
+        topics = topics_of(plan, self.present.topics)
+        if not ({*topics} <= self.ends.keys() and await self.read_on(topics)):
+            return None
+        entries = self._recent.since(topics, since)
+        if entries is None:
+            return None
+        return compare(plan, entries, self.present.topics, connector)
 
     async def compared_now(self, plan: Plan, since: Ends, connector: str) -> Comparison:
         """Compare a plan with the records that are in the log since a point.

@@ -52,6 +52,14 @@ def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
     return Comparison(tuple(differences), tuple(entry.position for entry in found), missing)
 
 
+def has_appeared(plan: Plan, entries: Sequence[Entry]) -> bool:
+    """Return True if each planned record is there, with the planned value."""
+    return all(
+        entry is not None and _is_equal(draft.value, entry.value)
+        for draft, entry in _matches(plan, entries)
+    )
+
+
 def topics_of(plan: Plan, topics: Topics) -> tuple[str, ...]:
     """Topics whose records decide about a plan: those that it writes, and that of configs."""
     written = (draft.topic for step in plan.steps for draft in step.records)

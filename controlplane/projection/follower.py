@@ -7,12 +7,12 @@ arrival. Entries that arrive together are put into the one order.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
 from controlplane.clock import backoff
-from controlplane.core.entry import Batch, Position
+from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.fold import Fold
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile, check_support
@@ -25,6 +25,7 @@ from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.loader import load
 from controlplane.projection.notices import Notices
 from controlplane.projection.release_folds import (
+    FoldObserver,
     Listener,
     ReleaseFolds,
     Subscription,
@@ -135,6 +136,28 @@ class Follower:
                 fold.subscriptions.remove(subscription)
 
     @contextmanager
+    def observed(
+        self, records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
+    ) -> Iterator[None]:
+        """Call `records` within the block with the records of each fold.
+
+        They are in the one order, and the positions move after the call. If the log is replaced,
+        `broken_off` is called. No states are made, unlike for `subscribed`.
+        """
+        observer = FoldObserver(records, broken_off)
+        self._folds.observers.append(observer)
+        try:
+            yield
+        finally:
+            self._folds.observers.remove(observer)
+
+    @contextmanager
+    def hastened(self) -> Iterator[None]:
+        """Fold records as soon as they arrive within the block: a command waits for them."""
+        with self._tail.window.skipped():
+            yield
+
+    @contextmanager
     def pinned(self, profile: Profile) -> Iterator[None]:
         """Pin this release against eviction within the block.
 
@@ -182,6 +205,36 @@ class Follower:
         )
 
 
+class GatherWindow:
+    """Time in which records are gathered, to be folded together in the one order."""
+
+    def __init__(self, gather_ms: int) -> None:
+        self._gather_s = gather_ms / 1_000
+        self._hurry = asyncio.Event()
+        self._blocks = 0
+
+    @contextmanager
+    def skipped(self) -> Iterator[None]:
+        """End the window, and have none within the block. Blocks may overlap."""
+        self._blocks += 1
+        self._hurry.set()
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+            if not self._blocks:
+                self._hurry.clear()
+
+    async def wait(self) -> None:
+        """Wait until the window ends."""
+        await asyncio.sleep(0)  # at least what has arrived already is gathered
+        if not self._gather_s:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._gather_s):
+                await self._hurry.wait()
+
+
 class LogTail:
     """Reads a log without end, over outages, replacements and new topics.
 
@@ -201,6 +254,7 @@ class LogTail:
         self._folds = folds
         self._positions = folds.positions
         self._limits = limits
+        self.window = GatherWindow(limits.gather_ms)
         self._notices = notices
 
     async def run(self) -> None:
@@ -249,7 +303,7 @@ class LogTail:
         """Fold entries that arrive within a moment together, in the one order."""
         while True:
             batches = [await pending.get()]
-            await asyncio.sleep(self._limits.gather_ms / 1_000)
+            await self.window.wait()
             while not pending.empty():
                 batches.append(pending.get_nowait())
             await self._folds.fold(batches)

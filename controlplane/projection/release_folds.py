@@ -142,6 +142,15 @@ class Subscription(NamedTuple):
     broken_off: Callable[[], None]
 
 
+class FoldObserver(NamedTuple):
+    """Callbacks about the log that all folds share."""
+
+    records: Callable[[Sequence[Entry]], None]
+    """Receives the records of each fold, in the one order, before the positions move."""
+    broken_off: Callable[[], None]
+    """Called when the log was replaced."""
+
+
 class ReleaseFold:
     """The fold of one release and its last published state."""
 
@@ -206,6 +215,7 @@ class ReleaseFolds:
         """Called when the log was replaced."""
         self._recent: LruCache[str, ReleaseFold] = LruCache(kept)
         self._pinned: dict[str, ReleaseFold] = {}
+        self.observers: list[FoldObserver] = []
         self._turn = asyncio.Lock()
 
     def get(self, profile: Profile) -> ReleaseFold | None:
@@ -249,6 +259,7 @@ class ReleaseFolds:
                 ends = _ends_of(batches)
                 for fold in folds:
                     fold.apply(entries, ends)
+                self._report(entries)
                 self.positions.advance(ends)
 
     async def start_over_if_cut(self, ends: Ends) -> None:
@@ -284,10 +295,17 @@ class ReleaseFolds:
         entries, ends = await _ordered(batches), _ends_of(batches)
         for fold in folds:
             await fold.apply_in_slices(entries, ends)
+        self._report(entries)
         self.positions.advance(ends)
+
+    def _report(self, entries: Sequence[Entry]) -> None:
+        for observer in self.observers:
+            observer.records(entries)
 
     def _break_off(self) -> None:
         """End every subscription: the log was replaced."""
+        for observer in self.observers:
+            observer.broken_off()
         pinned, self._pinned = self._pinned, {}
         for fold in pinned.values():
             for subscription in fold.subscriptions:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.attached.plan_comparison import compare
+from controlplane.attached.plan_comparison import compare, has_appeared
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.state import Topics
@@ -102,3 +102,12 @@ def test_the_equal_record_counts() -> None:
     comparison = compare(PUT, found, TOPICS, "orders")
     assert [position.offset for position in comparison.records] == [6]
     assert comparison.differences == ("config@5 (connector-orders) was not planned",)
+
+
+def test_appearance() -> None:
+    """All planned records with their planned values; a foreign value of a key is none of them."""
+    commit, state = ("commit-orders", {"tasks": 0}), ("target-state-orders", STOPPED)
+    foreign = ("target-state-orders", {"state": "STARTED"})
+    assert has_appeared(STOP, entries(commit, foreign, state))
+    assert not has_appeared(STOP, entries(commit, foreign))
+    assert not has_appeared(STOP, entries(state))

@@ -25,6 +25,7 @@ from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from tests.outages import Cable, FarAway, FollowerNotices, until
+from tests.patience import PATIENCE_S
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 KIP, OLD, NEW = (Profile.of(name) for name in ("kip", "3.4", "3.9"))
@@ -443,3 +444,50 @@ async def test_looking_for_topics_does_not_read_the_log_again() -> None:
             await follower.wait_for_records(await log.append([connector(f"c{number}")]))
             await asyncio.sleep(QUICK.topics_poll_ms / 1_000)
         assert log.looked_through == before_it
+
+
+async def test_hastened(log: MemoryLog) -> None:
+    """A waiting command ends the window in which records are gathered, also one that has begun."""
+    hour = msgspec.structs.replace(QUICK, gather_ms=3_600_000)
+    async with Follower(log, limits=hour) as follower:
+        await follower.state(NEW)
+        for number in range(2):
+            written = await log.append([connector(f"c-{number}")])
+            waiting = asyncio.ensure_future(follower.wait_for_records(written))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            with follower.hastened():
+                async with asyncio.timeout(PATIENCE_S):
+                    await waiting
+
+
+async def test_observed(log: MemoryLog) -> None:
+    """An observer gets the records of each fold before a waiter goes on, and then no more."""
+    observed: list[Entry] = []
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(NEW)
+        with follower.observed(observed.extend, observed.clear):
+            written = await log.append([connector("a"), connector("b")])
+            await follower.wait_for_records(written)
+            assert [entry.position for entry in observed] == [*written]
+        later = await log.append([connector("c")])
+        await follower.wait_for_records(later)
+        assert len(observed) == len(written)
+
+
+async def test_observers_learn_of_another_log(log: MemoryLog) -> None:
+    """An observer is told once that offsets mean other records now."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
+    await log.append([connector("first", name="first")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    broken: list[str] = []
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
+        await follower.state(KIP)
+        with follower.observed(lambda _: None, lambda: broken.append("another log")):
+            cable.cut.set()
+            await notices.failed.wait()
+            cable.log = other
+            cable.cut.clear()
+            await notices.back.wait()
+    assert broken == ["another log"]

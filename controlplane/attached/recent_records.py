@@ -1,0 +1,80 @@
+"""Records that the follower has folded lately: a comparison need not read them again."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.order import Ends
+
+RECORDS_KEPT = 10_000
+"""Most records that are kept: those of some minutes in a large cluster."""
+
+BYTES_KEPT = 16 << 20
+"""Most bytes of keys and values that are kept."""
+
+
+class RecentRecords:
+    """The last records of each partition, in a bounded buffer.
+
+    `start` holds the end offsets behind which the records begin; other topics begin at 0.
+    """
+
+    def __init__(
+        self, start: Ends, records_kept: int = RECORDS_KEPT, bytes_kept: int = BYTES_KEPT
+    ) -> None:
+        self._first = {
+            (topic, number): end for topic, ends in start.items() for number, end in enumerate(ends)
+        }
+        """First offset of each partition from which on all records are here."""
+        self._records: dict[TopicPartition, deque[Entry]] = {}
+        self._arrived: deque[TopicPartition] = deque()
+        self._records_kept = records_kept
+        self._bytes_kept = bytes_kept
+        self._bytes = 0
+        self._is_broken = False
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add records; those of one partition come in the order of their offsets."""
+        for entry in entries:
+            place = entry.topic, entry.partition
+            self._records.setdefault(place, deque()).append(entry)
+            self._arrived.append(place)
+            self._bytes += _size(entry)
+        while len(self._arrived) > self._records_kept or self._bytes > self._bytes_kept:
+            place = self._arrived.popleft()
+            oldest = self._records[place].popleft()
+            self._first[place] = oldest.offset + 1
+            self._bytes -= _size(oldest)
+
+    def break_off(self) -> None:
+        """Forget everything for good: the log was replaced, and offsets mean other records."""
+        self._is_broken = True
+        self._records.clear()
+        self._arrived.clear()
+        self._bytes = 0
+
+    def since(self, topics: Iterable[str], since: Ends) -> list[Entry] | None:
+        """Records of these topics from these ends on; None: some of them are not here."""
+        found: list[Entry] = []
+        places = {*self._first, *self._records}
+        for topic in topics:
+            start = since.get(topic, ())
+            for place in sorted(place for place in places if place[0] == topic):
+                first = start[place[1]] if place[1] < len(start) else 0
+                if self._is_broken or first < self._first.get(place, 0):
+                    return None
+                found += self._behind(place, first)
+        return found
+
+    def _behind(self, place: TopicPartition, first: int) -> list[Entry]:
+        """Records of a partition from an offset on. The newest are few, so it begins with them."""
+        found: list[Entry] = []
+        for entry in reversed(self._records.get(place, ())):
+            if entry.offset < first:
+                break
+            found.append(entry)
+        return found[::-1]
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.key or b"") + len(entry.value or b"")

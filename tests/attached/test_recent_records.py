@@ -1,0 +1,60 @@
+"""Recent records: complete from their first offset on, bounded, and never guessed."""
+
+from controlplane.attached.recent_records import RecentRecords
+from controlplane.core.entry import Entry
+
+OFFSETS, CONFIGS = "connect-offsets", "connect-configs"
+
+
+def entry(topic: str, partition: int, offset: int, value: bytes = b"{}") -> Entry:
+    """A record at a position."""
+    return Entry(topic, partition, offset, 1, b"key", value)
+
+
+def test_records_since_ends() -> None:
+    """Each partition of the named topics, in the order of offsets; new topics begin at 0."""
+    recent = RecentRecords({CONFIGS: (5,), OFFSETS: (2, 7)})
+    added = [entry(CONFIGS, 0, 5), entry(OFFSETS, 1, 7), entry(CONFIGS, 0, 8), entry("new", 0, 0)]
+    recent.add(added)
+    assert recent.since([CONFIGS], {CONFIGS: [5]}) == [added[0], added[2]]
+    assert recent.since([CONFIGS], {CONFIGS: [6]}) == [added[2]]
+    assert recent.since([CONFIGS], {CONFIGS: [9]}) == []
+    assert recent.since([OFFSETS, CONFIGS], {CONFIGS: [8], OFFSETS: [2, 7]}) == added[1:3]
+    assert recent.since(["new"], {}) == [added[3]]
+
+
+def test_earlier_records_are_missed() -> None:
+    """None, if records lie before the beginning, or a partition is not in the given ends."""
+    recent = RecentRecords({CONFIGS: (5,), OFFSETS: (0, 7)})
+    assert recent.since([CONFIGS], {CONFIGS: [5]}) == []
+    assert recent.since([CONFIGS], {CONFIGS: [4]}) is None
+    assert recent.since([OFFSETS], {OFFSETS: [0]}) is None
+
+
+def test_bounded_in_records() -> None:
+    """The oldest records go first, whatever their partition; what is left is complete."""
+    recent = RecentRecords({CONFIGS: (0,), OFFSETS: (0,)}, records_kept=2)
+    recent.add([entry(CONFIGS, 0, 0), entry(OFFSETS, 0, 0), entry(CONFIGS, 0, 1)])
+    assert recent.since([CONFIGS], {CONFIGS: [0]}) is None
+    assert recent.since([CONFIGS], {CONFIGS: [1]}) == [entry(CONFIGS, 0, 1)]
+    assert recent.since([OFFSETS], {OFFSETS: [0]}) == [entry(OFFSETS, 0, 0)]
+
+
+def test_bounded_in_bytes() -> None:
+    """One record that is larger than the bound is not kept either."""
+    recent = RecentRecords({CONFIGS: (0,)}, bytes_kept=100)
+    recent.add([entry(CONFIGS, 0, 0), entry(CONFIGS, 0, 1, bytes(50))])
+    assert len(recent.since([CONFIGS], {CONFIGS: [0]}) or ()) == 2
+    recent.add([entry(CONFIGS, 0, 2, bytes(98))])
+    assert recent.since([CONFIGS], {CONFIGS: [2]}) is None
+    assert recent.since([CONFIGS], {CONFIGS: [3]}) == []
+
+
+def test_replaced_log() -> None:
+    """Nothing is known any more, not even from the end on."""
+    recent = RecentRecords({CONFIGS: (0,)})
+    recent.add([entry(CONFIGS, 0, 0)])
+    recent.break_off()
+    recent.add([entry(CONFIGS, 0, 1)])
+    assert recent.since([CONFIGS], {CONFIGS: [0]}) is None
+    assert recent.since([CONFIGS], {CONFIGS: [2]}) is None
