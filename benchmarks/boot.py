@@ -19,7 +19,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +88,7 @@ async def ours(broker: Broker) -> StartupTimes:
 
 async def _known(broker: Broker) -> float:
     began = time.perf_counter()
-    process = await _started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
+    process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
     line = await process.stdout.readline()
     took = time.perf_counter() - began
@@ -99,7 +100,7 @@ async def _known(broker: Broker) -> float:
 async def _inspected(broker: Broker) -> float:
     began = time.perf_counter()
     options = ("--release", RELEASE, "--connector", CONNECTOR)
-    process = await _started("controlplane", "inspect", f"kafka://{broker.bootstrap}", *options)
+    process = await started("controlplane", "inspect", f"kafka://{broker.bootstrap}", *options)
     printed, _ = await process.communicate()
     took = time.perf_counter() - began
     if process.returncode or CONNECTOR.encode() not in printed:
@@ -107,7 +108,8 @@ async def _inspected(broker: Broker) -> float:
     return took
 
 
-async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
+async def started(module: str, *arguments: str) -> asyncio.subprocess.Process:
+    """Start a module in a process of its own."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         stdout=asyncio.subprocess.PIPE,
@@ -117,15 +119,22 @@ async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
 
 async def java(broker: Broker) -> StartupTimes:
     """Times of a distributed worker."""
-    jvm = (*SCRIPT_JVM, TELL_WHEN_READ)
-    worker = KafkaWorker(RELEASE, broker, jvm=jvm, plugin__discovery="hybrid_warn")
-    began = time.perf_counter()
-    worker.launch()
-    try:
+    async with launched_worker(broker, SCRIPT_JVM) as worker:
+        began = time.perf_counter()
         await until(lambda: _printed(worker.log, READ), "the worker has read its topics")
         read = time.perf_counter() - began
-        await _answered(worker.url)
+        await answered(worker.url)
         return StartupTimes(read, time.perf_counter() - began)
+
+
+@asynccontextmanager
+async def launched_worker(broker: Broker, jvm: Sequence[str]) -> AsyncIterator[KafkaWorker]:
+    """Yield a worker at the moment when its process starts."""
+    options = (*jvm, TELL_WHEN_READ)
+    worker = KafkaWorker(RELEASE, broker, jvm=options, plugin__discovery="hybrid_warn")
+    worker.launch()
+    try:
+        yield worker
     finally:
         await worker.rest.aclose()
         await worker.kill9()
@@ -138,8 +147,8 @@ async def _printed(log: Path, text: str) -> bool:
     return text in await asyncio.to_thread(log.read_text, errors="replace")
 
 
-async def _answered(url: str) -> None:
-    """Wait for a successful response."""
+async def answered(url: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait for a successful response about the offsets of a connector."""
     async with httpx.AsyncClient(base_url=url) as client:
 
         async def good() -> bool:
@@ -148,15 +157,17 @@ async def _answered(url: str) -> None:
             except httpx.TransportError:
                 return False
 
-        await until(good, f"{url}{ASKED} is answered")
+        await until(good, f"{url}{ASKED} is answered", patience_s)
 
 
-async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+async def until(
+    is_so: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S
+) -> None:
     """Poll until a condition holds. Raises `ProgramNotReady` after a timeout."""
     began = time.perf_counter()
     while not await is_so():
-        if time.perf_counter() - began > PATIENCE_S:
-            raise ProgramNotReady(f"not within {PATIENCE_S} s: {what}")
+        if time.perf_counter() - began > patience_s:
+            raise ProgramNotReady(f"not within {patience_s} s: {what}")
         await asyncio.sleep(LOOK_S)
 
 

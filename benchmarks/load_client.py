@@ -7,13 +7,19 @@ Each connection cycles through its own requests, `[method, path, body]`. It ends
 time, once each request was sent at least once.
 """
 
+import asyncio
 import json
 import re
 import selectors
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
+
+RequestParts = tuple[str, str, str | None]
+"""Method, path and body of a request."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -93,6 +99,28 @@ def ask(task: dict[str, Any]) -> dict[str, Any]:
                     key.data.socket.close()
     whole = time.perf_counter() - began
     return {"seconds": whole, "took": [took for one in connections for took in one.took]}
+
+
+async def load(
+    url: str, requests: Sequence[Sequence[RequestParts]], seconds: float
+) -> dict[str, Any]:
+    """Send the requests of each connection from a process of its own; return its result.
+
+    Raises:
+        BadResponse: a response was no success.
+    """
+    where = urlsplit(url)
+    task = {"host": where.hostname, "port": where.port, "seconds": seconds, "requests": requests}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.load_client"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate(json.dumps(task).encode())
+    if process.returncode:
+        raise BadResponse(f"{requests[0][0][:2]} was not answered well by {url}")
+    result: dict[str, Any] = json.loads(printed)
+    return result
 
 
 if __name__ == "__main__":

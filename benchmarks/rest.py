@@ -20,13 +20,13 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.boot import SCRIPT_JVM, until
+from benchmarks.load_client import RequestParts, load
 from tests.kafka.process import ProgramNotReady
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
@@ -48,8 +48,6 @@ CONFIG = {
 }
 
 _numbers = count()
-
-RequestParts = tuple[str, str, str | None]
 
 
 class RequestKind(NamedTuple):
@@ -183,23 +181,7 @@ async def _asked(
     """Result of `benchmarks.load_client` for requests over these connections."""
     if kind.fresh:
         shares, seconds = [[own[0]] * kind.fresh for own in shares], 0
-    where = urlsplit(url)
-    task = {
-        "host": where.hostname,
-        "port": where.port,
-        "seconds": seconds,
-        "requests": [[kind.ask(name) for name in own] for own in shares],
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.load_client"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said, _ = await process.communicate(json.dumps(task).encode())
-    if process.returncode:
-        raise ProgramNotReady(f"{kind.name} was not answered well by {url}")
-    result: dict[str, Any] = json.loads(said)
-    return result
+    return await load(url, [[kind.ask(name) for name in own] for own in shares], seconds)
 
 
 def table(figures: Sequence[tuple[RequestFigure, RequestFigure]]) -> Table:

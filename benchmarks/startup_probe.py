@@ -1,9 +1,12 @@
 """Smallest program that embeds the library: read, fold, print, and end.
 
+Its second line is its peak memory in KiB.
+
 python -m benchmarks.startup_probe HOST:PORT RELEASE
 """
 
 import asyncio
+import resource
 import sys
 
 from controlplane import Profile, load, views
@@ -25,3 +28,4 @@ async def main(address: str, release: str) -> None:
 
 if __name__ == "__main__":
     asyncio.run(main(*sys.argv[1:]))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -47,6 +47,12 @@ class JavaProgram:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """Id of the process; it must have been started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def printed(self) -> str:
         """The last lines it printed, under its name."""
         lines = self.log.read_text(errors="replace").splitlines()

@@ -87,6 +87,11 @@ class _Service(ABC):
         """File with all output."""
         return self._program.log
 
+    @property
+    def pid(self) -> int:
+        """Id of its process."""
+        return self._program.pid
+
     def launch(self) -> None:
         """Start it and wait for nothing."""
         self._program.start()

@@ -1,0 +1,114 @@
+"""Offsets folded from Kafka, beside a Java worker on the same topics.
+
+A broker of Kafka 3.9.1 holds source offsets in 25 partitions and 500 stopped connectors. The clock
+starts with the process:
+
+- of Connect's distributed worker, with the options of its start script and a heap of a given size,
+  until `GET /connectors/{c}/offsets` has its first good answer;
+- of `benchmarks.startup_probe`, until the topics are folded and every view is there.
+
+The contestants take turns; medians count. Memory is the peak of each process.
+"""
+
+import asyncio
+import re
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.table import Table
+
+from benchmarks.boot import (
+    CONNECTORS,
+    RELEASE,
+    SCRIPT_JVM,
+    answered,
+    fill,
+    launched_worker,
+    started,
+)
+from benchmarks.startup_probe import KNOWN
+from tests.kafka.process import ProgramNotReady
+from tests.kafka.real_kafka import Broker
+
+GOAL = 10
+"""Required ratio of the worker's time to ours."""
+
+KEYS_SHARE = 5
+"""Records per key."""
+
+SCRIPT_HEAP_GB = 2
+"""Heap of the start script."""
+
+PATIENCE_S = 1_200
+"""Longest wait in seconds for a worker: with too small a heap it mostly collects garbage."""
+
+_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
+
+
+class KafkaFoldFigure(NamedTuple):
+    """Seconds until a program knows the offsets, and its peak memory."""
+
+    seconds: float
+    peak_mib: float
+
+
+async def ours(broker: Broker) -> KafkaFoldFigure:
+    """Figure of an embedding program."""
+    began = time.perf_counter()
+    process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
+    assert process.stdout is not None
+    known = (await process.stdout.readline()).decode()
+    took = time.perf_counter() - began
+    peak, _ = await process.communicate()
+    if process.returncode or known != f"{KNOWN} {CONNECTORS}\n":
+        raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
+    return KafkaFoldFigure(took, int(peak) / 1024)
+
+
+async def java(broker: Broker, heap_gb: int) -> KafkaFoldFigure:
+    """Figure of a distributed worker."""
+    jvm = [option for option in SCRIPT_JVM if not option.startswith("-Xmx")]
+    began = time.perf_counter()
+    async with launched_worker(broker, [*jvm, f"-Xmx{heap_gb}G"]) as worker:
+        await answered(worker.url, PATIENCE_S)
+        took = time.perf_counter() - began
+        status = await asyncio.to_thread(Path(f"/proc/{worker.pid}/status").read_text)
+    peak = _PEAK.search(status)
+    assert peak is not None
+    return KafkaFoldFigure(took, int(peak[1]) / 1024)
+
+
+async def measure(
+    folder: Path, records: int, rounds: int, heap_gb: int
+) -> tuple[KafkaFoldFigure, KafkaFoldFigure]:
+    """Median figures of the worker and of this project."""
+    theirs, own = [], []
+    async with Broker(RELEASE, folder) as broker:
+        await fill(broker, records, max(1, records // KEYS_SHARE))
+        for _ in range(rounds):
+            own.append(await ours(broker))
+            theirs.append(await java(broker, heap_gb))
+    return _median(theirs), _median(own)
+
+
+def _median(figures: Sequence[KafkaFoldFigure]) -> KafkaFoldFigure:
+    seconds, peaks = zip(*figures, strict=True)
+    return KafkaFoldFigure(statistics.median(seconds), statistics.median(peaks))
+
+
+def table(figures: tuple[KafkaFoldFigure, KafkaFoldFigure], records: int, heap_gb: int) -> Table:
+    """Both figures, with their ratio."""
+    theirs, own = figures
+    keys = records // KEYS_SHARE
+    shown = Table("", title=f"{records:,} offsets of {keys:,} keys from Kafka; goal: ≥ {GOAL}×")
+    for column in (f"Java worker, heap {heap_gb} GB", "controlplane", "ratio"):
+        shown.add_column(column, justify="right")
+    ratio = theirs.seconds / own.seconds
+    shown.add_row("known after", f"{theirs.seconds:.1f} s", f"{own.seconds:.1f} s", f"{ratio:.1f}×")
+    peaks = theirs.peak_mib / own.peak_mib
+    sizes = (f"{figure.peak_mib:,.0f} MiB" for figure in figures)
+    shown.add_row("peak memory", *sizes, f"{peaks:.1f}×")
+    return shown

@@ -1,0 +1,65 @@
+"""The benchmark of Kafka runs, in small; its goals are judged."""
+
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import kafka_commands, kafka_fold
+from benchmarks.kafka_commands import KafkaCommandFigure
+from benchmarks.kafka_fold import KafkaFoldFigure
+from tests.tidy.source import ROOT
+
+
+def rows(table: Table) -> list[list[str]]:
+    """Cells of a table's rows."""
+    console = Console(width=200, no_color=True)
+    with console.capture() as printed:
+        console.print(table)
+    lines = (line for line in printed.get().splitlines() if line.startswith("│"))
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("figure", "judged"),
+    [
+        (KafkaCommandFigure("stop", 10, 13, 5), "reached, reached"),
+        (KafkaCommandFigure("stop", 10, 13.5, 5.5), "missed, missed"),
+        (KafkaCommandFigure("pause", 10, 12, 20), "reached, reached"),
+        (KafkaCommandFigure("pause", 10, 12, 21), "reached, missed"),
+    ],
+)
+def test_goals_of_commands(figure: KafkaCommandFigure, judged: str) -> None:
+    """At most 3 ms more than Connect; half of its time, twice for a pause."""
+    ((*_, cell),) = rows(kafka_commands.table([figure]))
+    assert cell == judged
+
+
+def test_ratio_of_folds() -> None:
+    """Times and memory, each as a ratio to the worker's."""
+    figures = KafkaFoldFigure(90.0, 2_000.0), KafkaFoldFigure(6.0, 500.0)
+    assert rows(kafka_fold.table(figures, 10_000_000, 2)) == [
+        ["known after", "90.0 s", "6.0 s", "15.0×"],
+        ["peak memory", "2,000 MiB", "500 MiB", "4.0×"],
+    ]
+
+
+@pytest.mark.java
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("part", "count"),
+    [
+        ("fold", 2),
+        pytest.param("commands", 5, marks=pytest.mark.prove),
+        pytest.param("appends", 8, marks=pytest.mark.prove),
+    ],
+)
+def test_quick(part: str, count: int) -> None:
+    """`--quick` prints a row per figure."""
+    command = [sys.executable, "-m", "benchmarks.kafka", "--quick", "--only", part]
+    printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    lines = [line for line in printed.stdout.splitlines() if line.startswith("│")]
+    assert len([line for line in lines if line.split("│")[1].strip()]) == count
