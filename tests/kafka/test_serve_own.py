@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from controlplane.controller.messages import FENCED
 from controlplane.core.state import Topics
 from tests.cli.command_calls import refusal, shell
-from tests.kafka.conftest import unused_name
+from tests.kafka.conftest import RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
@@ -213,6 +213,31 @@ async def test_killed_within_a_command(
                 answer = (await client.get("/connectors/s/offsets")).json()
                 assert answer["offsets"] == {"sink": initial}
             assert await groups.committed(group) == {(topic, 0): 5}
+
+
+async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) -> None:
+    """A command during an outage is completed after it, or has failed; the service goes on."""
+    async with up(RELEASES[-1], tmp_path) as broker:
+        file = worker_file(tmp_path, topics)
+        async with serving_own(broker, file) as (_, client):
+            body = {"name": "a", "config": SOURCE, "initial_offsets": offsets(3)["offsets"]}
+            await broker.hang()
+            creation = asyncio.create_task(client.post("/connectors", json=body))
+            await broker.kill9()
+            await broker.start()
+            answer = await creation
+
+            async def writable() -> bool:
+                health = (await client.get("/health")).json()
+                return bool(health["status"] == "healthy") and await ended(client)
+
+            await until(writable)
+            there = (await client.get("/connectors")).json()
+            assert there == (["a"] if answer.is_success else [])
+            if there:
+                shown = (await client.get("/connectors/a/offsets")).json()
+                assert shown["offsets"] == {"source": offsets(3)["offsets"]}
+            assert (await client.put("/connectors/b/config", json=SOURCE)).is_success
 
 
 async def test_a_connect_cluster_is_left_alone(
