@@ -284,3 +284,22 @@ async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
     assert document["consumer_group"]["lag"] == 5
     past = await asyncio.to_thread(call, *words, "--as-of", "config@3", "-o", "json")
     assert past.code != 0 or json.loads(past.out)["consumer_group"] is None
+    await _inspected_by_settings(scene, tmp_path / "worker.properties", words)
+
+
+async def _inspected_by_settings(scene: SinkScene, file: Path, words: tuple[str, ...]) -> None:
+    """The worker's own settings name the group, and the cluster that is asked for it."""
+
+    def group(settings: str) -> Any:
+        file.write_text(settings)
+        command = (*words, "--worker-properties", file, "-o", "json")
+        return json.loads(call(*command).out)["consumer_group"]
+
+    async with groups_of(scene.broker.bootstrap) as groups:
+        await groups.commit("fleet", {(TOPIC, 4): 2})
+    shown = await asyncio.to_thread(group, "consumer.group.id=fleet\n")
+    (row,) = shown["offsets"]
+    assert (shown["group"], row["partition"], row["offset"], row["lag"]) == ("fleet", 4, 2, 3)
+    (port,) = free_ports(1)
+    asked = await asyncio.to_thread(group, f"admin.bootstrap.servers=127.0.0.1:{port}\n")
+    assert f"no broker listens at 127.0.0.1:{port}" in asked["problem"]
