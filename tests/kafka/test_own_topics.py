@@ -14,15 +14,16 @@ import msgspec
 import pytest
 
 from controlplane import ControlPlane, Refusal, Settings, Surroundings
-from controlplane.core import commands
-from controlplane.core.commands import AnyCommand, OffsetChange
+from controlplane.core import commands, views
+from controlplane.core.commands import AnyCommand, CommandRequest, OffsetChange
 from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
+from controlplane.core.plan import Step
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.log import Log, LogNotUsable, ReadableLog, Record
+from controlplane.logs.log import Fenced, Log, LogNotUsable, ReadableLog, Record
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.settings import Configuration
@@ -42,6 +43,9 @@ STORE_RELEASES = ("3.4.1", "3.9.1", "4.3.0")
 FILE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "größe", "tasks.max": "2"}
 SINK = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "größe"}
 PLACE = {"filename": "in.txt"}
+
+STOP_STEPS = 2
+"""Steps of a stop, each a transaction: the empty task set, and the target state."""
 
 COUNTED = {"config.offset", "config.connectorTaskConfigGenerations"}
 """Parts of a state that count records: compaction changes them, in a worker too."""
@@ -173,6 +177,48 @@ async def test_every_command_writes_what_it_writes_elsewhere(
                 assert compared(oracle.answer(case), case, Profile.of(release)) == {}
     finally:
         await log.close()
+
+
+@pytest.mark.parametrize("done", range(STOP_STEPS))
+async def test_a_zombie_within_a_command(broker: Broker, topics: Topics, done: int) -> None:
+    """Another writer takes over behind each step: no later step is written, and the next ends it.
+
+    Behind the last step nothing is left to refuse, so it is no case here.
+    """
+    steps: list[str] = []
+    log, rival = await own_log(broker, topics), await own_log(broker, topics)
+    at_takeover: list[Entry] = []
+
+    async def stepped(_request: CommandRequest, step: Step) -> None:
+        steps.append(step.name)
+        if len(steps) == done and zombie:
+            await take_over()
+
+    async def take_over() -> None:
+        await rival.claim()
+        at_takeover.extend(await records(rival, msgspec.structs.astuple(topics)))
+
+    zombie = False
+    settings, surroundings = Settings(topics=topics), around(time.time_ns() // 1_000_000)
+    try:
+        async with ControlPlane.open(
+            log, settings, surroundings._replace(stepped=stepped)
+        ) as plane:
+            await plane.execute(commands.CreateConnector("orders", FILE))
+            steps.clear()
+            zombie = True
+            if not done:
+                await take_over()
+            with pytest.raises(Fenced):
+                await plane.execute(commands.StopConnector("orders"))
+            assert len(steps) == done
+        assert await records(rival, msgspec.structs.astuple(topics)) == at_takeover
+        async with ControlPlane.open(rival, settings) as successor:
+            expected = Target.STOPPED if done else Target.STARTED
+            assert views.target(successor.state, "orders") is expected
+    finally:
+        await log.close()
+        await rival.close()
 
 
 async def test_foreign_records_are_refused(broker: Broker, topics: Topics) -> None:
