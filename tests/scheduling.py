@@ -15,8 +15,9 @@ SHARING = ("tests/replay/spark/", "tests/kafka/")
 ALONE = tuple(
     f"tests/kafka/test_{name}.py"
     for name in (
-        *("client_commands", "live_cluster", "attached", "sink_offsets", "migrate", "log_outages"),
-        *("outages", "attached_crashes", "harvest", "side_by_side", "demonstration"),
+        *("attached_kills", "client_commands", "live_cluster", "attached", "rolling_upgrade"),
+        *("sink_offsets", "migrate", "log_outages", "outages", "attached_crashes"),
+        *("attached_bad_input", "harvest", "side_by_side", "demonstration"),
     )
 )
 """Modules of such a folder that share nothing with the others: they start brokers of their own."""

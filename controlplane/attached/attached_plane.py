@@ -109,7 +109,9 @@ class AttachedPlane:
         self._running: dict[str, _Job] = {}
         self._closed = False
         limits = around.limits
-        self._patience_s = (limits.patience_ms + limits.answer_timeout_ms) / 1_000
+        # A request is sent in vain, gets no answer, and is then looked up in a log that is away.
+        longest_ms = 2 * limits.patience_ms + limits.answer_timeout_ms + limits.records_ms
+        self._patience_s = longest_ms / 1_000
 
     @classmethod
     @asynccontextmanager
@@ -270,7 +272,7 @@ class AttachedPlane:
             await self._log.folded(accepted.plan, accepted.since)
             job.answer.set_result(answer)
             comparison = await self._compared(accepted, answer)
-            await self._finish(accepted, answer, comparison)
+            await self._finish(accepted, answer, comparison, **_ending(answer))
             self._report(job, answer, comparison)
 
     async def _planned(self, command: AnyCommand) -> Plan | Rejected:
@@ -345,13 +347,10 @@ class AttachedPlane:
         )
         if is_success:
             return await self._log.compared(plan, accepted.since, connector)
-        try:
-            comparison = await self._log.compared_now(plan, accepted.since, connector)
-            if comparison.records:
-                return comparison
-            return await self._log.compared_now(Plan(()), accepted.since, connector)
-        except LogError:
-            return None
+        comparison = await self._log.compared(plan, accepted.since, connector, await_missing=False)
+        if comparison is None or comparison.records:
+            return comparison
+        return await self._log.compared(Plan(()), accepted.since, connector)
 
     async def _finish(
         self,
@@ -385,7 +384,8 @@ class AttachedPlane:
         command = job.request.command
         outcome, reason = "done", None
         if isinstance(answer, Rejected):
-            outcome, reason = answer.reason.value, redacted_refusal(answer.sentence)
+            outcome = _ending(answer).get("ended", answer.reason.value)
+            reason = redacted_refusal(answer.sentence)
         elif isinstance(answer, WorkerAnswer) and not answer.is_success:
             outcome = REFUSED if answer.is_refusal else command_log.FAILED
             reason = redacted_refusal(answer.message or "")
@@ -442,9 +442,7 @@ class AttachedPlane:
         else:
             answer = await self._found(accepted)
         comparison = await self._log.compared_now(plan, progress.since, _connector(command))
-        facts: dict[str, Any] = {"recovered": True}
-        if isinstance(answer, Rejected) and answer.text == _CUT_OFF:
-            facts["ended"] = UNKNOWN
+        facts = {"recovered": True, **_ending(answer)}
         await self._finish(accepted, answer, comparison, **facts)
         self._around.notices.warning(
             "command_recovered",
@@ -467,11 +465,14 @@ class AttachedPlane:
         return Rejected(Reason.FAILED, _CUT_OFF)
 
 
+_CHECK = "check before you repeat it"
+"""End of each answer about an unknown outcome."""
+
 _UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
 
 _UNKNOWN = (
     "{}, and the log of the cluster does not show that the request was done: it may still be done; "
-    "check before you repeat it"
+    f"{_CHECK}"
 )
 
 _ENDED_LATER = (
@@ -481,8 +482,14 @@ _ENDED_LATER = (
 
 _CUT_OFF = (
     "This service was cut off before a worker had answered, and the log of the cluster does not "
-    "show that the request was done: check before you repeat it"
+    f"show that the request was done: {_CHECK}"
 )
+
+
+def _ending(answer: AttachedAnswer) -> dict[str, Any]:
+    """Ending for the trail if neither a worker nor the log tells whether the command was done."""
+    is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(_CHECK)
+    return {"ended": UNKNOWN} if is_unknown else {}
 
 
 def _connector(command: AnyCommand) -> str:

@@ -22,8 +22,15 @@ REDIRECTS = 5
 _SHUTTING_DOWN = "Worker is shutting down"
 """Message for requests that wait in a worker's queue when it stops; they are never executed."""
 
-_REFUSED_FORWARD = ("IO Error trying to forward REST request", "Connection refused")
+_LOST_FORWARD = "IO Error trying to forward REST request"
+"""Words of a worker that got no answer from its leader. The leader may have executed the request,
+and then died."""
+
+_REFUSED_FORWARD = (_LOST_FORWARD, "Connection refused")
 """Words of a worker whose leader does not listen: the request has not reached the leader."""
+
+_WORKER_TIMEOUT = "Request timed out"
+"""Words of a worker that no longer waits for a request; the request stays in its queue."""
 
 _LOST = (httpx.codes.BAD_GATEWAY, httpx.codes.GATEWAY_TIMEOUT)
 """Statuses of a proxy that has lost the worker: the worker may have executed the request."""
@@ -171,8 +178,12 @@ class ConnectClient:
         Raises:
             OutcomeUnknown: the worker may have executed it.
         """
+        is_started = False
         try:
             answer = await self._exchanged(name, request)
+            if _is_error_page(answer) and await self.get_from(name, "/") is not None:
+                is_started = True
+                answer = await self._exchanged(name, request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
             return _NotExecuted(f"{name} cannot be reached: {_why(failure)}")
         except httpx.HTTPError as failure:
@@ -182,7 +193,10 @@ class ConnectClient:
         if request.changes and answer.status_code in _LOST:
             raise OutcomeUnknown(f"a proxy lost the answer of {name} ({reason_of(answer)})")
         given = _answer_of(answer)
-        if is_temporary(answer) or _is_not_ready(answer):
+        if request.changes and _is_lost(answer):
+            raise OutcomeUnknown(f"{name}: {reason_of(answer)}")
+        is_final = is_started and _is_error_page(answer)
+        if not is_final and (is_temporary(answer) or _is_not_ready(answer)):
             return _NotExecuted(f"{name}: {reason_of(answer)}", given)
         if may_lag is not None and may_lag(given):
             return _NotExecuted(f"{name} has not read its topics yet", given)
@@ -224,16 +238,32 @@ class ConnectClient:
 def _is_not_ready(answer: httpx.Response) -> bool:
     """True if the worker has not executed a request because it starts, or stops.
 
-    Before its REST API is set up, a worker answers 404 with a page of its server. The first start
-    in a cluster answers 500 until the herder runs.
+    The first start in a cluster answers 500 until the herder runs.
     """
-    if answer.is_success:
-        return False
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        return "html" in answer.headers.get("content-type", "")
     reason = reason_of(answer)
-    return answer.is_server_error and (
-        reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD)
+    return _is_error_page(answer) or (
+        answer.is_server_error
+        and (reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD))
+    )
+
+
+def _is_error_page(answer: httpx.Response) -> bool:
+    """True for 404 with a page of the worker's server.
+
+    A worker answers so before its REST API is set up, and later to an endpoint that its release
+    lacks.
+    """
+    is_page = "html" in answer.headers.get("content-type", "")
+    return answer.status_code == httpx.codes.NOT_FOUND and is_page
+
+
+def _is_lost(answer: httpx.Response) -> bool:
+    """True if the worker does not know whether the request was or will be executed."""
+    reason = reason_of(answer)
+    return (
+        answer.is_server_error
+        and reason.startswith((_LOST_FORWARD, _WORKER_TIMEOUT))
+        and not _is_not_ready(answer)
     )
 
 

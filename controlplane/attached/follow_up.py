@@ -109,22 +109,31 @@ class LogFollowUp:
             raise LogUnavailable("The topics of the cluster cannot be read to their end")
         return self.present
 
-    async def compared(self, plan: Plan, since: Ends, connector: str) -> Comparison | None:
+    async def compared(
+        self, plan: Plan, since: Ends, connector: str, *, await_missing: bool = True
+    ) -> Comparison | None:
         """Compare a plan with the records since a point, once its records are there.
 
-        Missing records are waited for during `records_ms`. None: the log cannot be read.
+        Missing records are waited for during `records_ms`, a log that cannot be read during
+        `patience_ms`. None: the log still cannot be read.
         """
         comparison = await self._compared_recent(plan, since, connector)
         if comparison is not None and comparison.as_planned:
             return comparison
-        deadline = asyncio.get_running_loop().time() + self._limits.records_ms / 1_000
+        clock = asyncio.get_running_loop().time
+        records_end = clock() + self._limits.records_ms / 1_000
+        outage_end = clock() + self._limits.patience_ms / 1_000
         while True:
+            comparison = None
             try:
                 comparison = await self.compared_now(plan, since, connector)
+            except LogUnavailable:
+                pass
             except LogError:
                 return None
-            is_over = asyncio.get_running_loop().time() > deadline
-            if not comparison.missing or is_over:
+            if comparison is not None and not (comparison.missing and await_missing):
+                return comparison
+            if clock() > (outage_end if comparison is None else records_end):
                 return comparison
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 

@@ -88,8 +88,12 @@ async def test_the_next_worker(client_of: Callable[..., ConnectClient]) -> None:
 
 @pytest.mark.parametrize(
     "loss",
-    [httpx.ReadTimeout("late"), httpx.RemoteProtocolError("cut"), error(502, "Bad Gateway")],
-    ids=str,
+    [
+        *(httpx.ReadTimeout("late"), httpx.RemoteProtocolError("cut"), error(502, "Bad Gateway")),
+        error(500, "IO Error trying to forward REST request: java.io.EOFException"),
+        error(500, "Request timed out. The worker is currently polling the group coordinator"),
+    ],
+    ids=["late", "cut", "proxy", "leader lost", "worker late"],
 )
 async def test_never_sent_twice(client_of: Callable[..., ConnectClient], loss: Reply) -> None:
     """A change without an answer may have been made: no worker gets it again."""
@@ -108,10 +112,9 @@ async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> 
 
 async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
     """After the patience the last refusal is the answer; without any, nothing was done."""
-    rebalancing = WorkerScript(REBALANCES[0])
-    assert (await client_of(rebalancing).send(PAUSE)).message == (
-        "Cannot complete request momentarily due to stale configuration"
-    )
+    for refusal in REBALANCES[:2]:  # 409 and 500
+        answer = await client_of(WorkerScript(refusal)).send(PAUSE)
+        assert (answer.status, answer.message) == (refusal.status_code, refusal.json()["message"])
     with pytest.raises(NoWorkerAnswers, match="http://w0 cannot be reached: refused"):
         await client_of(WorkerScript(httpx.ConnectError("refused"))).send(PAUSE)
 
@@ -128,6 +131,15 @@ async def test_final_refusals(
     worker = WorkerScript(refusal)
     assert (await client_of(worker).send(PAUSE)).status == refusal.status_code
     assert len(worker.requests) == 1
+
+
+async def test_an_endpoint_that_a_release_lacks(client_of: Callable[..., ConnectClient]) -> None:
+    """A worker that has started answers 404 with a page for good: 3.4 has no stop."""
+    page = httpx.Response(404, html="<html>Error 404 Not Found</html>")
+    root = httpx.Response(200, json={"version": "3.4.1"})
+    worker = WorkerScript(page, root, page, httpx.Response(202))
+    assert (await client_of(worker).send(PAUSE)).status == 404
+    assert [request.url.path for request in worker.requests] == [PAUSE.path, "/", PAUSE.path]
 
 
 async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> None:

@@ -1,11 +1,12 @@
 """A service attached to a real Connect cluster, in this process, over its real workers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+from aiokafka.protocol.admin import CreateAclsRequest
 
 from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
@@ -13,6 +14,7 @@ from controlplane.attached.cluster_check import meet
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import RequestListener
 from controlplane.attached.settings import ConnectSettings
+from controlplane.clock import now_ms
 from controlplane.core.commands import CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.state import Topics
@@ -26,13 +28,19 @@ from controlplane.read_only.read_only_service import ReadOnlySettings
 from controlplane.rest.app import App
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.service import Service
-from tests.kafka.real_kafka import Broker, KafkaWorker
+from controlplane.settings import Configuration
+from controlplane.settings.sources import flag_values
+from tests.kafka.producer import admin
+from tests.kafka.real_kafka import USERS, Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
 PATIENT = ConnectSettings(
     patience_ms=PATIENCE_S * 1_000, read_on_ms=PATIENCE_S * 1_000, records_ms=PATIENCE_S * 1_000
 )
 """No limit of patience is reached, however busy the machine is."""
+
+BrokerLogin = tuple[str, dict[str, str]]
+"""Name of the log, and the settings of a connection to it."""
 
 
 async def ignored(_request: CommandRequest, _step: str) -> None:
@@ -48,17 +56,28 @@ async def attached_to(
     trail: Path | None = None,
     stepped: RequestListener = ignored,
     limits: ConnectSettings = PATIENT,
+    login: BrokerLogin | None = None,
+    clock: Callable[[], int] = now_ms,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Client of a service that is attached to these workers."""
+    """Client of a service that is attached to these workers.
+
+    `login` is that of the service at the broker; None: it needs none. `clock` is its clock.
+    """
     async with AsyncExitStack() as stack:
         clients = {
             worker.url: await stack.enter_async_context(
-                httpx.AsyncClient(base_url=worker.url, timeout=PATIENCE_S)
+                httpx.AsyncClient(base_url=worker.url, timeout=limits.answer_timeout_ms / 1_000)
             )
             for worker in workers
         }
         service = await stack.enter_async_context(
-            _service(broker, ConnectClient(clients, limits), topics, trail, stepped, limits)
+            _service(
+                (f"kafka://{broker.bootstrap}", {}) if login is None else login,
+                ConnectClient(clients, limits),
+                topics or Topics(),
+                trail,
+                AttachedSurroundings(silent(), clock, stepped=stepped, limits=limits),
+            )
         )
         transport = httpx.ASGITransport(App(service))
         rest = httpx.AsyncClient(transport=transport, base_url="http://ours", timeout=PATIENCE_S)
@@ -66,22 +85,21 @@ async def attached_to(
 
 
 @asynccontextmanager
-async def _service(  # noqa: PLR0917 - as above
-    broker: Broker,
+async def _service(
+    login: BrokerLogin,
     client: ConnectClient,
-    topics: Topics | None,
+    names: Topics,
     trail: Path | None,
-    stepped: RequestListener,
-    limits: ConnectSettings,
+    around: AttachedSurroundings,
 ) -> AsyncIterator[Service]:
     cluster = await meet(client)
-    names = topics or Topics()
-    async with await open_log(f"kafka://{broker.bootstrap}", Opening(names)) as opened:
+    where, access = login
+    flags = Configuration(flag_values((key, key, value) for key, value in access.items()))
+    async with await open_log(where, Opening(names, configuration=flags)) as opened:
         trail_log: Log = MemoryLog() if trail is None else await SqliteLog.open(trail)
         settings = ReadOnlySettings(
             names, Context(profile=cluster.profile), FollowerLimits(), EndpointSet.ALL
         )
-        around = AttachedSurroundings(silent(), stepped=stepped, limits=limits)
         try:
             async with attached_service(
                 opened,
@@ -94,6 +112,33 @@ async def _service(  # noqa: PLR0917 - as above
                 yield service
         finally:
             await trail_log.close()
+
+
+def login_of(broker: Broker, user: str, password: str | None = None) -> BrokerLogin:
+    """Address and settings with which a user of `USERS` connects; by default with its password."""
+    shown = password or USERS[user]
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    return f"kafka://{broker.address('SASL_PLAINTEXT')}", {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} username="{user}" password="{shown}";',
+    }
+
+
+async def allow_reading(broker: Broker, user: str) -> None:
+    """Let a user read all topics and describe all groups; the broker refuses any write."""
+    async with admin(broker) as client:
+        for resource, operation in ((_TOPIC, _READ), (_TOPIC, _DESCRIBE_CONFIGS), (_GROUP, _READ)):
+            request = CreateAclsRequest(
+                resource, "*", _LITERAL, f"User:{user}", "*", operation, _ALLOW
+            )
+            answer = await client._send_request(request)
+            assert [code for code, _ in answer.creation_responses] == [0]
+
+
+_TOPIC, _GROUP, _LITERAL, _ALLOW = 2, 3, 3, 3
+_READ, _DESCRIBE_CONFIGS = 3, 10
+"""Numbers of Kafka's protocol: resource types, pattern type, permission, operations."""
 
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:

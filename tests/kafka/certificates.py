@@ -45,6 +45,17 @@ class Certificates:
         identity.write_text("".join((self._directory / part).read_text() for part in parts))
         return identity
 
+    def expired(self) -> Path:
+        """PEM with a key and a certificate for 127.0.0.1 that has expired; it signs itself."""
+        self._keytool(
+            *("-genkeypair", "-keyalg", "RSA", "-alias", "expired", "-dname", "CN=expired"),
+            *("-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "1"),
+            *("-keystore", "expired.p12", "-storetype", "PKCS12", "-storepass", PASSWORD),
+        )
+        opened = ("-in", "expired.p12", "-passin", f"pass:{PASSWORD}")
+        self._openssl("pkcs12", *opened, "-nodes", "-out", "expired.pem")
+        return self._directory / "expired.pem"
+
     def trust_store(self, name: str, *options: str) -> Path:
         """A store of Java's that trusts the authority; options of keytool say in which format."""
         self._keytool(

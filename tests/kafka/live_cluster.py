@@ -76,6 +76,8 @@ class Beside:
     def __init__(self, worker: KafkaWorker, service: FollowingService, reader: KafkaReader) -> None:
         self.worker = worker
         self.compared = 0
+        self.more_paths: tuple[str, ...] = ()
+        """Further paths that both must answer alike."""
         self._agreed: dict[str, RecordedAnswer] = {}
         """Answers at the last quiet point, by path."""
         self._service = service
@@ -117,7 +119,7 @@ class Beside:
         different: dict[str, tuple[RecordedAnswer, RecordedAnswer]] = {}
         for _ in range(TRIES):
             await self._quiet()
-            paths = await self._paths_of(self.worker.rest)
+            paths = [*await self._paths_of(self.worker.rest), *self.more_paths]
             theirs, ours = await asyncio.gather(
                 _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
             )

@@ -1,0 +1,171 @@
+"""An attached service, and clusters that refuse, hide or hang: a clear sentence for each."""
+
+import asyncio
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from controlplane.attached.settings import ConnectSettings
+from controlplane.clock import now_ms
+from controlplane.logs.log import LogError
+from tests.cli.command_calls import call
+from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
+from tests.kafka.certificates import Certificates
+from tests.kafka.conftest import up
+from tests.kafka.consumers import consuming
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.test_verify_against import asked, until
+from tests.patience import PATIENCE_S
+from tests.ports import free_ports
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+RELEASE = "3.9.1"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+HOUR_MS = 3_600_000
+
+RunningPair = tuple[Broker, KafkaWorker]
+
+BRIEF = ConnectSettings(patience_ms=1_000, answer_timeout_ms=1_000, read_on_ms=100, records_ms=100)
+"""Limits that an outage reaches soon."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[RunningPair]:
+    """A broker with logins, and a worker with a stopped sink."""
+    directory = tmp_path_factory.mktemp("kafka")
+    async with (
+        up(RELEASE, directory, listeners=("SASL_PLAINTEXT",)) as broker,
+        KafkaWorker(RELEASE, broker) as worker,
+    ):
+        config = {"connector.class": SINK, "topics": "lines", "file": str(directory / "out")}
+        await asked(worker, "PUT", "/connectors/archive/config", config)
+        await until(worker, "/connectors/archive/status", lambda told: bool(told["tasks"]))
+        await asked(worker, "PUT", "/connectors/archive/stop")
+        await until(worker, "/connectors/archive/status", lambda told: not told["tasks"])
+        yield broker, worker
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "sentence"),
+    [
+        ("bob", None, "topic connect-configs may not be read: allow this user READ and DESCRIBE"),
+        ("bob", "wrong", "refuses the name or the password"),
+    ],
+)
+async def test_logins(cluster: RunningPair, user: str, password: str | None, sentence: str) -> None:
+    """A user without rights, and one with a wrong password: the service does not start."""
+    broker, worker = cluster
+    login: BrokerLogin = login_of(broker, user, password)
+    with pytest.raises(LogError, match=sentence):
+        async with attached_to(broker, [worker], login=login):
+            raise AssertionError("attached without rights")
+
+
+def test_no_worker() -> None:
+    """`serve` without a worker: one sentence, and nothing is served."""
+    worker, broker = free_ports(2)
+    words = ("serve", f"kafka://127.0.0.1:{broker}", "--port", "0")
+    brief = ("--override", "connect.patience.ms=100")
+    result = call(*words, "--connect-url", f"http://127.0.0.1:{worker}", *brief)
+    assert result.code == 2, result
+    assert "No worker answers: " in result.err
+    assert "check --connect-url" in result.err
+
+
+async def test_no_broker(cluster: RunningPair) -> None:
+    """Workers that answer, and a broker that does not: the service does not start."""
+    (port,) = free_ports(1)
+    with pytest.raises(LogError, match=f"127.0.0.1:{port}"):
+        async with attached_to(cluster[0], [cluster[1]], login=(f"kafka://127.0.0.1:{port}", {})):
+            raise AssertionError("attached without a broker")
+
+
+OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("missing", 0))
+
+
+@pytest.mark.parametrize(("topic", "offset"), OFFSETS)
+async def test_offsets_out_of_range(cluster: RunningPair, topic: str, offset: int) -> None:
+    """The worker judges offsets of a sink; its answer is passed on word for word."""
+    partition = {"kafka_topic": topic, "kafka_partition": 0}
+    body = {"offsets": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
+    broker, worker = cluster
+    path = "/connectors/archive/offsets"
+    async with attached_to(broker, [worker]) as rest:
+        ours = await rest.patch(path, json=body)
+        async with httpx.AsyncClient(base_url=worker.url, timeout=PATIENCE_S) as foreign:
+            theirs = await foreign.patch(path, json=body)
+        row = await ended(rest)
+    assert (ours.status_code, ours.json()) == (theirs.status_code, theirs.json())
+    assert (row["outcome"] == "done") is ours.is_success, row
+    assert row["compared"] == "as planned"
+
+
+async def test_a_group_that_is_still_active(cluster: RunningPair) -> None:
+    """A member of the sink's group holds its offsets: the worker refuses; nothing is written."""
+    broker, worker = cluster
+    async with (
+        attached_to(broker, [worker]) as rest,
+        consuming(broker, "lines", "connect-archive"),
+    ):
+        answer = await rest.delete("/connectors/archive/offsets")
+        row = await ended(rest)
+    assert answer.is_error
+    assert "archive" in answer.json()["message"]
+    assert row["outcome"] in {"refused", "failed"}
+    assert row["records"] == []
+
+
+async def test_clock_skew(cluster: RunningPair, tmp_path: Path) -> None:
+    """A clock that is wrong, and then goes back, changes no outcome and no order."""
+    broker, worker = cluster
+    trail = tmp_path / "trail.db"
+    clocks = (lambda: now_ms() + HOUR_MS, lambda: now_ms() - HOUR_MS)
+    for number, clock in enumerate(clocks, 1):
+        async with attached_to(broker, [worker], trail=trail, clock=clock) as rest:
+            assert (await rest.put("/connectors/archive/pause")).is_success
+            assert (await ended(rest))["compared"] == "as planned"
+            assert (await rest.put("/connectors/archive/stop")).is_success
+            assert (await ended(rest))["compared"] == "as planned"
+            rows = (await rest.get("/commands?connector=archive")).json()["commands"]
+        sent = [row["command"] for row in rows if row["principal"] is not None]
+        assert sent == ["pause", "stop"] * number
+
+
+async def test_an_expired_certificate(tmp_path: Path) -> None:
+    """A worker behind an expired certificate is not trusted: no request leaves."""
+    identity = await asyncio.to_thread(Certificates(tmp_path).expired)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(identity)
+    served = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+    async with served:
+        url = f"https://127.0.0.1:{served.sockets[0].getsockname()[1]}"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "controlplane", "serve", "kafka://127.0.0.1:1", "--port", "0"),
+            *("--connect-url", url, "--connect-ca-file", str(identity)),
+            *("--override", "connect.patience.ms=100"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, printed = await process.communicate()
+    assert process.returncode == 2, printed
+    assert b"certificate has expired" in printed
+
+
+async def test_the_broker_goes_in_the_middle(cluster: RunningPair, tmp_path: Path) -> None:
+    """A worker without its broker does not answer in time: the outcome is unknown, and says so."""
+    broker, worker = cluster
+    async with attached_to(broker, [worker], trail=tmp_path / "trail.db", limits=BRIEF) as rest:
+        await broker.kill9()
+        answer = await rest.put("/connectors/archive/pause")
+        await broker.start()
+        row = await ended(rest)
+    assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    assert "it may still be done; check before you repeat it" in answer.json()["message"]
+    assert row["outcome"] == "unknown"

@@ -1,0 +1,112 @@
+"""Random commands through an attached service, while its workers and broker are killed."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.conftest import PROVE, seeded
+from tests.kafka.attached_cluster import PATIENT, allow_reading, attached_to, login_of
+from tests.kafka.conftest import up
+from tests.kafka.live_cluster import PAUSE_S, TOPICS, Beside, FollowingService
+from tests.kafka.producer import reading
+from tests.kafka.random_commands import Lane, trail_of
+from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+RELEASE = "3.9.1"
+
+KILLS = 60 if PROVE else 4
+"""Times at which something is killed: ten minutes, or three quarters of one."""
+
+LANES = 3
+
+SOON_DEAD: dict[str, Any] = {"session__timeout__ms": 3_000, "heartbeat__interval__ms": 1_000}
+"""The cluster misses a killed worker soon."""
+
+LIMITS = msgspec.structs.replace(PATIENT, records_ms=5_000)
+"""Records of a command that a killed worker has not carried out are not waited for for long."""
+
+READER = "bob"
+"""User who may read the topics and nothing else: the broker refuses any record of the service."""
+
+
+class Killer:
+    """Kills workers and the broker at random, and starts them again."""
+
+    def __init__(self, broker: Broker, workers: list[KafkaWorker], chance: Random) -> None:
+        self._broker = broker
+        self._workers = workers
+        self._chance = chance
+
+    async def run(self, kills: int) -> None:
+        """Kill so many times; everything runs behind it."""
+        for _ in range(kills):
+            await asyncio.sleep(self._chance.uniform(0, 4))
+            victims = self._drawn()
+            for victim in victims:
+                await victim.kill9()
+            await asyncio.sleep(self._chance.uniform(0, 2))
+            for victim in victims:  # the broker first: a worker does not start without it
+                await victim.start()
+
+    def _drawn(self) -> list[Broker | KafkaWorker]:
+        first, second = self._workers
+        return self._chance.choice(
+            [[first], [second], [self._broker], [first, second], [self._broker, first]]
+        )
+
+
+async def test_random_commands_while_all_are_killed(tmp_path: Path) -> None:
+    """Nothing acknowledged is lost, nothing half done stays, every plan is held or explained."""
+    kafka = up(RELEASE, tmp_path, listeners=("SASL_PLAINTEXT",), group__min__session__timeout__ms=1)
+    async with (
+        kafka as broker,
+        KafkaWorker(RELEASE, broker, **SOON_DEAD) as first,
+        KafkaWorker(RELEASE, broker, **SOON_DEAD) as second,
+    ):
+        await allow_reading(broker, READER)
+        trail, workers = tmp_path / "trail.db", [first, second]
+        login = login_of(broker, READER)
+        attached = attached_to(broker, workers, trail=trail, login=login, limits=LIMITS)
+        async with attached as rest:
+            lanes = [Lane(f"lane-{number}", seeded(f"lane {number}")) for number in range(LANES)]
+            over = asyncio.Event()
+            running = [asyncio.create_task(lane.run(rest, over)) for lane in lanes]
+            await Killer(broker, workers, seeded("attached kills")).run(KILLS)
+            over.set()
+            await asyncio.gather(*running)
+            await _judge(rest, broker, workers, lanes)
+
+
+async def _judge(
+    rest: httpx.AsyncClient, broker: Broker, workers: list[KafkaWorker], lanes: list[Lane]
+) -> None:
+    await _all_ended(rest)
+    rows = {row["id"]: row async for row in trail_of(rest)}
+    assert len(rows) == sum(len(lane.exchanges) for lane in lanes)
+    async with reading(broker.bootstrap) as reader:
+        entries = [entry async for batch in reader.read(TOPICS) for entry in batch.entries()]
+        for lane in lanes:
+            lane.check(entries, rows)
+            assert any(exchange.is_acknowledged for exchange in lane.exchanges)
+        service = FollowingService.__new__(FollowingService)
+        service.rest = rest
+        for worker in workers:
+            await Beside(worker, service, reader).agree()
+
+
+async def _all_ended(rest: httpx.AsyncClient) -> None:
+    """Wait until no command of the trail is open."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            answer = await rest.get("/commands?outcome=unfinished")
+            if answer.json()["commands"] == []:
+                return
+            await asyncio.sleep(PAUSE_S)
