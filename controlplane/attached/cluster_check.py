@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from controlplane.attached.connect_client import ConnectClient, NoWorkerAnswers, WorkerInfo
+from controlplane.attached.connect_client import (
+    ConnectClient,
+    NoWorkerAnswers,
+    OnSilence,
+    WorkerInfo,
+)
 from controlplane.attached.settings import ConnectSettings
 from controlplane.core.records import Properties
 from controlplane.core.releases.profiles import RELEASES, Profile, resolve
@@ -40,14 +45,18 @@ class MetCluster(NamedTuple):
         return self.workers[0].cluster_id
 
 
-async def meet(client: ConnectClient, release: Profile | None = None) -> MetCluster:
+async def meet(
+    client: ConnectClient, release: Profile | None = None, on_silence: OnSilence | None = None
+) -> MetCluster:
     """Identify the workers; `release` overrides the one that they report.
+
+    `on_silence` is called once if no worker answers at first.
 
     Raises:
         NoWorkerAnswers: no worker has answered.
         LogNotUsable: a URL is of no Connect worker, or the workers are of several clusters.
     """
-    answers, silent = await client.ask_each()
+    answers, silent = await client.ask_each(on_silence)
     notes = [f"{name} does not answer ({why})" for name, why in silent.items()]
     if not answers:
         raise NoWorkerAnswers(f"No worker answers: {'; '.join(notes)}: check --connect-url")

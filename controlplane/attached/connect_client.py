@@ -19,6 +19,9 @@ from controlplane.worker_http.refusals import is_temporary, json_of, reason_of
 REDIRECTS = 5
 """Most redirects of one request."""
 
+OnSilence = Callable[[Mapping[str, str]], None]
+"""Gets the reasons why no worker answers, by URL, when the client begins to wait."""
+
 _SHUTTING_DOWN = "Worker is shutting down"
 """Message for requests that wait in a worker's queue when it stops; they are never executed."""
 
@@ -90,10 +93,13 @@ class ConnectClient:
         """URLs of the workers."""
         return tuple(self._workers)
 
-    async def ask_each(self) -> tuple[dict[str, httpx.Response], dict[str, str]]:
+    async def ask_each(
+        self, on_silence: OnSilence | None = None
+    ) -> tuple[dict[str, httpx.Response], dict[str, str]]:
         """Send `GET /` to every worker; return the answers, and the reasons of those without.
 
-        A worker that starts or restarts is asked again for a bounded time, if no other answers.
+        A worker that starts or restarts is asked again for a bounded time, if no other answers;
+        before that, `on_silence` is called once with the reasons.
         """
         deadline = self._deadline()
         while True:
@@ -106,6 +112,9 @@ class ConnectClient:
                     silent[name] = _why(failure)
             if any(json_of(answer) for answer in answers.values()) or self._is_over(deadline):
                 return answers, silent
+            if on_silence is not None:
+                on_silence(silent)
+                on_silence = None
             await asyncio.sleep(self._limits.retry_ms / 1_000)
 
     async def get_from(self, name: str, path: str) -> Any:

@@ -1,6 +1,6 @@
 """Opening of the service of an attached cluster, for `serve`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -54,7 +54,13 @@ async def attached(  # noqa: PLR0913 - parts, by name
         for worker in workers.values():
             await stack.enter_async_context(worker)
         client = ConnectClient(workers, settings)
-        cluster = await meet(client, options.release)
+
+        def waits(silent: Mapping[str, str]) -> None:
+            names = ", ".join(f"{name} ({why})" for name, why in silent.items())
+            patience_s = settings.patience_ms / 1_000
+            note(f"No worker answers yet; waiting up to {patience_s:g} s: {safe(names)}")
+
+        cluster = await meet(client, options.release, waits)
         opened = await open_log(where, reading.opening(exactly_once=exactly_once))
         await stack.enter_async_context(opened)
         for problem in (*opened.problems, *cluster.notes):

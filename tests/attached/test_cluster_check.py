@@ -80,9 +80,11 @@ async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) ->
 
 
 async def test_nobody_answers() -> None:
-    """Without any worker nothing can be steered."""
+    """Without any worker nothing can be steered; the wait is announced once."""
+    announced: list[Mapping[str, str]] = []
     with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
-        await meet(client({"http://w1": None}))
+        await meet(client({"http://w1": None}), on_silence=announced.append)
+    assert [list(silent) for silent in announced] == [["http://w1"]]
 
 
 async def test_other_brokers() -> None:

@@ -113,7 +113,7 @@ def test_patterns_that_match_nothing(three: ClusterCalls, words: tuple[str, ...]
     """One sentence, exit code 3, and nothing planned or changed."""
     for more in ((), ("--dry-run",)):
         reason = three.refused("stop", *words, *more)
-        assert reason.endswith("matches: `controlplane get` lists all")
+        assert reason.endswith(": `controlplane get` lists all")
 
 
 def test_names_beside_all(three: ClusterCalls) -> None:

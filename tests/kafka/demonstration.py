@@ -126,6 +126,8 @@ async def _serve(broker: Broker, worker: KafkaWorker, port: int) -> None:
             url = url or _URL.search(line)[0]  # type: ignore[index]  # the first line has it
             click.echo(line)
             if line.startswith("Ctrl-C"):
+                bin_folder = Path(sys.executable).parent
+                click.echo(f'  export PATH="{bin_folder}:$PATH"')
                 click.echo("\n".join(f"  {command.format(url=url)}" for command in TO_TRY))
                 break
         await process.communicate()

@@ -231,6 +231,8 @@ async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Pat
         assert planned.startswith("3 connectors would be stopped: 6 records\n")
         shown = await asyncio.to_thread(calls.json, "commands")
         assert [row for row in shown["commands"] if row["principal"] is not None] == []
+        listed = await asyncio.to_thread(calls.done, "commands")
+        assert len([line for line in listed.splitlines() if "jdbc-" in line]) == len(names)
         printed = await asyncio.to_thread(calls.done, *several)
         assert printed.startswith(planned)
         assert printed.splitlines()[-1].split(maxsplit=2) == ["stopped", "3", ", ".join(names)]

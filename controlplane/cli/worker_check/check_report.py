@@ -171,7 +171,7 @@ def _summary(worker: CheckedWorker, standings: Counter[Standing]) -> str:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
     left_out = standings[Standing.LEFT_OUT]
     if left_out:
-        parts.append(f"{left_out} left out, which the log does not determine")
+        parts.append(f"{left_out} left out, not determined by the log (-o json lists them)")
     return "; ".join(parts)
 
 

@@ -204,5 +204,5 @@ async def commands(api: Api, output: str, **filters: Any) -> None:
 
 def _command_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     reason = f": {row['reason']}" if row.get("reason") else ""
-    facts = row["principal"], row["command"], row["connector"] or "-"
+    facts = row["principal"] or "-", row["command"], row["connector"] or "-"
     return time_text(row["at_ms"]), *facts, f"{row['outcome']}{reason}", row["id"]

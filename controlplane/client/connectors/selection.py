@@ -45,7 +45,10 @@ class Selection:
             return list(dict.fromkeys(self.names))
         matching = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
         if not matching and self.names:
-            raise Declined(f"no connector of {api.name} matches: `controlplane get` lists all")
+            names = " or ".join(self.names)
+            raise Declined(
+                f"no connector of {api.name} matches {names}: `controlplane get` lists all"
+            )
         if not self.states:
             return matching
         by_name = {connector.name: connector for connector in await summaries(api)}
