@@ -12,12 +12,16 @@ import pytest
 import pytest_asyncio
 
 from controlplane.logs.kafka.reader import KafkaReader
+from tests.conftest import sampled
 from tests.jars import JarsUnavailable
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
 from tests.kafka.topic_histories import TopicHistory, worn
 
 RELEASES = ("3.9.1", "4.3.0")
+NEWEST = pytest.mark.parametrize("broker", sampled(RELEASES, RELEASES[-1]), indirect=True)
+"""Mark: `make test` runs on the newest broker, `make prove` on each."""
+
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
 GIVEN = os.environ.get(GIVEN_BROKER)

@@ -14,10 +14,11 @@ from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from tests.conftest import PROVE, ROOT
 from tests.kafka.capture_checks import check_whole, left_in
 from tests.kafka.capture_crashes import target_in
+from tests.kafka.conftest import NEWEST
 from tests.kafka.topic_histories import TopicHistory, removed
 from tests.replay.test_append import archived
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 EVERY = 1 if PROVE else 11
 """One of so many steps is one at which a capture is killed."""

@@ -8,10 +8,11 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.command_calls import CommandResult, refusal, shell
+from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import CLUSTER_ID, USERS, Broker
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
 OPTIONS = {

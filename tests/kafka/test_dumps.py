@@ -8,11 +8,12 @@ import pytest
 
 from controlplane.logs.dumps import read_dump
 from tests.jars import classpath, java
+from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, in_order, writer
 from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 """Longer than a JVM needs to start beside others and to find the end of a small topic."""

@@ -2,12 +2,13 @@
 
 import pytest
 
+from tests.kafka.conftest import NEWEST
 from tests.kafka.real_kafka import Broker
 from tests.validation.answers import CLASSES_FILE, read
 from tests.validation.cases import cases
 from tests.validation.recorder import answers, ask_of_classes
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 
 async def test_workers_say_what_was_recorded(broker: Broker) -> None:

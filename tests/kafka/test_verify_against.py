@@ -11,12 +11,13 @@ import pytest
 
 from controlplane.core.topics.partitioner import partition_of
 from tests.cli.command_calls import CommandResult, call
+from tests.kafka.conftest import NEWEST
 from tests.kafka.live_cluster import BUSY, PAUSE_S
 from tests.kafka.producer import writer
 from tests.kafka.real_kafka import WORKER, Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

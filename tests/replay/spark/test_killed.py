@@ -12,9 +12,7 @@ from controlplane.logs.kafka.reader import KafkaReader
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.verification import verified
 from replay.capture.spark_capture import KafkaFrames
-from tests.conftest import PROVE
 from tests.kafka.capture_checks import check_whole, left_in
-from tests.kafka.conftest import RELEASES
 from tests.kafka.topic_histories import TopicHistory, removed
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at, killed_when
 from tests.replay.spark.capture_process import capture, little_at_a_time
@@ -23,12 +21,12 @@ from tests.replay.test_append import archived
 pytestmark = [
     pytest.mark.java,
     pytest.mark.broker,
-    pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[:1], indirect=True),
+    pytest.mark.prove,  # two minutes; `test_streaming` kills one in `make test`
 ]
 
 CAPTURING = "tests.replay.spark.capture_process"
 
-MOMENTS = (before_manifest(1), behind_manifest(0)) if PROVE else (before_manifest(1),)
+MOMENTS = (before_manifest(1), behind_manifest(0))
 """Points at which a capture of several parts is killed; each costs the start of a JVM."""
 
 
