@@ -101,7 +101,7 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
         empty = "is empty" if topics.commands in there else "does not exist"
         raise LogNotUsable(
             f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
-            f"command topic {topics.commands} {empty}: they are another Connect cluster's. Name "
+            f"command topic {topics.commands} {empty}: another Connect cluster wrote them. Name "
             "topics of your own, or steer that cluster through its workers"
         )
 

@@ -174,7 +174,7 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
     assert await copying.wait() == -signal.SIGKILL
     half = await on_kafka(broker, topics)
     assert 0 < len(half) < len(entries)
-    assert "they are another Connect cluster's" in refusal(await refused_own(broker, file))
+    assert "another Connect cluster wrote them" in refusal(await refused_own(broker, file))
     ended = await run("copy", log, where, "--worker", file, "-o", "json")
     assert ended.code == 0, ended.err
     assert ended.json["records"] == len(entries)
