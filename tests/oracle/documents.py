@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tests.oracle.draw import Draw
 
-Field = tuple[bytes, bytes]
+JsonField = tuple[bytes, bytes]
 """A field of an object: name and value as they stand in the document, quotes included."""
 
 LEVELS_ALLOWED = 1000
@@ -83,7 +83,7 @@ def scalar(draw: Draw) -> bytes:
     return draw.one_of(draw.one_of(ODD))
 
 
-def obj(draw: Draw, fields: Sequence[Field], *, kept: bool = False) -> bytes:
+def obj(draw: Draw, fields: Sequence[JsonField], *, kept: bool = False) -> bytes:
     """An object with these fields, perhaps with spaces, repeated and foreign fields.
 
     What a store keeps, and thus what comes back in answers, is not nested deeply.
@@ -102,7 +102,7 @@ def obj(draw: Draw, fields: Sequence[Field], *, kept: bool = False) -> bytes:
     return b"{" + space + _joined(fields, b":" + space, b"," + space) + space + b"}"
 
 
-def _joined(fields: Sequence[Field], colon: bytes, comma: bytes = b",") -> bytes:
+def _joined(fields: Sequence[JsonField], colon: bytes, comma: bytes = b",") -> bytes:
     return comma.join(name + colon + value for name, value in fields)
 
 

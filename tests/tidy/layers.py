@@ -40,6 +40,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.logs": CORE | BESIDE,
     "controlplane.worker_http": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
+    "controlplane.connect": CORE,
     "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
     "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,

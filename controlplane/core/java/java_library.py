@@ -37,19 +37,20 @@ _REPLACEMENT = "\ufffd".encode()
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 
 
-def _wrap(number: int, bits: int) -> int:
+def wrap(number: int, bits: int) -> int:
+    """Low bits of an integer as a signed number."""
     half = 1 << bits - 1
     return (number + half) % (1 << bits) - half
 
 
 def narrow_int(number: int) -> int:
     """Narrowing of a `long` to an `int`: the low 32 bits, so that `4294967296` becomes 0."""
-    return _wrap(number, _INT_BITS)
+    return wrap(number, _INT_BITS)
 
 
 def wrap_long(number: int) -> int:
     """Low 64 bits of an integer of any size, as a `long` (BigInteger.longValue)."""
-    return _wrap(number, _LONG_BITS)
+    return wrap(number, _LONG_BITS)
 
 
 def utf16_units(text: str) -> tuple[int, ...]:
@@ -224,7 +225,7 @@ def _parse(text: str, bits: int) -> int | None:
     if len(significant) > _LONG_DIGITS:
         return None
     number = int(sign + significant)
-    return number if number == _wrap(number, bits) else None
+    return number if number == wrap(number, bits) else None
 
 
 def double_text(number: float) -> str:
@@ -235,7 +236,14 @@ def double_text(number: float) -> str:
     """
     if not math.isfinite(number):
         return "NaN" if math.isnan(number) else "-Infinity" if number < 0 else "Infinity"
-    sign, digits, power = _shortest(number)
+    return decimal_layout(*_shortest(number))
+
+
+def decimal_layout(sign: str, digits: str, power: int) -> str:
+    """Digits as Double.toString and Float.toString lay them out.
+
+    `power` is the power of ten of the first digit.
+    """
     if _PLAIN_FROM <= power < _PLAIN_TO:
         return sign + _positional(digits, power)
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"

@@ -11,9 +11,9 @@ from controlplane.rest.errors import (
     OK,
     UNAVAILABLE,
 )
-from controlplane.rest.extensions.schemas import MAP, TEXT, Schema, listed, mapped, ref
+from controlplane.rest.extensions.schemas import MAP, TEXT, JsonSchema, listed, mapped, ref
 
-Answers = Mapping[int, Schema | None]
+Answers = Mapping[int, JsonSchema | None]
 """Schema of the body by status; None: there is no body."""
 
 _NOTHING: Answers = {NO_CONTENT: None}
@@ -27,10 +27,10 @@ class Operation(NamedTuple):
     id: str
     summary: str
     answers: Answers
-    body: Schema | None = None
+    body: JsonSchema | None = None
 
 
-def _read(name: str, summary: str, schema: Schema) -> Operation:
+def _read(name: str, summary: str, schema: JsonSchema) -> Operation:
     return Operation(name, summary, {OK: schema})
 
 

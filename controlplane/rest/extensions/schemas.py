@@ -6,32 +6,32 @@ They hold for every release: fields of some releases are optional.
 from collections.abc import Mapping
 from typing import Any
 
-Schema = Mapping[str, Any]
+JsonSchema = Mapping[str, Any]
 
-TEXT: Schema = {"type": "string"}
-TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-NUMBER: Schema = {"type": "integer"}
-FLAG: Schema = {"type": "boolean"}
-ANY: Schema = {}
-MAP: Schema = {"type": "object"}
+TEXT: JsonSchema = {"type": "string"}
+TEXT_OR_NULL: JsonSchema = {"type": ["string", "null"]}
+NUMBER: JsonSchema = {"type": "integer"}
+FLAG: JsonSchema = {"type": "boolean"}
+ANY: JsonSchema = {}
+MAP: JsonSchema = {"type": "object"}
 
 
-def ref(name: str) -> Schema:
+def ref(name: str) -> JsonSchema:
     """Return a reference to one of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def listed(items: Schema) -> Schema:
+def listed(items: JsonSchema) -> JsonSchema:
     """Return the schema of a list."""
     return {"type": "array", "items": items}
 
 
-def mapped(values: Schema) -> Schema:
+def mapped(values: JsonSchema) -> JsonSchema:
     """Return the schema of an object with arbitrary names."""
     return {"type": "object", "additionalProperties": values}
 
 
-def _struct(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+def _struct(required: Mapping[str, JsonSchema], **optional: JsonSchema) -> JsonSchema:
     """Return the schema of an object with these members, and no others."""
     return {
         "type": "object",
@@ -41,26 +41,26 @@ def _struct(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     }
 
 
-_NEXT: Schema = {
+_NEXT: JsonSchema = {
     "type": ["string", "null"],
     "description": "Value of after= for the next page; null on the last page.",
 }
-_PLACE: Mapping[str, Schema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
-_STATE: Mapping[str, Schema] = {"state": TEXT, "worker_id": TEXT_OR_NULL}
-_STATE_MORE: Mapping[str, Schema] = {"version": TEXT_OR_NULL, "trace": TEXT}
-_CONNECTOR: Mapping[str, Schema] = {
+_PLACE: Mapping[str, JsonSchema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
+_STATE: Mapping[str, JsonSchema] = {"state": TEXT, "worker_id": TEXT_OR_NULL}
+_STATE_MORE: Mapping[str, JsonSchema] = {"version": TEXT_OR_NULL, "trace": TEXT}
+_CONNECTOR: Mapping[str, JsonSchema] = {
     "name": TEXT,
     "config": ref("Config"),
     "tasks": listed(ref("TaskId")),
 }
-_TYPE: Schema = {"type": "string", "enum": ["source", "sink", "unknown"]}
-_BYTES: Schema = {
+_TYPE: JsonSchema = {"type": "string", "enum": ["source", "sink", "unknown"]}
+_BYTES: JsonSchema = {
     "anyOf": [TEXT_OR_NULL, _struct({"base64": TEXT})],
     "description": "Text, bytes in Base64, or null for none.",
 }
-_NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
-_MAP_OR_NULL: Schema = {"type": ["object", "null"]}
-_KEY: Mapping[str, Schema] = {
+_NUMBER_OR_NULL: JsonSchema = {"type": ["integer", "null"]}
+_MAP_OR_NULL: JsonSchema = {"type": ["object", "null"]}
+_KEY: Mapping[str, JsonSchema] = {
     "name": TEXT,
     "type": TEXT,
     "required": FLAG,
@@ -73,7 +73,7 @@ _KEY: Mapping[str, Schema] = {
     "dependents": listed(TEXT),
 }
 
-SCHEMAS: Mapping[str, Schema] = {
+SCHEMAS: Mapping[str, JsonSchema] = {
     "Error": _struct({"error_code": NUMBER, "message": TEXT_OR_NULL}),
     "Server": _struct({"version": TEXT, "commit": TEXT}, kafka_cluster_id=TEXT_OR_NULL),
     "Health": _struct(

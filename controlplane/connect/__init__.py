@@ -1,0 +1,1 @@
+"""API for authors of connectors."""

@@ -1,0 +1,295 @@
+"""Parser for the strings of headers (`Values.parseString`): values whose types are guessed."""
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from controlplane.connect.data import predefined
+from controlplane.connect.data.header_schemas import CommonSchema, convert
+from controlplane.connect.data.logical_types import to_logical
+from controlplane.connect.data.schema import Schema, SchemaAndValue
+from controlplane.connect.data.schema_type import INTEGERS, SchemaType
+from controlplane.connect.errors import DataError
+from controlplane.core.java.big_decimals import parse_decimal, round_to_float, scale_of
+from controlplane.core.java.jackson_text import joined
+from controlplane.core.java.java_library import trim, utf16_units
+from controlplane.core.java.simple_date_format import (
+    DATE_PATTERN,
+    TIME_PATTERN,
+    TIMESTAMP_PATTERN,
+    parse_date,
+)
+
+_DAY_MS: Final = 86_400_000
+_TEMPORAL: Final[Mapping[int, tuple[Schema, str]]] = {
+    len("HH:mm:ss.SSSZ"): (predefined.TIME, TIME_PATTERN),
+    len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (predefined.TIMESTAMP, TIMESTAMP_PATTERN),
+    len("yyyy-MM-dd"): (predefined.DATE, DATE_PATTERN),
+}
+"""By length of the text."""
+
+_INTEGERS: Final = (predefined.INT8, predefined.INT16, predefined.INT32, predefined.INT64)
+_BIGGER_THAN_LONG: Final = Decimal(10**19)
+_DELIMITERS: Final = frozenset(':,{}[]"')
+_WORDS: Final = {"true": True, "false": False}
+_DIGIT: Final = re.compile(r"\d")
+
+
+def parse_header(text: str) -> SchemaAndValue:
+    """The value that a header's string stands for, with its schema.
+
+    `7` is an INT8, `1.5` a FLOAT32, `2024-01-31` a DATE, `[1,2]` an array; anything that is nothing
+    else is a STRING. Arrays and maps get the schema that fits all of their elements.
+
+    Raises:
+        DataError: the string is nested too deeply.
+    """
+    if not text:
+        return SchemaAndValue(text, predefined.STRING)
+    units = text if text.isascii() else "".join(map(chr, utf16_units(text)))
+    try:
+        return _HeaderParser(units).parse(embedded=False) or SchemaAndValue(None)
+    except RecursionError as error:
+        raise DataError("The header is nested too deeply") from error
+
+
+class _HeaderTokens:
+    """The tokens of a string: delimiters, and the text between them (`Values.Parser`)."""
+
+    def __init__(self, units: str) -> None:
+        self.units = units
+        self.at = 0
+        self.previous = ""
+        self._next: str | None = None
+
+    @property
+    def mark(self) -> int:
+        """Position of the next token."""
+        return self.at - len(self._next or "")
+
+    def rewind(self, position: int) -> None:
+        """Continue at a position."""
+        self.at, self._next, self.previous = position, None, ""
+
+    def has_next(self) -> bool:
+        """True if a token is left."""
+        return self._next is not None or self.at < len(self.units)
+
+    def next(self) -> str:
+        """Take the next token."""
+        self.previous, self._next = self._next or self._read(), None
+        return self.previous
+
+    def next_four(self) -> str | None:
+        """Take four tokens as one text; None, and take none, if fewer are left."""
+        start = self.mark
+        for _ in range(4):
+            if not self.has_next():
+                self.rewind(start)
+                return None
+            self.next()
+        return self.units[start : self.at]
+
+    def take(self, expected: str) -> bool:
+        """Take the next token if it is this one; white space before and around it is skipped."""
+        if self._next is None:
+            if not self.has_next():
+                return False
+            self._next = self._read()
+        while not trim(self._next) and self.at < len(self.units):
+            self._next = self._read()
+        if trim(self._next) != expected:
+            return False
+        self._next = None
+        return True
+
+    def _read(self) -> str:
+        start, escaped = self.at, False
+        while self.at < len(self.units):
+            unit = self.units[self.at]
+            if unit in _DELIMITERS and not escaped:
+                if start == self.at:
+                    self.at += 1
+                break
+            escaped = unit == "\\" and not escaped
+            self.at += 1
+        return self.units[start : self.at]
+
+
+class _HeaderParser:
+    """The values of a string (`Values.ValueParser`)."""
+
+    def __init__(self, units: str) -> None:
+        self._tokens = _HeaderTokens(units)
+
+    def parse(self, *, embedded: bool) -> SchemaAndValue | None:
+        """The next value; None for null, and at the end."""
+        tokens = self._tokens
+        if not tokens.has_next():
+            return None
+        if embedded and tokens.take('"'):
+            return self._quoted()
+        if self._take_word("null", embedded=embedded):
+            return None
+        for word, truth in _WORDS.items():
+            if self._take_word(word, embedded=embedded):
+                return SchemaAndValue(truth, predefined.BOOLEAN)
+        start = tokens.mark
+        try:
+            if tokens.take("["):
+                return self._array()
+            if tokens.take("{"):
+                return self._map()
+        except DataError:
+            tokens.rewind(start)
+        token = tokens.next()
+        stripped = trim(token)
+        if not stripped:
+            return SchemaAndValue(joined(token), predefined.STRING)
+        return self._scalar(stripped, embedded=embedded)
+
+    def _take_word(self, word: str, *, embedded: bool) -> bool:
+        start = self._tokens.mark
+        if self._tokens.take(word) and (embedded or not self._tokens.has_next()):
+            return True
+        self._tokens.rewind(start)
+        return False
+
+    def _scalar(self, token: str, *, embedded: bool) -> SchemaAndValue:
+        is_digit = _DIGIT.match(token) is not None
+        if is_digit and (temporal := self._temporal_of_tokens(token)):
+            return temporal
+        if is_digit or token[0] in "+-":
+            number = parse_decimal(token)
+            if number is not None:
+                return _number(number)
+        if embedded:
+            raise DataError("Failed to parse embedded value")
+        return SchemaAndValue(joined(self._tokens.units), predefined.STRING)
+
+    def _temporal_of_tokens(self, token: str) -> SchemaAndValue | None:
+        """A time has colons, which are tokens: it may be five of them."""
+        position = self._tokens.mark
+        following = self._tokens.next_four()
+        if following is not None and (temporal := _temporal(token + following)):
+            return temporal
+        self._tokens.rewind(position)
+        return _temporal(token)
+
+    def _quoted(self) -> SchemaAndValue:
+        pieces: list[str] = []
+        while self._tokens.has_next():
+            if self._tokens.take('"'):
+                break
+            pieces.append(self._tokens.next())
+        content = "".join(pieces)
+        return _temporal(content) or SchemaAndValue(joined(content), predefined.STRING)
+
+    def _array(self) -> SchemaAndValue:
+        tokens = self._tokens
+        elements: list[Any] = []
+        common = CommonSchema()
+        while tokens.has_next():
+            if tokens.take("]"):
+                if common.schema is not None:
+                    member = common.schema
+                    elements = [convert(member, element) for element in elements]
+                return SchemaAndValue(elements, Schema(SchemaType.ARRAY, value=common.schema))
+            if tokens.take(","):
+                raise DataError("Unable to parse an empty array element")
+            element = self.parse(embedded=True)
+            common.merge(element)
+            elements.append(element.value if element else None)
+            position = tokens.mark
+            if tokens.take("]"):
+                tokens.rewind(position)
+            elif not tokens.take(","):
+                raise DataError("Array elements missing ',' delimiter")
+        raise DataError("Array is missing terminating ']'")
+
+    def _map(self) -> SchemaAndValue:
+        tokens = self._tokens
+        entries: dict[Any, Any] = {}
+        keys, values = CommonSchema(), CommonSchema()
+        while tokens.has_next():
+            if tokens.take("}"):
+                return _aligned(entries, keys.schema, values.schema)
+            if tokens.take(","):
+                raise DataError("Unable to parse a map entry with no key or value")
+            key = self.parse(embedded=True)
+            if key is None or key.value is None:
+                raise DataError("Map entry may not have a null key")
+            if not tokens.take(":"):
+                raise DataError("Map entry is missing ':'")
+            member = self.parse(embedded=True)
+            entries[hashable(key.value)] = member.value if member else None
+            tokens.take(",")
+            keys.merge(key)
+            values.merge(member)
+        raise DataError("Map is missing terminating '}'")
+
+
+def hashable(key: Any) -> Any:
+    """The key of a Python dict: a list becomes a tuple.
+
+    Raises:
+        DataError: the key is a map. Python has no such keys.
+    """
+    if isinstance(key, list):
+        return tuple(map(hashable, key))
+    if isinstance(key, dict):
+        raise DataError("A map is the key of a map")
+    return key
+
+
+def _aligned(entries: dict[Any, Any], keys: Schema | None, values: Schema | None) -> SchemaAndValue:
+    values = values if keys else None
+    as_key: Callable[[Any], Any] = (lambda key: convert(keys, key)) if keys else (lambda key: key)
+    as_value: Callable[[Any], Any] = (
+        (lambda value: convert(values, value)) if values else (lambda value: value)
+    )
+    aligned = {hashable(as_key(key)): as_value(value) for key, value in entries.items()}
+    return SchemaAndValue(aligned, Schema(SchemaType.MAP, key=keys, value=values))
+
+
+def _number(number: Decimal) -> SchemaAndValue:
+    """A number of the smallest type that holds it, as Kafka has it; see `parseAsNumber`."""
+    integer = _whole(number)
+    if integer is not None:
+        for schema in _INTEGERS:
+            if integer in INTEGERS[schema.type]:
+                return SchemaAndValue(integer, schema)
+    scale = scale_of(number)
+    if scale:
+        infinities = (float("inf"), float("-inf"))
+        if (small := round_to_float(number)) not in infinities:
+            return SchemaAndValue(small, predefined.FLOAT32)
+        if (large := float(number)) not in infinities:
+            return SchemaAndValue(large, predefined.FLOAT64)
+    return SchemaAndValue(number, Schema.decimal(scale))
+
+
+def _whole(number: Decimal) -> int | None:
+    size = number.copy_abs()
+    if size > _BIGGER_THAN_LONG or 0 < size < 1:
+        return None
+    if not number:
+        return 0
+    return int(number) if number == number.to_integral_value() else None
+
+
+def _temporal(text: str) -> SchemaAndValue | None:
+    """A date, a time or a timestamp; which one, its length says."""
+    unescaped = text.replace("\\:", ":")
+    if len(unescaped) not in _TEMPORAL:
+        return None
+    schema, pattern = _TEMPORAL[len(unescaped)]
+    milliseconds = parse_date(unescaped, pattern)
+    if milliseconds is None:
+        return None
+    raw = milliseconds // _DAY_MS if schema is predefined.DATE else milliseconds
+    try:
+        return SchemaAndValue(to_logical(schema, raw), schema)
+    except DataError:
+        return None  # a day or time that Python does not have

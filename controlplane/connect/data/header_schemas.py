@@ -1,0 +1,96 @@
+"""Common schemas of the elements of a header's array or map (`Values.mergeSchemas`)."""
+
+import datetime as dt
+from typing import Any, Final
+
+from controlplane.connect.data.logical_types import to_logical
+from controlplane.connect.data.schema import Schema, SchemaAndValue, is_integer
+from controlplane.connect.data.schema_type import (
+    DATE_NAME,
+    TIME_NAME,
+    TIMESTAMP_NAME,
+    SchemaType,
+    java_class,
+)
+from controlplane.connect.errors import DataError
+from controlplane.core.java.big_decimals import narrowed
+from controlplane.core.java.java_library import narrow_int, wrap
+
+_RANKS: Final = {
+    kind: rank
+    for rank, kind in enumerate(
+        (
+            *(SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64),
+            *(SchemaType.FLOAT32, SchemaType.FLOAT64),
+        )
+    )
+}
+_BITS: Final = {
+    SchemaType.INT8: 8,
+    SchemaType.INT16: 16,
+    SchemaType.INT32: 32,
+    SchemaType.INT64: 64,
+}
+_INT32_NAMES: Final = (DATE_NAME, TIME_NAME)
+
+
+class CommonSchema:
+    """The schema that all values so far share; None once there is none."""
+
+    def __init__(self) -> None:
+        self.schema: Schema | None = None
+        self._is_compatible = True
+
+    def merge(self, value: SchemaAndValue | None) -> None:
+        """Consider one more value; null fits every schema."""
+        if value is None or value.schema is None or not self._is_compatible:
+            return
+        if self.schema is None:
+            self.schema = value.schema
+        else:
+            self.schema = _merged(self.schema, value.schema)
+            self._is_compatible = self.schema is not None
+
+
+def _merged(previous: Schema, following: Schema) -> Schema | None:
+    """The larger of two numeric types; of two equal types the later schema, whatever it says."""
+    if previous.type is following.type:
+        return following
+    ranks = _RANKS.get(previous.type), _RANKS.get(following.type)
+    if ranks[0] is None or ranks[1] is None:
+        return None
+    return previous if ranks[0] > ranks[1] else following
+
+
+def convert(schema: Schema, value: Any) -> Any:
+    """A parsed value as the common schema has it (`Values.convertTo`).
+
+    Raises:
+        DataError: it cannot be converted.
+    """
+    if value is None:
+        raise DataError("Unable to convert a null value to a schema that requires a value")
+    kind = schema.type
+    is_temporal = isinstance(value, dt.date | dt.time)
+    if kind is SchemaType.FLOAT32 or kind is SchemaType.FLOAT64:
+        if is_temporal or isinstance(value, bool) or not isinstance(value, int | float):
+            raise _no_number(value)
+        return narrowed(float(value)) if kind is SchemaType.FLOAT32 else float(value)
+    if kind in _BITS:
+        return _integral(schema, value, is_temporal=is_temporal)
+    return value
+
+
+def _integral(schema: Schema, value: Any, *, is_temporal: bool) -> Any:
+    is_logical = schema.name in {DATE_NAME, TIME_NAME, TIMESTAMP_NAME}
+    if is_logical and is_temporal:
+        return value
+    if not is_integer(value):
+        raise _no_number(value)
+    if not is_logical:
+        return wrap(value, _BITS[schema.type])
+    return to_logical(schema, narrow_int(value) if schema.name in _INT32_NAMES else value)
+
+
+def _no_number(value: Any) -> DataError:
+    return DataError(f"Unable to convert {value} ({java_class(value)}) to a number")

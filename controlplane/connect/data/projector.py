@@ -1,0 +1,149 @@
+"""Projection of a value onto another version of its schema (`SchemaProjector`)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from controlplane.connect.data.schema import Schema, Struct, is_integer, is_real
+from controlplane.connect.data.schema_type import SchemaType
+from controlplane.connect.errors import DataError
+from controlplane.core.java.big_decimals import narrowed, round_to_float
+from controlplane.core.java.java_library import wrap
+
+_PROMOTABLE: Final = (
+    *(SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64),
+    *(SchemaType.FLOAT32, SchemaType.FLOAT64),
+)
+"""Numeric types; each may become one that stands behind it."""
+
+_BITS: Final = {
+    SchemaType.INT8: 8,
+    SchemaType.INT16: 16,
+    SchemaType.INT32: 32,
+    SchemaType.INT64: 64,
+}
+
+
+class _ProjectionError(DataError):
+    """The schemas are not compatible (`SchemaProjectorException`)."""
+
+
+def project(source: Schema, value: Any, target: Schema) -> Any:
+    """The value as the target schema has it.
+
+    Fields are matched by name: new ones get their default, unknown ones are dropped, and numbers
+    become larger types.
+
+    Raises:
+        DataError: the schemas are not compatible, or the value fits neither; in Kafka's words.
+    """
+    _check_compatible(source, target)
+    if source.is_optional and not target.is_optional:
+        if target.default is None:
+            raise _ProjectionError(
+                "Writer schema is optional, however, target schema does not provide a default "
+                "value."
+            )
+        return target.default if value is None else _project(source, value, target)
+    return None if value is None else _project(source, value, target)
+
+
+def _check_compatible(source: Schema, target: Schema) -> None:
+    if source.type is not target.type and not _is_promotable(source.type, target.type):
+        raise _ProjectionError(
+            f"Schema type mismatch. source type: {source.type} and target type: {target.type}"
+        )
+    if source.name != target.name:
+        raise _ProjectionError(
+            "Schema name mismatch. "
+            f"source name: {_text(source.name)} and target name: {_text(target.name)}"
+        )
+    if source.parameters != target.parameters:
+        own, other = _parameters(source.parameters), _parameters(target.parameters)
+        raise _ProjectionError(
+            f"Schema parameters not equal. source parameters: {own} and target parameters: {other}"
+        )
+
+
+def _text(text: str | None) -> str:
+    return "null" if text is None else text
+
+
+def _parameters(parameters: Mapping[str, str] | None) -> str:
+    if parameters is None:
+        return "null"
+    return "{" + ", ".join(f"{name}={value}" for name, value in parameters.items()) + "}"
+
+
+def _is_promotable(source: SchemaType, target: SchemaType) -> bool:
+    ranks = {kind: rank for rank, kind in enumerate(_PROMOTABLE)}
+    return source in ranks and target in ranks and ranks[source] <= ranks[target]
+
+
+def _project(source: Schema, value: Any, target: Schema) -> Any:
+    kind = _COMPOSITE.get(target.type)
+    if kind is None:
+        return _primitive(value, target)
+    classes, project_members = kind
+    if not isinstance(value, classes):
+        raise DataError(f"Invalid value for {target.type}: {type(value).__qualname__}")
+    return project_members(source, value, target)
+
+
+def _primitive(value: Any, target: Schema) -> Any:
+    if target.type in _BITS and is_integer(value):
+        return wrap(value, _BITS[target.type])
+    if target.type is SchemaType.FLOAT32 and is_real(value):
+        return narrowed(value) if isinstance(value, float) else round_to_float(value)
+    if target.type is SchemaType.FLOAT64 and is_real(value):
+        return float(value)
+    return value
+
+
+def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
+    projected = Struct(target)
+    for wanted in target.fields:
+        name, schema = wanted.name, wanted.schema
+        field = source.field(name)
+        if field is not None:
+            try:
+                projected[name] = project(field.schema, value[name], schema)
+            except _ProjectionError as error:
+                raise _ProjectionError(f"Error projecting {name}") from error
+        elif not schema.is_optional:
+            if schema.default is None:
+                raise _ProjectionError(
+                    f"Required field `{name}` is missing from source schema: {source}"
+                )
+            projected[name] = schema.default
+    return projected
+
+
+def _array(source: Schema, value: Any, target: Schema) -> Any:
+    own, other = _members(source), _members(target)
+    projected = (project(own, element, other) for element in value)
+    return tuple(projected) if isinstance(value, tuple) else list(projected)
+
+
+def _map(source: Schema, value: dict[Any, Any], target: Schema) -> dict[Any, Any]:
+    own_keys, keys = _defined(source.key), _defined(target.key)
+    own, other = _members(source), _members(target)
+    return {
+        project(own_keys, key, keys): project(own, member, other) for key, member in value.items()
+    }
+
+
+def _members(schema: Schema) -> Schema:
+    return _defined(schema.value)
+
+
+def _defined(schema: Schema | None) -> Schema:
+    if schema is None:
+        raise DataError("A schema of the keys, values or elements is missing")
+    return schema
+
+
+_COMPOSITE: Final[Mapping[SchemaType, tuple[Any, Callable[..., Any]]]] = {
+    SchemaType.STRUCT: (Struct, _struct),
+    SchemaType.ARRAY: ((list, tuple), _array),
+    SchemaType.MAP: (dict, _map),
+}

@@ -1,0 +1,79 @@
+"""Types of schemas, and Java's names for the classes of Python values."""
+
+import datetime as dt
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+
+class SchemaType(Enum):
+    """Type of a schema (`Schema.Type`), with the Python class of its values."""
+
+    INT8 = "INT8"
+    """`int` of 8 bits, signed."""
+    INT16 = "INT16"
+    """`int` of 16 bits, signed."""
+    INT32 = "INT32"
+    """`int` of 32 bits, signed; `date` or `time` under a logical type."""
+    INT64 = "INT64"
+    """`int` of 64 bits, signed; `datetime` under the logical type Timestamp."""
+    FLOAT32 = "FLOAT32"
+    """`float` (or `int`), rounded to 32 bits when written."""
+    FLOAT64 = "FLOAT64"
+    """`float` (or `int`)."""
+    BOOLEAN = "BOOLEAN"
+    """`bool`."""
+    STRING = "STRING"
+    """`str`."""
+    BYTES = "BYTES"
+    """`bytes`, `bytearray` or `memoryview`; `Decimal` under the logical type Decimal."""
+    ARRAY = "ARRAY"
+    """`list` or `tuple`."""
+    MAP = "MAP"
+    """`dict`."""
+    STRUCT = "STRUCT"
+    """`Struct`."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
+DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
+TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
+TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
+
+INTEGERS: Final = {
+    SchemaType.INT8: range(-(2**7), 2**7),
+    SchemaType.INT16: range(-(2**15), 2**15),
+    SchemaType.INT32: range(-(2**31), 2**31),
+    SchemaType.INT64: range(-(2**63), 2**63),
+}
+"""Values of the integral types."""
+
+_CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (bool, "java.lang.Boolean"),
+    (float, "java.lang.Double"),
+    (str, "java.lang.String"),
+    ((bytes, bytearray), "[B"),
+    (memoryview, "java.nio.HeapByteBuffer"),
+    ((list, tuple), "java.util.ArrayList"),
+    (dict, "java.util.HashMap"),
+    (Decimal, "java.math.BigDecimal"),
+    ((dt.date, dt.time), "java.util.Date"),
+)
+
+
+def java_class(value: Any) -> str:
+    """Class of a value in Kafka's messages: `class java.lang.Long` for an `int`.
+
+    A class without a twin in Java keeps its Python name.
+    """
+    for classes, name in _CLASSES:
+        if isinstance(value, classes):
+            return f"class {name}"
+    if isinstance(value, int):
+        fits = value in INTEGERS[SchemaType.INT64]
+        return f"class java.{'lang.Long' if fits else 'math.BigInteger'}"
+    kind = type(value)
+    return f"class {getattr(kind, 'java_name', f'{kind.__module__}.{kind.__qualname__}')}"

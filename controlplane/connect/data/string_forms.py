@@ -1,0 +1,152 @@
+"""Strings of values: Java's `toString`, and the strings of headers (`Values.convertToString`)."""
+
+import datetime as dt
+from base64 import b64encode
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from controlplane.connect.data.logical_types import DAY_MS, epoch_ms
+from controlplane.connect.data.schema import Schema, Struct, is_integer
+from controlplane.connect.data.schema_type import SchemaType, java_class
+from controlplane.connect.errors import DataError
+from controlplane.core.java.big_decimals import float_text, narrowed, without_negative_zero
+from controlplane.core.java.java_library import double_text
+from controlplane.core.java.simple_date_format import (
+    DATE_PATTERN,
+    TIME_PATTERN,
+    TIMESTAMP_PATTERN,
+    date_text,
+    format_date,
+)
+
+_Temporal = dt.date | dt.time
+_Bytes = bytes | bytearray | memoryview
+
+
+def string_form(schema: Schema | None, value: Any) -> str:
+    """`value.toString()`: `{a=1, b=[x, null]}`, `Struct{id=7}`, `1.0E10`.
+
+    An object of another class has its own `str`. Dates are written in UTC.
+
+    Raises:
+        DataError: bytes have no text. In Java it is an address in memory.
+    """
+    match value:
+        case str():
+            return value
+        case Struct():
+            shown = ((field, value.without_default(field.name)) for field in value.schema.fields)
+            parts = (
+                f"{field.name}={string_form(field.schema, part)}"
+                for field, part in shown
+                if part is not None
+            )
+            return f"Struct{{{','.join(parts)}}}"
+        case dict():
+            keys, values = (schema.key, schema.value) if schema else (None, None)
+            return _joined(
+                "{}",
+                (f"{string_form(keys, k)}={string_form(values, v)}" for k, v in value.items()),
+            )
+        case list() | tuple():
+            members = schema.value if schema else None
+            return _joined("[]", (string_form(members, element) for element in value))
+        case dt.date() | dt.time():
+            return date_text(epoch_ms(value))
+        case bytes() | bytearray() | memoryview():
+            raise DataError("Bytes have no text: use ByteArrayConverter or JsonConverter")
+        case _:
+            return _scalar(schema, value)
+
+
+def _joined(brackets: str, parts: Iterable[str]) -> str:
+    return brackets[0] + ", ".join(parts) + brackets[1]
+
+
+def _scalar(schema: Schema | None, value: Any) -> str:
+    kind = schema.type if schema else None
+    if isinstance(value, float) or (
+        is_integer(value) and kind in {SchemaType.FLOAT32, SchemaType.FLOAT64}
+    ):
+        return real_text(value, is_float=kind is SchemaType.FLOAT32)
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case Decimal():
+            return str(without_negative_zero(value))
+        case _:
+            return str(value)
+
+
+def real_text(value: float, *, is_float: bool) -> str:
+    """Float.toString or Double.toString."""
+    return float_text(narrowed(value)) if is_float else double_text(float(value))
+
+
+def header_text(schema: Schema | None, value: Any) -> str:
+    """The string of a header's value, which `parse_header` reads.
+
+    Raises:
+        DataError: a value is of a class that Connect has no type for.
+    """
+    pieces: list[str] = []
+    _append(pieces, schema, value, embedded=False)
+    return "".join(pieces)
+
+
+def _append(pieces: list[str], schema: Schema | None, value: Any, *, embedded: bool) -> None:
+    match value:
+        case str():
+            pieces.append(_quoted(value) if embedded else value)
+        case bytes() | bytearray() | memoryview():
+            encoded = b64encode(value).decode()
+            pieces.append(f'"{encoded}"' if embedded else encoded)
+        case list() | tuple():
+            members = schema.value if schema else None
+            pieces.append("[")
+            for index, element in enumerate(value):
+                pieces.append("," if index else "")
+                _append(pieces, members, element, embedded=True)
+            pieces.append("]")
+        case dict():
+            keys, values = (schema.key, schema.value) if schema else (None, None)
+            _append_pairs(pieces, ((keys, key, values, member) for key, member in value.items()))
+        case Struct():
+            fields = value.schema.fields
+            names = ((None, field.name, field.schema, value[field.name]) for field in fields)
+            _append_pairs(pieces, names)
+        case dt.date() | dt.time():
+            pieces.append(_temporal_text(value))
+        case None | bool() | int() | float() | Decimal():
+            pieces.append(_scalar(schema, value))
+        case _:
+            name = java_class(value).removeprefix("class ")
+            raise DataError(f"Failed to serialize unexpected value type {name}: {value}")
+
+
+def _append_pairs(pieces: list[str], pairs: Iterable[tuple[Any, Any, Any, Any]]) -> None:
+    pieces.append("{")
+    for index, (keys, key, values, member) in enumerate(pairs):
+        pieces.append("," if index else "")
+        _append(pieces, keys, key, embedded=True)
+        pieces.append(":")
+        _append(pieces, values, member, embedded=True)
+    pieces.append("}")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _temporal_text(value: _Temporal) -> str:
+    """A date by its size alone, as Kafka does: all before 1970-01-02 are taken for times."""
+    milliseconds = epoch_ms(value)
+    if milliseconds < DAY_MS:
+        return format_date(milliseconds, TIME_PATTERN)
+    if milliseconds % DAY_MS == 0:
+        return format_date(milliseconds, DATE_PATTERN)
+    return format_date(milliseconds, TIMESTAMP_PATTERN)

@@ -1,0 +1,138 @@
+"""`java.text.SimpleDateFormat` and `java.util.Date`, in UTC, for the patterns of Kafka Connect.
+
+Reading is lenient, as Java's is by default: `2024-13-01` is the first of January 2025, and text
+behind the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
+"""
+
+import re
+import unicodedata
+from datetime import date
+from itertools import accumulate
+from typing import Final
+
+from controlplane.core.java.java_library import narrow_int
+
+DATE_PATTERN: Final = "y-M-d"
+TIME_PATTERN: Final = "H:m:s.S'Z"
+TIMESTAMP_PATTERN: Final = f"{DATE_PATTERN}'T{TIME_PATTERN}"
+"""Patterns: a letter is a field, a quote precedes a letter that is meant itself."""
+
+_DAY_MS: Final = 86_400_000
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_CUTOVER_YEAR: Final = 1582
+_CUTOVER: Final = date(1582, 10, 15).toordinal()
+"""The first day of the Gregorian calendar, as a number of days from the year 1."""
+
+_MONTHS: Final = [
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+]
+_WEEKDAYS: Final = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_CYCLE: Final = 400
+"""Years after which the Gregorian calendar repeats."""
+_CYCLE_DAYS: Final = 146_097
+_LENGTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30)
+_DAYS_BEFORE: Final = tuple(accumulate(_LENGTHS, initial=0))
+"""Days of a common year before each month."""
+
+_FIELD_MS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
+_SHORTEST_YEAR: Final = 4
+_FIELD: Final = re.compile(r"[ \t]*(-?)(\d+)(?:E(-?)(\d+))?")
+_LONGS: Final = range(-(2**63), 2**63)
+_INT_MAX: Final = 2**31 - 1
+
+
+def parse_date(text: str, pattern: str) -> int | None:
+    """Milliseconds since 1970 of the date at the front of a text; None where there is none."""
+    fields = {"y": 1970, "M": 1, "d": 1} | dict.fromkeys(_FIELD_MS, 0)
+    at = 0
+    symbols = iter(pattern)
+    for symbol in symbols:
+        if symbol in fields:
+            number = _FIELD.match(text, at)
+            if number is None:
+                return None
+            fields[symbol], at = _int_value(number), number.end()
+            continue
+        literal = next(symbols) if symbol == "'" else symbol
+        if text[at : at + 1] != literal:
+            return None
+        at += 1
+    time = sum(fields[name] * unit for name, unit in _FIELD_MS.items())
+    days, time = divmod(time, _DAY_MS)
+    return (_day_number(fields["y"], fields["M"], fields["d"], days) - _EPOCH_DAY) * _DAY_MS + time
+
+
+def _int_value(number: re.Match[str]) -> int:
+    """`NumberFormat.parse(…).intValue()`: an integer wraps, a double stops at the largest int."""
+    sign, digits, power_sign, power = number.groups()
+    size = int("".join(str(unicodedata.decimal(digit)) for digit in digits))
+    if power:
+        exponent = int("".join(str(unicodedata.decimal(digit)) for digit in power))
+        size = size // 10**exponent if power_sign else size * 10**exponent
+    value = -size if sign else size
+    if value not in _LONGS:
+        return _INT_MAX if value > 0 else -_INT_MAX - 1
+    return narrow_int(value)
+
+
+def _day_number(year: int, month: int, day: int, more: int) -> int:
+    """Days from the year 1, by the calendar that was in force (GregorianCalendar, lenient)."""
+    gregorian = _first_of_month(year, month, gregorian=True) + day - 1 + more
+    julian = _first_of_month(year, month, gregorian=False) + day - 1 + more
+    if year < _CUTOVER_YEAR and julian < _CUTOVER:
+        return julian
+    return gregorian if gregorian >= _CUTOVER else julian
+
+
+def _first_of_month(year: int, month: int, *, gregorian: bool) -> int:
+    years, month = divmod(month - 1, 12)
+    year += years
+    past = year - 1
+    leaps = past // 4 - (past // 100 - past // _CYCLE if gregorian else 2)
+    is_leap = not year % 4 and (not gregorian or bool(year % 100) or not year % _CYCLE)
+    return past * 365 + leaps + _DAYS_BEFORE[month] + (is_leap and month > 1) + 1
+
+
+def format_date(milliseconds: int, pattern: str) -> str:
+    """A moment in a pattern; fields have two digits, years four, milliseconds three."""
+    days, time = divmod(milliseconds, _DAY_MS)
+    year, month, day = _calendar_day(days + _EPOCH_DAY)
+    seconds, millis = divmod(time, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    fields = {"y": f"{year:04}", "M": f"{month:02}", "d": f"{day:02}", "H": f"{hour:02}"}
+    fields |= {"m": f"{minute:02}", "s": f"{second:02}", "S": f"{millis:03}"}
+    return "".join(fields.get(symbol, symbol) for symbol in pattern if symbol != "'")
+
+
+def date_text(milliseconds: int) -> str:
+    """`Date.toString` in UTC: `Thu Jan 01 00:00:00 UTC 1970`."""
+    number = milliseconds // _DAY_MS + _EPOCH_DAY
+    year, month, day = _calendar_day(number)
+    time = format_date(milliseconds, "H:m:s")
+    return f"{_WEEKDAYS[(number - 1) % 7]} {_MONTHS[month - 1]} {day:02} {time} UTC {year}"
+
+
+def _calendar_day(number: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days from the year 1."""
+    gregorian = number >= _CUTOVER
+    year = number * _CYCLE // _CYCLE_DAYS + 1
+    while _first_of_month(year, 1, gregorian=gregorian) > number:
+        year -= 1
+    while _first_of_month(year + 1, 1, gregorian=gregorian) <= number:
+        year += 1
+    month = 12
+    while _first_of_month(year, month, gregorian=gregorian) > number:
+        month -= 1
+    return year, month, number - _first_of_month(year, month, gregorian=gregorian) + 1
