@@ -6,6 +6,7 @@ from typing import Any, Final
 from controlplane.connect.data.logical_types import to_logical
 from controlplane.connect.data.schema import Schema, SchemaAndValue, is_integer
 from controlplane.connect.data.schema_type import (
+    BITS,
     DATE_NAME,
     TIME_NAME,
     TIMESTAMP_NAME,
@@ -24,12 +25,6 @@ _RANKS: Final = {
             *(SchemaType.FLOAT32, SchemaType.FLOAT64),
         )
     )
-}
-_BITS: Final = {
-    SchemaType.INT8: 8,
-    SchemaType.INT16: 16,
-    SchemaType.INT32: 32,
-    SchemaType.INT64: 64,
 }
 _INT32_NAMES: Final = (DATE_NAME, TIME_NAME)
 
@@ -76,7 +71,7 @@ def convert(schema: Schema, value: Any) -> Any:
         if is_temporal or isinstance(value, bool) or not isinstance(value, int | float):
             raise _no_number(value)
         return narrowed(float(value)) if kind is SchemaType.FLOAT32 else float(value)
-    if kind in _BITS:
+    if kind in BITS:
         return _integral(schema, value, is_temporal=is_temporal)
     return value
 
@@ -88,7 +83,7 @@ def _integral(schema: Schema, value: Any, *, is_temporal: bool) -> Any:
     if not is_integer(value):
         raise _no_number(value)
     if not is_logical:
-        return wrap(value, _BITS[schema.type])
+        return wrap(value, BITS[schema.type])
     return to_logical(schema, narrow_int(value) if schema.name in _INT32_NAMES else value)
 
 

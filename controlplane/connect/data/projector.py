@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from controlplane.connect.data.schema import Schema, Struct, is_integer, is_real
-from controlplane.connect.data.schema_type import SchemaType
+from controlplane.connect.data.schema_type import BITS, SchemaType
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import narrowed, round_to_float
 from controlplane.core.java.java_library import wrap
@@ -14,13 +14,6 @@ _PROMOTABLE: Final = (
     *(SchemaType.FLOAT32, SchemaType.FLOAT64),
 )
 """Numeric types; each may become one that stands behind it."""
-
-_BITS: Final = {
-    SchemaType.INT8: 8,
-    SchemaType.INT16: 16,
-    SchemaType.INT32: 32,
-    SchemaType.INT64: 64,
-}
 
 
 class _ProjectionError(DataError):
@@ -90,8 +83,8 @@ def _project(source: Schema, value: Any, target: Schema) -> Any:
 
 
 def _primitive(value: Any, target: Schema) -> Any:
-    if target.type in _BITS and is_integer(value):
-        return wrap(value, _BITS[target.type])
+    if target.type in BITS and is_integer(value):
+        return wrap(value, BITS[target.type])
     if target.type is SchemaType.FLOAT32 and is_real(value):
         return narrowed(value) if isinstance(value, float) else round_to_float(value)
     if target.type is SchemaType.FLOAT64 and is_real(value):

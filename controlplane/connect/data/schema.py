@@ -299,7 +299,7 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
                 f"Invalid value: null used for required {location}, schema type: {schema.type}"
             )
         return
-    if not _EXPECTED.get(schema.name or "", _IS_OF_TYPE[schema.type])(value):
+    if not has_class(schema, value):
         name = "" if schema.name is None else f' "{schema.name}"'
         raise DataError(
             f"Invalid Java object for schema{name} with type {schema.type}: "
@@ -320,6 +320,11 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
             for name, member in value.items():
                 _validate(keys, name, key)
                 _validate(values, member, part)
+
+
+def has_class(schema: Schema, value: Any) -> bool:
+    """True if a value has the class and the size that a schema asks for; members are not seen."""
+    return _EXPECTED.get(schema.name or "", _IS_OF_TYPE[schema.type])(value)
 
 
 def _defined(schema: Schema | None, location: str) -> Schema:

@@ -43,12 +43,15 @@ DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
 TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
 
-INTEGERS: Final = {
-    SchemaType.INT8: range(-(2**7), 2**7),
-    SchemaType.INT16: range(-(2**15), 2**15),
-    SchemaType.INT32: range(-(2**31), 2**31),
-    SchemaType.INT64: range(-(2**63), 2**63),
+BITS: Final = {
+    SchemaType.INT8: 8,
+    SchemaType.INT16: 16,
+    SchemaType.INT32: 32,
+    SchemaType.INT64: 64,
 }
+"""Sizes of the integral types."""
+
+INTEGERS: Final = {kind: range(-(1 << bits - 1), 1 << bits - 1) for kind, bits in BITS.items()}
 """Values of the integral types."""
 
 _CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (

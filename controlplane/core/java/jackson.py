@@ -13,7 +13,12 @@ value was complete).
 from collections.abc import Callable
 from typing import Any, Final
 
-from controlplane.core.java.jackson_numbers import floating, integer, number_rules
+from controlplane.core.java.jackson_numbers import (
+    big_decimal,
+    floating,
+    integer,
+    number_rules,
+)
 from controlplane.core.java.jackson_text import read_text
 from controlplane.core.java.jackson_tokens import Token, TokenKind, Tokens
 from controlplane.core.java.json_errors import StackOverflow, Undecodable
@@ -63,10 +68,27 @@ def parse(value: bytes, profile: Profile) -> object:
     return root
 
 
+def parse_tree(value: bytes, profile: Profile) -> object:
+    """Decode bytes as Jackson's tree model with big decimals; see `json_converter.decode_tree`.
+
+    Raises:
+        Undecodable: the release throws a DataException.
+    """
+    tokens = Tokens(read_text(value), profile, leading_zeros=profile.json_leading_zeros)
+    first = tokens.next()
+    if first is None:
+        return None
+
+    def number(token: Token) -> Any:
+        return int(token.text) if token.kind is _INTEGER else big_decimal(token.text)
+
+    return value_of(tokens, first, number, lambda _depth: None)
+
+
 def value_of(
     tokens: Tokens,
     token: Token,
-    number: Callable[[Token], int | float],
+    number: Callable[[Token], Any],
     check_depth: Callable[[int], None],
 ) -> Any:
     """Read the value that begins with a token; the last of equal names wins.

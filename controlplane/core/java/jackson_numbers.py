@@ -1,7 +1,9 @@
 """Values of number tokens: Jackson's and BigDecimal's arithmetic, release by release."""
 
+from decimal import Decimal
 from typing import Final, NamedTuple
 
+from controlplane.core.java.big_decimals import without_negative_zero
 from controlplane.core.java.java_library import wrap_long
 from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import HugeExponent, Profile
@@ -50,6 +52,19 @@ def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
     if of_long_tokens and len(token) >= _LONG_TOKEN:
         return scale in _INTS and -scale in _INTS
     return scale in _INTS and power in _INTS
+
+
+def big_decimal(token: str) -> Decimal:
+    """Decimal of a token with a fraction or exponent, as current releases read it.
+
+    Raises:
+        Undecodable: it has too many digits, or its exponent is too large.
+    """
+    if len(token) > MAX_DIGITS < sum(map(str.isdigit, token)):
+        raise Undecodable(TOO_MANY_DIGITS)
+    if not _fits_decimal(token, of_long_tokens=True):
+        raise Undecodable("an exponent beyond 2**31")
+    return without_negative_zero(Decimal(token))
 
 
 _INFINITIES: Final = (float("inf"), float("-inf"))

@@ -1,4 +1,4 @@
-"""JSON as a Connect worker reads and writes it: JsonConverter with `schemas.enable=false`.
+"""JSON as a Connect worker reads and writes it: JsonConverter, and Jackson's trees beneath it.
 
 Reading differs between releases (fields `json_*` of a `Profile`), and from every Python parser.
 msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads what msgspec
@@ -15,12 +15,21 @@ from typing import Final
 import msgspec
 
 from controlplane.core.java import jackson
-from controlplane.core.java.jackson_numbers import NumberRules, floating
+from controlplane.core.java.jackson_numbers import NumberRules, big_decimal, floating
 from controlplane.core.java.java_library import double_text, hash_map_order, wrap_long
 from controlplane.core.java.json_errors import StackOverflow, Undecodable
 from controlplane.core.releases.profiles import HugeExponent, Profile
 
-__all__ = ["StackOverflow", "Undecodable", "decode", "encode", "encode_hash_order"]
+__all__ = [
+    "JsonNumber",
+    "StackOverflow",
+    "Undecodable",
+    "decode",
+    "decode_envelope",
+    "decode_tree",
+    "encode",
+    "encode_hash_order",
+]
 
 _LONGS: Final = range(-(2**63), 2**63)
 
@@ -63,6 +72,46 @@ def decode(value: bytes, profile: Profile) -> object:
     if not _has_digits(value, _LONG_DIGITS) or _has_only_longs(decoded):
         return decoded
     return jackson.parse(value, profile)
+
+
+def decode_tree(value: bytes, profile: Profile) -> object:
+    """Decode bytes to the tree that a worker of a release reads when schemas are enabled.
+
+    As `decode`, but integers keep their size, and a number with a fraction or an exponent is a
+    `Decimal` with all of its digits. A document without a value is None.
+
+    Raises:
+        Undecodable: the release throws a DataException.
+    """
+    if len(value) <= _PLAIN_BYTES or _is_plain(value):
+        with suppress(msgspec.DecodeError, ValueError, RecursionError):
+            return _TREE.decode(value)
+    return jackson.parse_tree(value, profile)
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+    """A document of JsonConverter with schemas."""
+
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_TREE: Final = msgspec.json.Decoder[object](float_hook=big_decimal)
+_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+
+
+def decode_envelope(value: bytes) -> tuple[bytes, bytes] | None:
+    """Split a document with the fields `schema` and `payload`, and no others, into their texts.
+
+    None: it is another document, or not ordinary JSON; `decode_tree` tells.
+    """
+    if len(value) > _PLAIN_BYTES and not _is_plain(value):
+        return None
+    try:
+        envelope = _ENVELOPE.decode(value)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return bytes(envelope.schema), bytes(envelope.payload)
 
 
 class _FractionFound(Exception):
@@ -194,8 +243,15 @@ def _real(number: float) -> str:
     return text if math.isfinite(number) else _quoted(text)
 
 
+class JsonNumber(str):
+    """A number in the spelling in which it is encoded."""
+
+    __slots__ = ()
+
+
 _SCALARS: Final[dict[type, Callable[..., str]]] = {
     str: _quoted,
+    JsonNumber: str,
     bool: lambda truth: "true" if truth else "false",
     int: lambda number: str(wrap_long(number)),
     float: _real,

@@ -1,0 +1,219 @@
+"""JSON of Connect's values and schemas (`JsonConverter.convertToJson`, `asJsonSchema`)."""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from controlplane.connect.data import Schema, SchemaType, Struct
+from controlplane.connect.data.logical_types import from_logical
+from controlplane.connect.data.schema import has_class
+from controlplane.connect.data.schema_type import (
+    DATE_NAME,
+    DECIMAL_NAME,
+    INTEGERS,
+    TIME_NAME,
+    TIMESTAMP_NAME,
+    java_class,
+)
+from controlplane.connect.errors import DataError
+from controlplane.core.java.big_decimals import float_text, narrowed, without_negative_zero
+from controlplane.core.java.json_converter import JsonNumber
+from controlplane.core.java.json_values import value_text
+
+_TYPE_NAMES: Final[Mapping[SchemaType, str]] = {kind: kind.value.lower() for kind in SchemaType} | {
+    SchemaType.FLOAT32: "float",
+    SchemaType.FLOAT64: "double",
+}
+TYPES_BY_NAME: Final = {name: kind for kind, name in _TYPE_NAMES.items()}
+"""Types by their names in JSON schemas."""
+
+_LOGICAL: Final = {
+    DECIMAL_NAME: ("Decimal", "BigDecimal"),
+    DATE_NAME: ("Date", "Date"),
+    TIME_NAME: ("Time", "Date"),
+    TIMESTAMP_NAME: ("Timestamp", "Date"),
+}
+"""By logical name: the type, and Java's class of its values."""
+
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+
+
+class JsonWriter:
+    """Values and schemas as JSON values that `json_converter.encode` encodes as Jackson does."""
+
+    def __init__(self, *, plain_decimals: bool, replace_nulls: bool) -> None:
+        """Make a writer.
+
+        Args:
+            plain_decimals: decimals are numbers; otherwise Base64 of their bytes.
+            replace_nulls: a null is the default of its schema, if that has one.
+        """
+        self._plain_decimals = plain_decimals
+        self._replace_nulls = replace_nulls
+
+    def value(self, schema: Schema | None, value: Any) -> Any:
+        """A value as JSON.
+
+        Raises:
+            DataError: it is not what the schema says, or Connect has no type for it.
+        """
+        if value is None:
+            return self._null(schema)
+        if schema is None:
+            kind = _schemaless_type(value)
+            return _WRITERS[kind](self, None, value)
+        if schema.name in _LOGICAL:
+            return self._logical(schema, value)
+        return _WRITERS[schema.type](self, schema, value)
+
+    def schema(self, schema: Schema) -> dict[str, Any]:
+        """A schema as JSON."""
+        written: dict[str, Any] = {"type": _TYPE_NAMES[schema.type]}
+        if schema.type is SchemaType.ARRAY:
+            written["items"] = self._member(schema.value)
+        elif schema.type is SchemaType.MAP:
+            written["keys"] = self._member(schema.key)
+            written["values"] = self._member(schema.value)
+        elif schema.type is SchemaType.STRUCT:
+            written["fields"] = [
+                self.schema(field.schema) | {"field": field.name} for field in schema.fields
+            ]
+        written["optional"] = schema.is_optional
+        attributes = ("name", "version", "doc", "parameters")
+        present = ((name, getattr(schema, name)) for name in attributes)
+        written |= {name: value for name, value in present if value is not None}
+        if schema.default is not None:
+            written["default"] = self.value(schema, schema.default)
+        return written
+
+    def _member(self, schema: Schema | None) -> dict[str, Any] | None:
+        return None if schema is None else self.schema(schema)
+
+    def _null(self, schema: Schema | None) -> Any:
+        if schema is not None:
+            if schema.default is not None and self._replace_nulls:
+                return self.value(schema, schema.default)
+            if not schema.is_optional:
+                raise DataError(
+                    "Conversion error: null value for field that is required and has no default "
+                    "value"
+                )
+        return None
+
+    def _logical(self, schema: Schema, value: Any) -> Any:
+        kind, expected = _LOGICAL[schema.name or ""]
+        if not has_class(schema, value):
+            raise DataError(
+                f"Invalid type for {kind}, expected {expected} but was {java_class(value)}"
+            )
+        if kind == "Decimal" and self._plain_decimals:
+            return JsonNumber(without_negative_zero(value))
+        raw = from_logical(schema, value)
+        return b64encode(raw).decode() if isinstance(raw, bytes) else raw
+
+    def _array(self, schema: Schema | None, value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise _wrong_class(schema, value)
+        members = None if schema is None else schema.value
+        return [self.value(members, element) for element in value]
+
+    def _map(self, schema: Schema | None, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong_class(schema, value)
+        keys, values = (None, None) if schema is None else (schema.key, schema.value)
+        is_object = (
+            all(isinstance(key, str) for key in value)
+            if keys is None
+            else keys.type is SchemaType.STRING
+        )
+        pairs = (
+            (self.value(keys, key), self.value(values, member)) for key, member in value.items()
+        )
+        if is_object:
+            return {_name(key): member for key, member in pairs}
+        return [[key, member] for key, member in pairs]
+
+    def _struct(self, schema: Schema | None, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Struct):
+            raise _wrong_class(schema, value)
+        if schema is None or value.schema != schema:
+            raise DataError("Mismatching schema.")
+        return {
+            field.name: self.value(field.schema, value.without_default(field.name))
+            for field in schema.fields
+        }
+
+
+def _name(key: Any) -> str:
+    """`JsonNode.asText` of a map's key."""
+    if isinstance(key, str):
+        return str(key)
+    return "" if isinstance(key, list | dict) else value_text(key)
+
+
+def _wrong_class(schema: Schema | None, value: Any) -> DataError:
+    kind = "unknown schema" if schema is None else schema.type
+    return DataError(f"Invalid type for {kind}: {java_class(value)}")
+
+
+def _schemaless_type(value: Any) -> SchemaType:
+    for classes, kind in _SCHEMALESS:
+        if isinstance(value, classes):
+            return kind
+    if isinstance(value, int) and value in INTEGERS[SchemaType.INT64]:
+        return SchemaType.INT64
+    raise DataError(f"Java {java_class(value)} does not have corresponding schema type.")
+
+
+_SCHEMALESS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (
+    (str, SchemaType.STRING),
+    (bool, SchemaType.BOOLEAN),
+    (float, SchemaType.FLOAT64),
+    (dict, SchemaType.MAP),
+    ((list, tuple), SchemaType.ARRAY),
+    ((bytes, bytearray, memoryview), SchemaType.BYTES),
+    (Struct, SchemaType.STRUCT),
+)
+
+
+def _plain(_writer: JsonWriter, schema: Schema | None, value: Any) -> Any:
+    if schema is not None and not has_class(schema, value):
+        raise _wrong_class(schema, value)
+    # Subclasses, members of a StrEnum for example, are encoded as what they are.
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _integer(_writer: JsonWriter, schema: Schema | None, value: Any) -> int:
+    if schema is not None and not has_class(schema, value):
+        raise _wrong_class(schema, value)
+    return int(value)
+
+
+def _double(_writer: JsonWriter, schema: Schema | None, value: Any) -> float:
+    if schema is not None and not has_class(schema, value):
+        raise _wrong_class(schema, value)
+    return float(value)
+
+
+def _float(_writer: JsonWriter, schema: Schema | None, value: Any) -> Any:
+    text = float_text(narrowed(_double(_writer, schema, value)))
+    return text if text in _NOT_FINITE else JsonNumber(text)
+
+
+def _bytes(_writer: JsonWriter, schema: Schema | None, value: Any) -> str:
+    if schema is not None and not has_class(schema, value):
+        raise DataError(f"Invalid type for bytes type: {java_class(value)}")
+    return b64encode(value).decode()
+
+
+_WRITERS: Final[Mapping[SchemaType, Callable[[JsonWriter, Schema | None, Any], Any]]] = {
+    **dict.fromkeys(INTEGERS, _integer),
+    SchemaType.FLOAT32: _float,
+    SchemaType.FLOAT64: _double,
+    SchemaType.BOOLEAN: _plain,
+    SchemaType.STRING: _plain,
+    SchemaType.BYTES: _bytes,
+    SchemaType.ARRAY: JsonWriter._array,  # noqa: SLF001
+    SchemaType.MAP: JsonWriter._map,  # noqa: SLF001
+    SchemaType.STRUCT: JsonWriter._struct,  # noqa: SLF001
+}

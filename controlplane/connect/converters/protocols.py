@@ -1,0 +1,81 @@
+"""Interfaces of converters (`Converter`, `HeaderConverter`)."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from controlplane.connect.data import SchemaAndValue
+from controlplane.core.entry import Headers
+
+
+class Converter(Protocol):
+    """Converts keys or values between Connect's data and the bytes of records.
+
+    A connector's class of its own may read the headers, but not change them:
+
+        class Reversed:
+            def configure(self, config, *, is_key):
+                pass
+
+            def from_connect(self, topic, datum, headers=None):
+                return None if datum.value is None else datum.value.encode()[::-1]
+
+            def to_connect(self, topic, value, headers=None):
+                text = None if value is None else value[::-1].decode()
+                return SchemaAndValue(text, OPTIONAL_STRING)
+    """
+
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        """Take the settings below the converter's prefix, before anything is converted.
+
+        Raises:
+            ConnectError: a setting is invalid.
+        """
+        ...
+
+    def from_connect(
+        self, topic: str, datum: SchemaAndValue, headers: Headers | None = None
+    ) -> bytes | None:
+        """The bytes of a value; None is a tombstone.
+
+        Raises:
+            DataError: the value cannot be converted.
+        """
+        ...
+
+    def to_connect(
+        self, topic: str, value: bytes | None, headers: Headers | None = None
+    ) -> SchemaAndValue:
+        """The value of some bytes, with its schema if the bytes tell one.
+
+        Raises:
+            DataError: the bytes cannot be converted.
+        """
+        ...
+
+
+class HeaderConverter(Protocol):
+    """Converts the values of headers."""
+
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        """Take the settings below the converter's prefix; `is_key` means nothing here.
+
+        Raises:
+            ConnectError: a setting is invalid.
+        """
+        ...
+
+    def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:
+        """The bytes of a header's value.
+
+        Raises:
+            DataError: the value cannot be converted.
+        """
+        ...
+
+    def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:
+        """The value of a header's bytes.
+
+        Raises:
+            DataError: the bytes cannot be converted.
+        """
+        ...

@@ -1,0 +1,34 @@
+"""Kafka's SimpleHeaderConverter, which a worker uses unless it is told otherwise."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.connect.data import BYTES, SchemaAndValue, header_text, parse_header
+from controlplane.connect.errors import DataError
+from controlplane.core.java.java_library import decode_key, encode_key
+
+
+class SimpleHeaderConverter:
+    """Headers as text; the type of a value is guessed from its text."""
+
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        """Take no settings: there are none."""
+
+    def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:  # noqa: ARG002
+        """The text of a header's value.
+
+        Raises:
+            DataError: Connect has no type for the value.
+        """
+        if datum.value is None:
+            return None
+        return encode_key(header_text(datum.schema, datum.value))
+
+    def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:  # noqa: ARG002
+        """The value of a header's text; the bytes themselves where they are no such text."""
+        if value is None:
+            return SchemaAndValue(None)
+        try:
+            return parse_header(decode_key(value))
+        except DataError:
+            return SchemaAndValue(value, BYTES)
