@@ -81,12 +81,11 @@ class JsonConverter(PlainConverter):
         if datum.value is None and datum.schema is None:
             return None
         try:
+            schema = self._schema_json(datum.schema) if self._has_schemas else b""
             payload = json_converter.encode(self._writer.value(datum.schema, datum.value))
-            if not self._has_schemas:
-                return payload
-            return b'{"schema":%b,"payload":%b}' % (self._schema_json(datum.schema), payload)
         except RecursionError as error:
             raise DataError(_NOT_WRITTEN) from error
+        return b'{"schema":%b,"payload":%b}' % (schema, payload) if schema else payload
 
     def _schema_json(self, schema: Schema | None) -> bytes:
         if schema is None:

@@ -67,7 +67,10 @@ class JsonReader:
             **text,
         )
         if "default" in node:
-            schema = schema.replace(default=self.value(schema, node["default"]))
+            default = self.value(schema, node["default"])
+            if default is None and not schema.is_optional:
+                raise DataError("Invalid default value")
+            schema = schema.replace(default=default)
         return schema
 
     def _structure(self, kind: SchemaType, node: dict[str, Any]) -> Schema:
@@ -148,7 +151,8 @@ class JsonReader:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(pair)}"
                 )
-            entries[hashable(self.value(keys, pair[0]))] = self.value(values, pair[1])
+            key = hashable(self.value(keys, pair[0]))
+            entries[key] = self.value(values, pair[1])
         return entries
 
     def _struct(self, schema: Schema, node: Any) -> Struct:

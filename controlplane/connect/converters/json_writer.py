@@ -162,7 +162,7 @@ def _schemaless_type(value: Any) -> SchemaType:
             return kind
     if isinstance(value, int) and value in INTEGERS[SchemaType.INT64]:
         return SchemaType.INT64
-    raise DataError(f"Java {java_class(value)} does not have corresponding schema type.")
+    raise DataError(f"Java class {java_class(value)} does not have corresponding schema type.")
 
 
 _SCHEMALESS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from controlplane.connect.converters.plain_converter import PlainConverter, setting
 from controlplane.connect.data import OPTIONAL_STRING, SchemaAndValue
 from controlplane.connect.data.string_forms import string_form
-from controlplane.connect.errors import DataError
+from controlplane.connect.errors import ConnectError
 from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.java.java_library import decode_key
 
@@ -25,47 +25,39 @@ class StringConverter(PlainConverter):
     """
 
     def __init__(self) -> None:
-        self._encoding: str | None = "utf-8"
+        self._encoding = "utf-8"
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:  # noqa: ARG002
-        """Take the setting `converter.encoding`. An unknown character set fails later, at a value.
+        """Take the setting `converter.encoding`.
 
         Raises:
-            ConnectError: the setting is no text.
+            ConnectError: there is no such character set.
         """
         name = str(setting(config, _ENCODING))
         try:
             self._encoding = codecs.lookup(name).name
-        except LookupError:
-            self._encoding = None
+        except LookupError as error:
+            raise ConnectError(f"Unsupported encoding {name}") from error
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
         """The text of a value. What the character set lacks becomes `?`.
 
         Raises:
-            DataError: the value is, or has, bytes; or there is no such character set.
+            DataError: the value is, or has, bytes.
         """
         if datum.value is None:
             return None
-        if self._encoding is None:
-            raise DataError("Failed to serialize to a string: ")
         text = string_form(datum.schema, datum.value)
         if self._encoding.startswith(("utf-16", "utf-32")):
             text = _SURROGATE.sub("\ufffd", text)
         if self._encoding == "utf-16":
-            return _BIG_ENDIAN + text.encode("utf-16-be")
+            return _BIG_ENDIAN + text.encode("utf-16-be") if text else b""
         return text.encode(self._encoding, "replace")
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The text of some bytes. What is no text becomes U+FFFD.
-
-        Raises:
-            DataError: there is no such character set.
-        """
+        """The text of some bytes. What is no text becomes U+FFFD."""
         if value is None:
             return SchemaAndValue(None, OPTIONAL_STRING)
-        if self._encoding is None:
-            raise DataError("Failed to deserialize string: ")
         if self._encoding == "utf-8":
             return SchemaAndValue(decode_key(value), OPTIONAL_STRING)
         encoding = self._encoding

@@ -40,7 +40,8 @@ def parse_header(text: str) -> SchemaAndValue:
     """The value that a header's string stands for, with its schema.
 
     `7` is an INT8, `1.5` a FLOAT32, `2024-01-31` a DATE, `[1,2]` an array; anything that is nothing
-    else is a STRING. Arrays and maps get the schema that fits all of their elements.
+    else is a STRING. Arrays and maps get the schema that fits all of their elements. A date that
+    Python does not have is a STRING as well.
 
     Raises:
         DataError: the string is nested too deeply.
@@ -50,6 +51,8 @@ def parse_header(text: str) -> SchemaAndValue:
     units = text if text.isascii() else "".join(map(chr, utf16_units(text)))
     try:
         return _HeaderParser(units).parse(embedded=False) or SchemaAndValue(None)
+    except DataError:
+        return SchemaAndValue(text, predefined.STRING)
     except RecursionError as error:
         raise DataError("The header is nested too deeply") from error
 
@@ -280,7 +283,11 @@ def _whole(number: Decimal) -> int | None:
 
 
 def _temporal(text: str) -> SchemaAndValue | None:
-    """A date, a time or a timestamp; which one, its length says."""
+    """A date, a time or a timestamp; which one, its length says.
+
+    Raises:
+        DataError: Python does not have this day or time.
+    """
     unescaped = text.replace("\\:", ":")
     if len(unescaped) not in _TEMPORAL:
         return None
@@ -289,7 +296,4 @@ def _temporal(text: str) -> SchemaAndValue | None:
     if milliseconds is None:
         return None
     raw = milliseconds // _DAY_MS if schema is predefined.DATE else milliseconds
-    try:
-        return SchemaAndValue(to_logical(schema, raw), schema)
-    except DataError:
-        return None  # a day or time that Python does not have
+    return SchemaAndValue(to_logical(schema, raw), schema)
