@@ -131,6 +131,7 @@ class _ResolvedSettings(NamedTuple):
     context: Context
     loggers: Loggers
     administered: bool
+    notices: Notices
 
 
 class ControlPlane:
@@ -141,9 +142,10 @@ class ControlPlane:
     ) -> None:
         self._log = log
         self._controller = controller
-        self._follower = follower
-        self._around, self._context, self._loggers, self._administered = resolved
-        self._watching = ChangeFeed(follower, log, self._context.profile)
+        self.follower = follower
+        self._around, self.context, self._loggers, self._administered, self.notices = resolved
+        self.now_ms = self._around.now_ms
+        self._watching = ChangeFeed(follower, log, self.context.profile)
 
     @classmethod
     @asynccontextmanager
@@ -174,7 +176,9 @@ class ControlPlane:
         notices = around.notices or _default_logger(loggers)
         context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
-            log = await _opened(where, stack)
+            log = await opened_log(where, stack)
+            if isinstance(log, HasWriterLock):  # an embedded log has one control plane at a time
+                stack.enter_context(log.writer_lock())
             partitions = settings.partitions
             await create_topics(
                 log, settings.topics, offsets=partitions.offsets, status=partitions.status
@@ -190,7 +194,7 @@ class ControlPlane:
             world = WriterEnvironment(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             stack.enter_context(follower.pinned(context.profile))
-            resolved = _ResolvedSettings(around, context, loggers, settings.administered)
+            resolved = _ResolvedSettings(around, context, loggers, settings.administered, notices)
             plane = cls(log, controller, follower, resolved)
             stack.push_async_callback(
                 lambda: look_after_at_last(log, plane._own_state, settings.upkeep, notices)
@@ -242,15 +246,20 @@ class ControlPlane:
         return self._log
 
     @property
+    def epoch(self) -> int:
+        """Epoch of this writer: a worker appends with it, and is fenced together with it."""
+        return self._controller.epoch
+
+    @property
     def service(self) -> "Service":
         """Service of Connect's REST API; see `app`."""
         from controlplane.rest.endpoints.table import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
         return compose(
-            self._follower,
+            self.follower,
             self._log,
-            self._context,
+            self.context,
             commands=self,
             groups=self,
             cluster_id=self._log.cluster_id if isinstance(self._log, HasClusterId) else None,
@@ -284,7 +293,7 @@ class ControlPlane:
         if profile is not None:
             _check_text("a profile", profile)
         reader = self.state.profile if profile is None else Profile.of(profile)
-        return (await self._follower.state_at(moment, reader)).state
+        return (await self.follower.state_at(moment, reader)).state
 
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False
@@ -336,7 +345,7 @@ class ControlPlane:
         )
         answer = await self._controller.execute(request, profile)
         if isinstance(command, SetLoggerLevel) and isinstance(answer, Outcome):
-            self._loggers.carry_out(command, profile or self._context.profile)
+            self._loggers.carry_out(command, profile or self.context.profile)
         return answer
 
     def command_of(self, key: str) -> AnyCommand | None:
@@ -356,7 +365,7 @@ class ControlPlane:
             ExternalActionFailed: the broker cannot be asked.
         """
         config = self.state.config.connectors.get(connector, {})
-        group = group_of(connector, config, self._context)
+        group = group_of(connector, config, self.context)
         return await self._around.outside.group_offsets(group, admin_overrides(config))
 
     async def group_progress(self, connector: str) -> GroupProgress:
@@ -368,7 +377,7 @@ class ControlPlane:
             ExternalActionFailed: the broker cannot be asked.
         """
         config = self.state.config.connectors.get(connector, {})
-        return await sink_progress(connector, config, self._context, self._around.outside)
+        return await sink_progress(connector, config, self.context, self._around.outside)
 
     async def history(self, connector: str) -> History:
         """Return the history of a connector: its records, and the changes by each.
@@ -464,14 +473,9 @@ async def _ended(task: "asyncio.Task[None]") -> None:
         await task
 
 
-async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
-    """Open a log and close it with the stack; a log that is passed in open stays open.
-
-    An embedded log has one control plane at a time.
-    """
+async def opened_log(where: str | Log, stack: AsyncExitStack) -> Log:
+    """Open a log and close it with the stack; a log that is passed in open stays open."""
     if not isinstance(where, str):
-        if isinstance(where, HasWriterLock):
-            stack.enter_context(where.writer_lock())
         return where
     check_ours(where)
     log: Log
@@ -481,8 +485,5 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
         from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - loaded on demand
 
         log = await SqliteLog.open(path_of(where))
-        stack.push_async_callback(log.close)
-        stack.enter_context(log.writer_lock())
-        return log
     stack.push_async_callback(log.close)
     return log

@@ -120,7 +120,7 @@ def in_python() -> tuple[Plugin, ...]:
     return tuple(_declared(point) for point in declared)
 
 
-def described(connector: type[Connector]) -> Plugin:
+def described(connector: type[Any]) -> Plugin:
     """Return a Python connector as a plugin.
 
     Raises:
@@ -134,7 +134,20 @@ def described(connector: type[Connector]) -> Plugin:
     except (AttributeError, TypeError, CatalogueError) as error:
         raise Unloadable(f"{name} is no connector: {error}") from None
     hook = partial(_hook_outcome, connector) if hasattr(connector, "alter_offsets") else None
-    return Plugin(class_name=name, type=kind, version=version, config=config, hook=hook)
+    exactly_once: bool | None = getattr(connector, "exactly_once", None)
+    return Plugin(
+        class_name=name,
+        type=kind,
+        version=version,
+        config=config,
+        hook=hook,
+        exactly_once=exactly_once if exactly_once is None else _SUPPORT[exactly_once],
+        transaction_boundaries=_SUPPORT[getattr(connector, "boundaries", False)],
+    )
+
+
+_SUPPORT = {True: "supported", False: "unsupported"}
+"""Words of a plugin for what its class says of transactions (KIP-618)."""
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
@@ -175,9 +188,7 @@ def _loaded(point: EntryPoint) -> type[Connector]:
     return loaded
 
 
-def _hook_outcome(
-    connector: type[Connector], config: Mapping[str, Any], offsets: Offsets
-) -> HookOutcome:
+def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
     """Call the connector's hook; return its answer, or a worker's error for its exception."""
     try:
         return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))

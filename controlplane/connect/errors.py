@@ -1,13 +1,13 @@
-"""Errors of connectors, converters and Connect's data model."""
+"""Errors that connectors, converters and transformations raise."""
 
 
 class ConnectError(Exception):
-    """An error that Connect reports (`ConnectException`)."""
+    """A connector cannot go on; its task fails (`ConnectException`)."""
 
 
 class DataError(ConnectError):
-    """A value does not fit its schema, or bytes cannot be converted (`DataException`)."""
+    """Data that cannot be converted, or does not fit its schema (`DataException`)."""
 
 
 class RetriableError(ConnectError):
-    """The operation may succeed if it is retried (`RetriableException`)."""
+    """A failure that may pass: the runtime tries the same call again (`RetriableException`)."""

@@ -202,6 +202,11 @@ class Controller:
         assert state is not None  # loaded when the log was claimed
         return state
 
+    @property
+    def epoch(self) -> int:
+        """Epoch of the last claim."""
+        return self._epoch
+
     async def trouble(self) -> LogError | None:
         """Return the reason why no command can be written now; None if the log is available."""
         if self.failure is None and isinstance(self._log, ProbedLog):

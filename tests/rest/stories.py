@@ -121,7 +121,7 @@ class HistoryReplay:
 
     async def _reach(self, positions: Ends) -> None:
         """Let somebody else write what is missing up to there, and the control plane read it."""
-        await self._plane._follower.wait_for_records(await self._write_missing(positions))
+        await self._plane.follower.wait_for_records(await self._write_missing(positions))
 
     async def _write_missing(self, positions: Ends) -> list[Position]:
         """Take what is not there from the recording, in its order."""

@@ -225,6 +225,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A connector can be created with initial offsets."""
     patches_configs: bool
     """Configs can be patched by key."""
+    updates_offsets: bool
+    """Source tasks are asked for further offsets before a commit."""
+    pause_starts_stopped: bool
+    """A pause of a stopped connector starts it first, so that it has tasks; elsewhere it has none.
+    """
+    tasks_max_enforced: bool
+    """A connector fails if it has more tasks than `tasks.max`; elsewhere they all run."""
     records_bounded: bool
     """A record of more than 1 MiB is not sent, and the request fails."""
     names_lose_surrogates: bool

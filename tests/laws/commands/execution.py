@@ -278,8 +278,8 @@ class Living:
         place = event.topic, partition_of(event.key, len(ends[event.topic]))
         record = Record(*place, self._cluster.clock(), event.key, event.value)
         positions = await log.append([record])
-        if event.topic in plane._follower.ends:
-            await plane._follower.wait_for_records(positions)
+        if event.topic in plane.follower.ends:
+            await plane.follower.wait_for_records(positions)
 
     async def _take_over(self, plane: ControlPlane, log: Log, command: AnyCommand) -> None:
         async with self._cluster.plane(log):

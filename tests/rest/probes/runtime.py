@@ -145,7 +145,7 @@ class Runtime:
         """Let sinks read what there is."""
         for name, config in state.config.connectors.items():
             if _runs(state, name) and _kind(config) == "FileStreamSink":
-                group = group_of(name, config, self._plane._context)
+                group = group_of(name, config, self._plane.context)
                 self._broker.consume(group, config["topics"])
 
     async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
@@ -155,7 +155,7 @@ class Runtime:
             Record(topic, partition_of(key, numbers[topic]), NOW_MS, key, value)
             for topic, key, value in drafts
         ]
-        await self._plane._follower.wait_for_records(await self._log.append(records))
+        await self._plane.follower.wait_for_records(await self._log.append(records))
 
     # --- what a connector makes of its config ---------------------------------------------------
 

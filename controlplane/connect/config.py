@@ -1,0 +1,44 @@
+"""Config keys of a connector, defined by its author and validated in Kafka's words."""
+
+from typing import Any, Final
+
+from controlplane.core.configdef.key_definition import ConfigKey, Importance, Type
+
+REQUIRED: Final = object()
+"""Default of a key that has none: every config must set it."""
+
+
+def key(  # noqa: PLR0913 - the parts of a definition, by name only
+    name: str,
+    type: Type = "STRING",  # noqa: A002 - the word of ConfigDef
+    default: Any = REQUIRED,
+    doc: str = "",
+    *,
+    valid: str | tuple[str, ...] = (),
+    importance: Importance = "HIGH",
+    display_name: str | None = None,
+) -> ConfigKey:
+    """Define a config key. Without a default it is required.
+
+    `valid` lists valid values in the words of Kafka's documentation: `[1,...]`, `[none, all]`,
+    `non-empty string`.
+    """
+    return ConfigKey(
+        name=name,
+        type=type,
+        required=default is REQUIRED,
+        default=None if default is REQUIRED or default is None else _text(default),
+        valid=(valid,) if isinstance(valid, str) else valid,
+        importance=importance,
+        documentation=doc,
+        display_name=name if display_name is None else display_name,
+    )
+
+
+def _text(default: Any) -> str:
+    """Return a default as a config writes it."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, list | tuple):
+        return ",".join(map(str, default))
+    return str(default)

@@ -1,0 +1,77 @@
+"""Records between connectors and the runtime (`SourceRecord`, `SinkRecord`)."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from controlplane.connect.data import Schema
+
+Primitive = str | int | float | bool | bytes | None
+"""Value in a source partition or offset; Connect allows nothing else there."""
+
+PartitionFields = Mapping[str, Primitive]
+"""Names a part of the source: a file, a table. Each part has its own offset."""
+
+OffsetFields = Mapping[str, Primitive]
+"""Position within a source partition."""
+
+OffsetPair = tuple[PartitionFields, OffsetFields | None]
+"""A source partition and its offset; None removes the offset."""
+
+
+class RecordHeader(NamedTuple):
+    """Header of a record. A name may repeat."""
+
+    name: str
+    value: Any
+    schema: Schema | None = None
+
+
+class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record that a source has read. `key` and `value` are plain data, or fit their schema.
+
+    Once Kafka has the record, the runtime may commit `source_offset` for `source_partition`.
+    """
+
+    topic: str
+    value: Any = None
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    source_partition: PartitionFields | None = None
+    source_offset: OffsetFields | None = None
+    kafka_partition: int | None = None
+    """Partition of the topic; None: chosen by the key."""
+    timestamp: int | None = None
+    """Milliseconds since 1970; None: the time of sending."""
+    headers: tuple[RecordHeader, ...] = ()
+
+
+class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record that a sink gets, after conversion and transformations."""
+
+    topic: str
+    kafka_partition: int
+    kafka_offset: int
+    value: Any = None
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    timestamp: int | None = None
+    timestamp_type: Literal["CreateTime", "LogAppendTime", "NoTimestampType"] = "CreateTime"
+    headers: tuple[RecordHeader, ...] = ()
+    original_topic: str | None = None
+    """Topic before any transformation (KIP-793); None: `topic`. The same holds for the two below.
+    """
+    original_kafka_partition: int | None = None
+    original_kafka_offset: int | None = None
+
+
+class RecordMetadata(NamedTuple):
+    """Place of a record that the log has acknowledged."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int

@@ -1,0 +1,181 @@
+"""Sinks: connectors that bring records from Kafka elsewhere.
+
+`Sink` is the API for authors. `SinkConnector` and `SinkTask` have the methods and the semantics of
+Kafka's classes of these names. Methods may be `async def` or plain `def`, as in `source`.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+from controlplane.connect.records import SinkRecord
+from controlplane.connect.source import ConnectorContext, ResolvedConfig
+from controlplane.core.configdef.key_definition import ConfigKey
+
+KafkaPartition = tuple[str, int]
+"""Topic and number of a partition."""
+
+KafkaOffsets = Mapping[KafkaPartition, int]
+"""Offset of the next record by partition."""
+
+
+class SinkTaskContext(Protocol):
+    """Services of the runtime for a running sink task (`SinkTaskContext`)."""
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        ...
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """Config of the task."""
+        ...
+
+    @property
+    def assignment(self) -> frozenset[KafkaPartition]:
+        """Partitions that this task consumes now."""
+        ...
+
+    def rewind(self, offsets: KafkaOffsets) -> None:
+        """Consume these partitions from these offsets on, after the present call."""
+        ...
+
+    def retry_after(self, seconds: float) -> None:
+        """Set the pause before the batch is put again after a `RetriableError`."""
+        ...
+
+    def pause(self, *partitions: KafkaPartition) -> None:
+        """Deliver no records of these partitions until they are resumed."""
+        ...
+
+    def resume(self, *partitions: KafkaPartition) -> None:
+        """Deliver records of these partitions again."""
+        ...
+
+    def request_commit(self) -> None:
+        """Commit offsets soon, instead of at the next interval."""
+        ...
+
+    def report(self, record: SinkRecord, error: BaseException) -> Awaitable[None]:
+        """Report a record that the sink cannot take, as `errors.*` says (KIP-610).
+
+        Raises:
+            ConnectError: `errors.tolerance` is `none`.
+        """
+        ...
+
+
+class Sink:
+    r"""A sink connector and its tasks in one class.
+
+        class Lines(Sink):
+            config = (key("file"),)
+
+            def start(self, task):
+                self.out = open(task.config["file"], "a")
+
+            def put(self, task, records):
+                self.out.writelines(f"{record.value}\n" for record in records)
+
+            def flush(self, task, offsets):
+                self.out.flush()
+
+            def stop(self, task):
+                self.out.close()
+
+    When `flush` has returned, the runtime commits the offsets: put all data in safety there.
+    """
+
+    kind: ClassVar[Literal["sink"]] = "sink"
+    version: ClassVar[str] = "undefined"
+    config: ClassVar[Sequence[ConfigKey]] = ()
+
+    def split(self, config: ResolvedConfig, limit: int) -> Sequence[ResolvedConfig]:
+        """Return a config for each task, at most `limit`; tasks share the partitions."""
+        return [config] * limit
+
+    def watch(self, connector: ConnectorContext) -> Any:
+        """Run beside the tasks and call `connector.request_reconfiguration()` when they change."""
+
+    def start(self, task: SinkTaskContext) -> Any:
+        """Open what the task writes to."""
+
+    def open(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> Any:
+        """Take note of partitions that the task consumes from now on."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> Any:
+        """Write records; the list may be empty.
+
+        Raises:
+            RetriableError: the same records are put again after a pause.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.put is missing")
+
+    def flush(self, task: SinkTaskContext, offsets: KafkaOffsets) -> Any:
+        """Put everything so far in safety; these offsets are committed when this returns."""
+
+    def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> Any:
+        """Return the offsets that may be committed; None: those of `flush`, which is called."""
+
+    def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> Any:
+        """Take note of partitions that the task no longer consumes."""
+
+    def stop(self, task: SinkTaskContext) -> Any:
+        """Close what the task writes to."""
+
+
+class SinkTask:
+    """A task with Kafka's methods (`SinkTask`)."""
+
+    context: SinkTaskContext
+    """Set before `start`."""
+
+    def start(self, config: ResolvedConfig) -> Any:
+        """Open what the task writes to."""
+
+    def open(self, partitions: Sequence[KafkaPartition]) -> Any:
+        """Take note of partitions that the task consumes from now on."""
+
+    def put(self, records: Sequence[SinkRecord]) -> Any:
+        """Write records; the list may be empty."""
+        raise NotImplementedError(f"{type(self).__name__}.put is missing")
+
+    def flush(self, offsets: KafkaOffsets) -> Any:
+        """Put everything so far in safety."""
+
+    def pre_commit(self, offsets: KafkaOffsets) -> Any:
+        """Return the offsets that may be committed; None: those given, after a `flush`."""
+
+    def close(self, partitions: Sequence[KafkaPartition]) -> Any:
+        """Take note of partitions that the task no longer consumes."""
+
+    def stop(self) -> Any:
+        """Close what the task writes to."""
+
+
+class SinkConnector:
+    """A connector with Kafka's methods (`SinkConnector`)."""
+
+    kind: ClassVar[Literal["sink"]] = "sink"
+    version: ClassVar[str] = "undefined"
+    config: ClassVar[Sequence[ConfigKey]] = ()
+    task: ClassVar[type[SinkTask]]
+    """Class of its tasks (`taskClass`)."""
+
+    context: ConnectorContext
+    """Set before `start`."""
+
+    def start(self, config: ResolvedConfig) -> Any:
+        """Begin to watch the target."""
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return a config for each task, at most `limit` (`taskConfigs`)."""
+        raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
+
+    def stop(self) -> Any:
+        """Stop watching the target."""

@@ -1,0 +1,307 @@
+"""Sources: connectors that bring records into Kafka.
+
+`Source` is the API for authors: one class, one generator. `SourceConnector` and `SourceTask` below
+it have the methods and the semantics of Kafka's classes of these names.
+
+Methods may be `async def` or plain `def`. The runtime calls those of one task one after another,
+in a thread of the task's own, so that a blocking call disturbs nobody else.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+import msgspec
+
+from controlplane.connect.records import (
+    OffsetFields,
+    OffsetPair,
+    PartitionFields,
+    RecordMetadata,
+    SourceRecord,
+)
+from controlplane.core.configdef.key_definition import ConfigKey
+
+ResolvedConfig = Mapping[str, str]
+"""Config of a connector or task, with references to config providers resolved."""
+
+OffsetPairs = Sequence[OffsetPair]
+
+# --- what `read` yields ---------------------------------------------------------------------------
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Nothing to read now. The runtime commits, and resumes `read` after so many seconds."""
+
+    seconds: float = 1.0
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Offsets without a record: everything that was yielded before is covered by them.
+
+    They are committed once every earlier record of the task is acknowledged. This goes beyond
+    KIP-910, whose `update_offsets` is called when the records are sent.
+    """
+
+    offsets: tuple[OffsetPair, ...]
+
+
+class TransactionCommit(msgspec.Struct, frozen=True):
+    """End the transaction behind the records so far (`transaction.boundary=connector`)."""
+
+
+class TransactionAbort(msgspec.Struct, frozen=True):
+    """Drop the records of the transaction; their offsets are committed all the same."""
+
+
+Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
+"""A list is one batch. Single records gather up to the next `Idle`, or a limit."""
+
+
+# --- contexts -------------------------------------------------------------------------------------
+
+
+class ConnectorContext(Protocol):
+    """Services of the runtime for a running connector (`ConnectorContext`)."""
+
+    @property
+    def name(self) -> str:
+        """Name of the connector."""
+        ...
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """Config of the connector."""
+        ...
+
+    def request_reconfiguration(self) -> None:
+        """Ask for new task configs: the runtime calls `split` again and restarts the tasks."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Report that the connector cannot go on: its status becomes FAILED."""
+        ...
+
+
+class TransactionContext(Protocol):
+    """Transaction boundaries that the connector sets (`TransactionContext`, KIP-618)."""
+
+    def commit(self, record: SourceRecord | None = None) -> None:
+        """Commit behind this record of the next batch; None: behind the batch."""
+        ...
+
+    def abort(self, record: SourceRecord | None = None) -> None:
+        """Abort behind this record of the next batch; None: behind the batch."""
+        ...
+
+
+class SourceTaskContext(Protocol):
+    """Services of the runtime for a running source task (`SourceTaskContext`)."""
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        ...
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """Config of the task."""
+        ...
+
+    def offset(self, partition: PartitionFields) -> OffsetFields | None:
+        """Return the committed offset of a source partition; None: there is none."""
+        ...
+
+    def offsets(self, partitions: Sequence[PartitionFields]) -> OffsetPairs:
+        """Return the committed offsets of several source partitions, in their order."""
+        ...
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """Transaction of the task; None unless the connector sets the boundaries."""
+        ...
+
+
+class SourceRun:
+    """Handle of a running `Source.read`: makes what it yields. Passed as `task`."""
+
+    def __init__(self, context: SourceTaskContext) -> None:
+        self._context = context
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        return self._context.connector
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        return self._context.number
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """Config of the task."""
+        return self._context.config
+
+    def offset(self, partition: PartitionFields) -> OffsetFields | None:
+        """Return the committed offset of a source partition; None: there is none."""
+        return self._context.offset(partition)
+
+    def offsets(self, partitions: Sequence[PartitionFields]) -> OffsetPairs:
+        """Return the committed offsets of several source partitions, in their order."""
+        return self._context.offsets(partitions)
+
+    def record(
+        self,
+        value: Any,
+        partition: PartitionFields | None = None,
+        offset: OffsetFields | None = None,
+        *,
+        topic: str | None = None,
+        key: Any = None,
+        **fields: Any,
+    ) -> SourceRecord:
+        """Return a record for `topic` (default: the task's config `topic`).
+
+        `fields` are further fields of a `SourceRecord`: schemas, headers, timestamp.
+        """
+        return SourceRecord(
+            topic=self.config["topic"] if topic is None else topic,
+            value=value,
+            key=key,
+            source_partition=partition,
+            source_offset=offset,
+            **fields,
+        )
+
+    def idle(self, seconds: float = 1.0) -> Idle:
+        """Nothing to read for so long. Yield it instead of sleeping."""
+        return Idle(seconds)
+
+    def mark(self, offsets: OffsetPairs) -> Mark:
+        """Offsets that cover everything yielded so far."""
+        return Mark(tuple(offsets))
+
+    def commit(self) -> TransactionCommit:
+        """End the transaction here (`transaction.boundary=connector`)."""
+        return TransactionCommit()
+
+    def abort(self) -> TransactionAbort:
+        """Drop the records since the last end of a transaction."""
+        return TransactionAbort()
+
+
+# --- the API for authors --------------------------------------------------------------------------
+
+
+class Source:
+    """A source connector and its tasks in one class.
+
+        class Lines(Source):
+            config = (key("file"), key("topic"))
+
+            async def read(self, task):
+                part = {"file": task.config["file"]}
+                at = (task.offset(part) or {"line": 0})["line"]
+                for line in Path(task.config["file"]).read_text().splitlines()[at:]:
+                    yield task.record(line, part, {"line": (at := at + 1)})
+
+    The runtime resumes `read` when it wants more. Pause, stop, back-pressure and commits need no
+    code: a stop closes the generator, so its `finally` runs. Each task has an instance of its own,
+    and the connector has another one, on which `split` and `watch` are called.
+    """
+
+    kind: ClassVar[Literal["source"]] = "source"
+    version: ClassVar[str] = "undefined"
+    config: ClassVar[Sequence[ConfigKey]] = ()
+    """Config keys, validated by Connect before any code of the connector runs."""
+    exactly_once: ClassVar[bool | None] = None
+    """True if records and offsets fit together exactly (KIP-618); None: no statement."""
+    boundaries: ClassVar[bool] = False
+    """True if `read` yields `task.commit()` with `transaction.boundary=connector`."""
+
+    def read(self, task: SourceRun) -> AsyncIterator[Item] | Iterator[Item]:
+        """Generate records from the committed offsets on. The task ends when the generator does.
+
+        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.read is missing")
+
+    def split(self, config: ResolvedConfig, limit: int) -> Sequence[ResolvedConfig]:
+        """Return a config for each task, at most `limit` (`taskConfigs`)."""
+        del limit
+        return [config]
+
+    def watch(self, connector: ConnectorContext) -> Any:
+        """Run beside the tasks and call `connector.request_reconfiguration()` when they change."""
+
+    def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Return offsets to commit in addition to those about to be committed (KIP-910).
+
+        A pair with the offset None removes that of its partition. None or an empty list changes
+        nothing. The argument is read-only.
+        """
+
+    def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
+        """Take note that a record is in the log; without metadata it was filtered or dropped."""
+
+    def committed(self, task: SourceRun) -> Any:
+        """Take note that offsets were committed."""
+
+
+# --- Connect's own shape --------------------------------------------------------------------------
+
+
+class SourceTask:
+    """A task with Kafka's methods (`SourceTask`)."""
+
+    context: SourceTaskContext
+    """Set before `start`."""
+
+    def start(self, config: ResolvedConfig) -> Any:
+        """Open what the task reads."""
+
+    def poll(self) -> Any:
+        """Return records; None or an empty list if there are none now. May block for a while."""
+        raise NotImplementedError(f"{type(self).__name__}.poll is missing")
+
+    def commit(self) -> Any:
+        """Take note that offsets were committed, also if there were none."""
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
+        """Take note that a record is in the log; without metadata it was filtered or dropped."""
+
+    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Return offsets to commit in addition; see `Source.update_offsets` (KIP-910)."""
+
+    def stop(self) -> Any:
+        """Close what the task reads. Called once, after the last `poll`."""
+
+
+class SourceConnector:
+    """A connector with Kafka's methods (`SourceConnector`)."""
+
+    kind: ClassVar[Literal["source"]] = "source"
+    version: ClassVar[str] = "undefined"
+    config: ClassVar[Sequence[ConfigKey]] = ()
+    exactly_once: ClassVar[bool | None] = None
+    boundaries: ClassVar[bool] = False
+    task: ClassVar[type[SourceTask]]
+    """Class of its tasks (`taskClass`)."""
+
+    context: ConnectorContext
+    """Set before `start`."""
+
+    def start(self, config: ResolvedConfig) -> Any:
+        """Begin to watch the source."""
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return a config for each task, at most `limit` (`taskConfigs`)."""
+        raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
+
+    def stop(self) -> Any:
+        """Stop watching the source."""

@@ -1,0 +1,1 @@
+"""Worker runtime: runs connectors in Python under a control plane."""

@@ -1,0 +1,170 @@
+"""Delivery at least once: offsets follow the acknowledged records (Kafka: `WorkerSourceTask`)."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from typing import NamedTuple
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import OffsetPair, RecordMetadata, SourceRecord
+from controlplane.connect.source import Mark
+from controlplane.event_loop import ended
+from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
+from controlplane.worker.offset_commits import write_offsets
+from controlplane.worker.source_drivers import Acknowledged
+from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
+from controlplane.worker.submitted_records import (
+    SourcePartitionId,
+    SubmittedRecord,
+    SubmittedRecords,
+)
+
+
+class _InFlight(NamedTuple):
+    """A record that is being sent."""
+
+    record: SourceRecord
+    converted: ProducerRecord
+    submitted: SubmittedRecord
+
+
+class AtLeastOnce:
+    """Sends records, and commits the offsets of acknowledged ones at an interval."""
+
+    def __init__(self, parts: SourceTaskParts, producer: Producer) -> None:
+        self._parts = parts
+        self._producer = producer
+        self._submitted = SubmittedRecords()
+        self._acknowledged: list[Acknowledged] = []
+        self._committable: dict[SourcePartitionId, OffsetPair] = {}
+        self._failure: Exception | None = None
+        self._settled = asyncio.Event()
+        """Set whenever a record was acknowledged or has failed."""
+        self._committing = asyncio.Lock()
+        self._tolerant = parts.config.get("errors.tolerance") == "all"
+        self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
+
+    async def begin_iteration(self) -> None:
+        """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
+        self._raise_failure()
+        acknowledged, self._acknowledged = self._acknowledged, []
+        await self._parts.driver.acknowledged(acknowledged)
+        self._merge()
+
+    async def before_poll(self) -> None:
+        """Ask the task for further offsets (KIP-910): nothing is left to send.
+
+        What the task returns counts as acknowledged. Earlier records of the same partition still
+        hold it back, so no offset passes a record in flight (Q1).
+        """
+        if self._parts.updates_offsets:
+            about_to_commit = deepcopy([*self._committable.values()])
+            returned = await self._parts.driver.update_offsets(about_to_commit)
+            self._submitted.submit_acked(returned or ())
+            self._merge()
+
+    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
+        """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
+        in_flight: list[_InFlight] = []
+        for item in items:
+            match item:
+                case Mark(offsets):
+                    self._submitted.mark(offsets)
+                case SentRecord(record, None):
+                    self._acknowledged.append((record, None))
+                case SentRecord(record, ProducerRecord() as converted):
+                    submitted = self._submitted.submit(
+                        record.source_partition, record.source_offset
+                    )
+                    in_flight.append(_InFlight(record, converted, submitted))
+        futures = await self._producer.send([sent.converted for sent in in_flight])
+        for sent, future in zip(in_flight, futures, strict=True):
+            self._watch(sent.record, sent.submitted, future)
+
+    def _watch(
+        self,
+        record: SourceRecord,
+        submitted: SubmittedRecord,
+        future: "asyncio.Future[RecordMetadata]",
+    ) -> None:
+        def settled(future: "asyncio.Future[RecordMetadata]") -> None:
+            self._settled.set()
+            failure = None if future.cancelled() else future.exception()
+            if failure is not None and not self._tolerant:
+                self._failure = self._failure or ConnectError(
+                    f"Unrecoverable exception from producer send callback: {failure}"
+                )
+                return
+            submitted.ack()
+            metadata = None if failure is not None else future.result()
+            self._acknowledged.append((record, metadata))
+            if metadata is not None:
+                self._parts.note_topic(metadata.topic)
+
+        future.add_done_callback(settled)
+
+    async def batch_dispatched(self) -> None:
+        """Do nothing: offsets are committed at an interval."""
+
+    async def pausing(self) -> None:
+        """Do nothing: acknowledgements go on while the task pauses."""
+
+    async def finish(self, *, failed: bool) -> None:
+        """Wait for records in flight, up to the flush time-out, and commit once more."""
+        await ended([self._committer])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
+                while self._in_flight() and self._failure is None:
+                    self._settled.clear()
+                    await self._settled.wait()
+        await self._commit(tell=not failed)
+        if not failed:
+            self._raise_failure()
+
+    def abandon(self) -> None:
+        """Commit nothing more."""
+        self._committer.cancel()
+
+    def _in_flight(self) -> int:
+        self._merge()
+        return self._submitted.in_flight
+
+    async def _commit_at_intervals(self) -> None:
+        interval_s = self._parts.settings.offset_flush_interval_ms / 1_000
+        while True:
+            await asyncio.sleep(interval_s)
+            await self._commit(tell=True)
+
+    async def _commit(self, *, tell: bool) -> None:
+        """Commit what is committable; after a failure it stays so, and newer offsets win (Q3)."""
+        async with self._committing:
+            self._merge()
+            offsets, self._committable = self._committable, {}
+            pairs = [*offsets.values()]
+            parts = self._parts
+            try:
+                async with asyncio.timeout(parts.settings.offset_flush_timeout_ms / 1_000):
+                    if pairs:
+                        await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
+            except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
+                self._committable = offsets | self._committable
+                reason = str(failure) or "the commit timed out"
+                parts.notices.warning("offsets_not_committed", reason=reason)
+                return
+            if tell and self._failure is None:
+                await self._tell_of_commit()
+
+    async def _tell_of_commit(self) -> None:
+        """Call the task's `commit`; the offsets are committed whatever it raises."""
+        try:
+            await self._parts.driver.committed()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._parts.notices.warning("commit_hook_failed", reason=repr(failure))
+
+    def _merge(self) -> None:
+        self._committable |= self._submitted.committable().offsets
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,428 @@
+"""Runs one connector with its tasks: makes what runs equal to what the log says.
+
+Everything about one connector happens in one loop, in order. The author's code runs elsewhere, so
+that a connector that hangs can still be stopped.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from controlplane.clock import backoff
+from controlplane.connect.errors import ConnectError
+from controlplane.core.commands import PublishTasks
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import RestartRequest, State, Target
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import LogError
+from controlplane.projection.notices import Notices
+from controlplane.worker.assignment import Assignment
+from controlplane.worker.connector_drivers import ConnectorDriver, ConnectorRequests
+from controlplane.worker.connector_instance import ConnectorInstance
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.statuses import StatusWriter
+from controlplane.worker.task_instance import TaskInstance
+from controlplane.worker.traces import trace_of
+
+RestartedInstances = Sequence[int | None]
+"""Tasks by number; None is the connector itself."""
+
+
+class PartMaker(Protocol):
+    """Makes the parts of connectors and tasks from their configs."""
+
+    async def connector(
+        self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
+    ) -> ConnectorDriver:
+        """Make a connector, with the references in its config resolved.
+
+        Raises:
+            Exception: its class or config cannot be used.
+        """
+        ...
+
+    def published_configs(
+        self, name: str, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
+    ) -> Sequence[Mapping[str, str | None]]:
+        """Return task configs as they are stored: class, topics, references instead of values."""
+        ...
+
+    async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
+        """Make ready for a new set of tasks: fence older ones with exactly-once support."""
+        ...
+
+    async def task(
+        self, name: str, number: int, assignment: Assignment, *, paused: bool
+    ) -> TaskInstance:
+        """Begin a task.
+
+        Raises:
+            Exception: it cannot be made.
+        """
+        ...
+
+
+class ActorParts(NamedTuple):
+    """Parts that all actors of a worker share."""
+
+    workshop: PartMaker
+    statuses: StatusWriter
+    state: Callable[[], ClusterState]
+    publish: Callable[[PublishTasks], Awaitable[Outcome | Rejected]]
+    settings: RuntimeSettings
+    notices: Notices
+    profile: Profile
+
+
+class _Restart(NamedTuple):
+    """A restart of some instances, and the future of its caller."""
+
+    instances: RestartedInstances
+    done: "asyncio.Future[None]"
+
+
+class ConnectorActor:
+    """One connector in this process."""
+
+    def __init__(self, name: str, parts: ActorParts) -> None:
+        self._name = name
+        self._parts = parts
+        self._wanted: Assignment | None = None
+        self._applied: Assignment | None = None
+        self._requests: deque[_Restart | RestartRequest] = deque()
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._connector: ConnectorInstance | None = None
+        self._tasks: dict[int, TaskInstance] = {}
+        self._publishing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.ended = asyncio.create_task(self._run(), name=f"actor {name}")
+
+    # --- what others ask of it ------------------------------------------------------------------
+
+    def assign(self, wanted: Assignment | None) -> None:
+        """Set what shall run; None: the connector was deleted."""
+        if wanted != self._wanted or wanted is None:
+            self._wanted = wanted
+            self._changed.set()
+
+    def request(self, request: RestartRequest) -> None:
+        """Restart what the request selects by the statuses of that moment (KIP-745)."""
+        self._requests.append(request)
+        self._changed.set()
+
+    async def restart(self, instances: RestartedInstances) -> None:
+        """Restart the connector (None) or tasks; return when they have been started.
+
+        Raises:
+            Exception: the connector cannot be started.
+        """
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._requests.append(_Restart(instances, done))
+        self._changed.set()
+        await done
+
+    def close(self) -> None:
+        """Stop everything; the statuses tell so. `ended` tells when it is done."""
+        self._closing = True
+        self._changed.set()
+
+    def abandon(self) -> None:
+        """Drop everything without a report: another process runs the connector."""
+        self.ended.cancel()
+        self._stop_publishing()
+        for task in self._tasks.values():
+            task.abandon()
+        if self._connector is not None:
+            self._connector.abandon(report=False)
+
+    # --- the loop -------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._closing:
+                await self._stop_connector()
+                await self._stop_tasks([*self._tasks])
+                return
+            if self._wanted is None:
+                await self._remove()
+                return
+            await self._follow(self._wanted)
+            while self._requests:
+                await self._answer(self._requests.popleft())
+
+    async def _remove(self) -> None:
+        """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
+        await self._stop_connector()
+        await self._stop_tasks([*self._tasks])
+        statuses = self._parts.statuses
+        await statuses.flush()
+        statuses.forget_topics(self._name)
+        statuses.remove_connector(self._name)
+
+    async def _follow(self, wanted: Assignment) -> None:
+        """Apply the difference between what runs and what shall run."""
+        applied, self._applied = self._applied, wanted
+        if applied is None or applied.config_record != wanted.config_record:
+            await self._stop_connector()
+            await self._start_connector(wanted)
+        elif applied.target is not wanted.target:
+            self._go(wanted.target)
+        if wanted.target is Target.STOPPED:
+            await self._stop_tasks([*self._tasks])
+        elif applied is None or applied.tasks_record != wanted.tasks_record:
+            await self._replace_tasks(wanted)
+        elif applied.target is Target.STOPPED:
+            await self._start_tasks(range(len(wanted.tasks)), wanted)
+        elif applied.target is not wanted.target:
+            for task in self._tasks.values():
+                task.go(paused=wanted.target is Target.PAUSED)
+        self._remove_old_statuses(wanted)
+
+    def _remove_old_statuses(self, wanted: Assignment) -> None:
+        """Remove the statuses of tasks beyond the present number."""
+        reported = self._parts.state().status.tasks.get(self._name, {})
+        left = [task for task in reported if task >= len(wanted.tasks)]
+        self._parts.statuses.remove_tasks(self._name, sorted(left))
+
+    # --- the connector --------------------------------------------------------------------------
+
+    async def _start_connector(self, wanted: Assignment) -> None:
+        requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
+        try:
+            driver = await self._parts.workshop.connector(self._name, wanted.config, requests)
+        except Exception as failure:  # noqa: BLE001 - its class may raise anything
+            trace = trace_of(failure)
+            self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
+            self._start_failure = failure
+            return
+        self._connector = ConnectorInstance(
+            self._name,
+            driver,
+            self._parts.statuses,
+            publish=self._publish_once,
+            paused_after_start=self._parts.profile.pause_starts_stopped,
+        )
+        self._go(wanted.target)
+
+    _start_failure: Exception | None = None
+
+    def _go(self, target: Target) -> None:
+        self._stop_publishing()
+        if self._connector is None:
+            return
+        self._connector.go(target)
+        if target is Target.STARTED:
+            self._publishing = asyncio.create_task(self._publish(self._connector))
+
+    async def _stop_connector(self) -> None:
+        self._stop_publishing()
+        if self._connector is not None:
+            connector, self._connector = self._connector, None
+            await connector.shut_down(self._parts.settings.connector_stop_timeout_ms)
+
+    def _reconfigure_from_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self._reconfigure)
+
+    def _reconfigure(self) -> None:
+        connector = self._connector
+        if connector is not None and connector.runs and self._publishing_is_idle():
+            self._publishing = asyncio.create_task(self._publish(connector))
+
+    def _publishing_is_idle(self) -> bool:
+        return self._publishing is None or self._publishing.done()
+
+    def _fail_from_thread(self, failure: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._fail, failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        if self._connector is not None:
+            self._connector.fail(failure)
+
+    # --- task configs ---------------------------------------------------------------------------
+
+    def _stop_publishing(self) -> None:
+        if self._publishing is not None:
+            self._publishing.cancel()
+            self._publishing = None
+
+    async def _publish(self, connector: ConnectorInstance) -> None:
+        """Publish task configs once the connector runs; retry until it works."""
+        settings = self._parts.settings
+        await connector.settled()
+        pauses = backoff(settings.publish_retry_first_ms, settings.publish_retry_last_ms)
+        while connector.runs:
+            try:
+                await self._publish_once()
+            except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+                self._parts.notices.warning(
+                    "task_configs_not_published", connector=self._name, reason=repr(failure)
+                )
+                await asyncio.sleep(next(pauses))
+            else:
+                return
+
+    async def _publish_once(self) -> None:
+        """Ask the connector for task configs, and publish them if they differ from the log's.
+
+        Raises:
+            Exception: the connector failed, or the log cannot be written.
+        """
+        wanted, connector = self._applied, self._connector
+        if wanted is None or connector is None:
+            return
+        limit = _tasks_max(wanted.config)
+        configs = await connector.driver.task_configs(limit)
+        if (
+            len(configs) > limit
+            and self._parts.profile.tasks_max_enforced
+            and _enforces(wanted.config)
+        ):
+            connector.fail(_too_many(self._name, len(configs), limit))
+            return
+        stored = self._parts.workshop.published_configs(self._name, wanted.config, configs)
+        if not self._differ(stored):
+            return
+        answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
+        if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
+            raise ConnectError(answer.sentence)
+
+    def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
+        """True if the log has other task configs, or they are of an older connector config."""
+        state, name = self._parts.state(), self._name
+        tasks = state.config.tasks.get(name, {})
+        present = [tasks.get(task) for task in state.config.task_ids(name)]
+        of_this_config = state.config.applied.get(name) == state.config.connectors.get(name)
+        return present != [*map(dict, stored)] or not of_this_config
+
+    # --- tasks ----------------------------------------------------------------------------------
+
+    async def _replace_tasks(self, wanted: Assignment) -> None:
+        await self._stop_tasks([*self._tasks])
+        await self._start_tasks(range(len(wanted.tasks)), wanted)
+
+    async def _start_tasks(self, numbers: Iterable[int], wanted: Assignment) -> None:
+        numbers = [*numbers]
+        if not numbers:
+            return
+        try:
+            await self._parts.workshop.prepare_tasks(self._name, wanted.config)
+        except (LogError, ConnectError) as failure:
+            for number in numbers:
+                self._report_failed(number, failure)
+            return
+        for number in numbers:
+            try:
+                self._tasks[number] = await self._parts.workshop.task(
+                    self._name, number, wanted, paused=wanted.target is Target.PAUSED
+                )
+            except Exception as failure:  # noqa: BLE001 - its class may raise anything
+                self._report_failed(number, failure)
+
+    def _report_failed(self, number: int, failure: BaseException) -> None:
+        trace = trace_of(failure)
+        self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
+
+    async def _stop_tasks(self, numbers: Iterable[int]) -> None:
+        """Stop tasks within the graceful time-out all together; abandon those that hang."""
+        tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
+        for task in tasks:
+            task.stop()
+        if tasks:
+            timeout_s = self._parts.settings.task_shutdown_graceful_timeout_ms / 1_000
+            _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
+            for task in tasks:
+                if task.ended in pending:
+                    task.abandon()
+
+    # --- restarts -------------------------------------------------------------------------------
+
+    async def _answer(self, request: _Restart | RestartRequest) -> None:
+        if isinstance(request, RestartRequest):
+            await self._restart_selected(request)
+            return
+        try:
+            await self._restart_instances(request.instances)
+        except Exception as failure:  # noqa: BLE001 - the caller gets it
+            if not request.done.done():
+                request.done.set_exception(failure)
+        else:
+            if not request.done.done():
+                request.done.set_result(None)
+
+    async def _restart_instances(self, instances: RestartedInstances) -> None:
+        wanted = self._applied
+        if wanted is None:
+            return
+        if None in instances:
+            await self._stop_connector()
+            self._start_failure = None
+            await self._start_connector(wanted)
+            await self._raise_start_failure()
+        tasks = [number for number in instances if number is not None]
+        await self._stop_tasks(tasks)
+        if wanted.target is not Target.STOPPED:
+            await self._start_tasks(tasks, wanted)
+
+    async def _raise_start_failure(self) -> None:
+        """Wait for the connector's start; raise what it raised."""
+        if self._start_failure is not None:
+            raise self._start_failure
+        connector = self._connector
+        if connector is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._parts.settings.connector_stop_timeout_ms / 1_000):
+                await connector.settled()
+        if isinstance(connector.failure, Exception):
+            raise connector.failure
+
+    async def _restart_selected(self, request: RestartRequest) -> None:
+        """Restart as KIP-745 says: stop, report RESTARTING, start."""
+        wanted, statuses, status = self._applied, self._parts.statuses, self._parts.state().status
+        if wanted is None or self._name not in status.connectors:
+            return
+        reported = status.tasks.get(self._name, {})
+        failed_only = request.only_failed
+        connector = not failed_only or status.connectors[self._name].state is State.FAILED
+        tasks = [
+            number
+            for number in range(len(wanted.tasks))
+            if request.include_tasks
+            and number in reported
+            and (not failed_only or reported[number].state is State.FAILED)
+        ]
+        if connector:
+            await self._stop_connector()
+        await self._stop_tasks(tasks)
+        if connector:
+            statuses.connector(self._name, State.RESTARTING)
+        for number in tasks:
+            statuses.task(self._name, number, State.RESTARTING)
+        if connector:
+            await self._start_connector(wanted)
+        if wanted.target is not Target.STOPPED:
+            await self._start_tasks(tasks, wanted)
+
+
+def _tasks_max(config: Mapping[str, Any]) -> int:
+    return int(config.get("tasks.max") or 1)
+
+
+def _enforces(config: Mapping[str, Any]) -> bool:
+    return str(config.get("tasks.max.enforce") or "true").strip().lower() != "false"
+
+
+def _too_many(name: str, tasks: int, limit: int) -> ConnectError:
+    return ConnectError(
+        f"The connector {name} has generated {tasks} tasks, which is greater than {limit}, the "
+        "maximum number of tasks it is configured to create. This behaviour should be considered "
+        "a bug and is disallowed. If necessary, it can be permitted by reconfiguring the connector "
+        "with 'tasks.max.enforce' set to false; however, this option will be removed in a future "
+        "release of Kafka Connect."
+    )

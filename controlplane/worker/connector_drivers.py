@@ -1,0 +1,171 @@
+"""Author's side of a connector: the two forms of a connector behind one interface."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.sink import Sink, SinkConnector
+from controlplane.connect.source import ResolvedConfig, Source, SourceConnector
+from controlplane.worker.author_thread import AuthorThread
+
+AnyConnector = Source | Sink | SourceConnector | SinkConnector
+
+
+class ConnectorRequests(NamedTuple):
+    """Requests of a running connector to the runtime. Callable from any thread."""
+
+    reconfigure: Callable[[], None]
+    fail: Callable[[BaseException], None]
+
+
+class RunningConnector:
+    """Services for a running connector (`ConnectorContext`)."""
+
+    def __init__(self, name: str, config: ResolvedConfig, requests: ConnectorRequests) -> None:
+        self._name = name
+        self._config = config
+        self._requests = requests
+
+    @property
+    def name(self) -> str:
+        """Name of the connector."""
+        return self._name
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the connector's config."""
+        return dict(self._config)
+
+    def request_reconfiguration(self) -> None:
+        """Ask for new task configs."""
+        self._requests.reconfigure()
+
+    def fail(self, error: BaseException) -> None:
+        """Report that the connector cannot go on."""
+        self._requests.fail(error)
+
+
+class ConnectorDriver(Protocol):
+    """Calls the author's code of one connector."""
+
+    async def start(self) -> None:
+        """Start the connector."""
+        ...
+
+    async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
+        """Ask the running connector for task configs."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop the connector."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave a connector behind that hangs."""
+        ...
+
+
+class ClassicDriver:
+    """Runs a `SourceConnector` or `SinkConnector`."""
+
+    def __init__(
+        self, connector: SourceConnector | SinkConnector, context: RunningConnector
+    ) -> None:
+        self._connector = connector
+        self._context = context
+        self._thread = AuthorThread(f"connector {context.name}")
+        connector.context = context
+
+    async def start(self) -> None:
+        """Start the connector."""
+        await self._thread.call(self._connector.start, self._context.config)
+
+    async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
+        """Ask for task configs."""
+        configs = await self._thread.call(self._connector.task_configs, limit)
+        return checked_configs(type(self._connector), configs)
+
+    async def stop(self) -> None:
+        """Stop the connector."""
+        await self._thread.call(self._connector.stop)
+
+    def abandon(self) -> None:
+        """Leave the thread behind."""
+        self._thread.abandon()
+
+
+class OneClassDriver:
+    """Runs the connector's side of a `Source` or `Sink`: `split` and `watch`."""
+
+    def __init__(self, connector: Source | Sink, context: RunningConnector) -> None:
+        self._connector = connector
+        self._context = context
+        self._thread = AuthorThread(f"connector {context.name}")
+        self._watch: tuple[AuthorThread, asyncio.Future[Any]] | None = None
+
+    async def start(self) -> None:
+        """Begin to watch, in a thread beside that of `split`."""
+        base = Source if isinstance(self._connector, Source) else Sink
+        if type(self._connector).watch is base.watch:
+            return
+        thread = AuthorThread(f"watch {self._context.name}")
+        watching = thread.submit(self._connector.watch, self._context)
+        watching.add_done_callback(self._watched)
+        self._watch = thread, watching
+
+    def _watched(self, watching: "asyncio.Future[Any]") -> None:
+        if not watching.cancelled() and (failure := watching.exception()) is not None:
+            self._context.fail(failure)
+
+    async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
+        """Ask for task configs."""
+        configs = await self._thread.call(self._connector.split, self._context.config, limit)
+        return checked_configs(type(self._connector), configs)
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        if self._watch is not None:
+            (thread, watching), self._watch = self._watch, None
+            watching.cancel()
+            thread.abandon()
+
+    def abandon(self) -> None:
+        """Leave the threads behind."""
+        self._thread.abandon()
+        if self._watch is not None:
+            self._watch[0].abandon()
+
+
+def driver_of(connector: AnyConnector, context: RunningConnector) -> ConnectorDriver:
+    """Return the driver for a connector of either form."""
+    if isinstance(connector, Source | Sink):
+        return OneClassDriver(connector, context)
+    return ClassicDriver(connector, context)
+
+
+def checked_configs(connector: type, configs: Any) -> list[dict[str, str | None]]:
+    """Return copies of task configs.
+
+    Raises:
+        ConnectError: they are no list of maps of text.
+    """
+    if not isinstance(configs, Sequence) or isinstance(configs, str | bytes):
+        raise ConnectError(
+            f"{connector.__name__} returned {type(configs).__name__} instead of task configs"
+        )
+    return [_checked_config(connector, config) for config in configs]
+
+
+def _checked_config(connector: type, config: Any) -> dict[str, str | None]:
+    if not isinstance(config, Mapping):
+        raise ConnectError(
+            f"{connector.__name__} returned {type(config).__name__} instead of a task config"
+        )
+    for key, value in config.items():
+        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
+            raise ConnectError(
+                f"{connector.__name__} returned a task config whose {key!r} is "
+                f"{type(value).__name__}: keys and values must be text"
+            )
+    return dict(config)

@@ -1,0 +1,149 @@
+"""A connector (not its tasks) from its start to its end (Kafka: `WorkerConnector`)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from controlplane.core.records import State, Target
+from controlplane.worker.connector_drivers import ConnectorDriver
+from controlplane.worker.statuses import StatusWriter
+from controlplane.worker.traces import trace_of
+
+
+class ConnectorInstance:
+    """Follows the target state, one transition after another.
+
+    A failed connector can be stopped, but neither paused nor resumed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        driver: ConnectorDriver,
+        statuses: StatusWriter,
+        *,
+        publish: Callable[[], Awaitable[None]],
+        paused_after_start: bool,
+    ) -> None:
+        self._name = name
+        self.driver = driver
+        self._statuses = statuses
+        self._publish = publish
+        """Publishes task configs, now; called while the connector runs."""
+        self._paused_after_start = paused_after_start
+        """KIP-875: a pause of a stopped connector starts it, so that it has tasks."""
+        self._current: Target | None = None
+        self._wanted: Target | None = None
+        self._failure: BaseException | None = None
+        self._changed = asyncio.Event()
+        self._ending = False
+        self._abandoned = False
+        self._settled = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"connector {name}")
+
+    @property
+    def runs(self) -> bool:
+        """True while the connector is started."""
+        return self._current is Target.STARTED and self._failure is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The failure of the connector; None without one."""
+        return self._failure
+
+    def go(self, target: Target) -> None:
+        """Begin the transition to a target state."""
+        self._wanted = target
+        self._settled.clear()
+        self._changed.set()
+
+    async def settled(self) -> None:
+        """Return when the last transition has ended, with or without a failure."""
+        await self._settled.wait()
+
+    def fail(self, failure: BaseException) -> None:
+        """Report a failure that the connector has found itself."""
+        if not self._ending and not self._abandoned:
+            self._failed(failure)
+
+    async def shut_down(self, timeout_ms: int) -> None:
+        """Stop the connector and report UNASSIGNED; abandon it after the time limit."""
+        self._ending = True
+        self._changed.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await asyncio.shield(self._task)
+                return
+        self.abandon(report=True)
+
+    def abandon(self, *, report: bool) -> None:
+        """Leave the connector behind; it reports nothing more."""
+        if report and not self._abandoned:
+            self._statuses.connector(self._name, State.UNASSIGNED, safe=True)
+        self._abandoned = True
+        self._task.cancel()
+        self.driver.abandon()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._ending:
+                await self._end()
+                return
+            if self._wanted is not None and self._wanted is not self._current:
+                await self._transition(self._wanted)
+            self._settled.set()
+
+    async def _transition(self, target: Target) -> None:
+        if target is Target.STOPPED:
+            await self._stop()
+            return
+        if self._failure is not None:
+            return
+        try:
+            if target is Target.STARTED:
+                await self._start()
+            else:
+                await self._pause()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._failed(failure)
+
+    async def _start(self) -> None:
+        await self.driver.start()
+        self._reached(Target.STARTED, State.RUNNING)
+
+    async def _pause(self) -> None:
+        if self._current is Target.STARTED:
+            await self.driver.stop()
+        elif self._current is Target.STOPPED and self._paused_after_start:
+            await self.driver.start()
+            await self._publish()
+            await self.driver.stop()
+        self._reached(Target.PAUSED, State.PAUSED)
+
+    async def _stop(self) -> None:
+        """Stop; the connector counts as STOPPED whatever its `stop` raises (KIP-875)."""
+        with suppress(Exception):
+            if self.runs:
+                await self.driver.stop()
+        self._failure = None
+        self._reached(Target.STOPPED, State.STOPPED)
+
+    async def _end(self) -> None:
+        try:
+            if self.runs:
+                await self.driver.stop()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._failed(failure)
+        else:
+            self._statuses.connector(self._name, State.UNASSIGNED, safe=True)
+        self.driver.abandon()
+
+    def _reached(self, target: Target, state: State) -> None:
+        self._current = target
+        self._statuses.connector(self._name, state)
+
+    def _failed(self, failure: BaseException) -> None:
+        self._failure = failure
+        self._statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)

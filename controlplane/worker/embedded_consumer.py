@@ -1,0 +1,238 @@
+"""Consumer of a sink task on a log of our own (`clients.Consumer`)."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from controlplane.core.entry import Batch, Entry, TopicPartition
+from controlplane.event_loop import close, ended
+from controlplane.logs.log import Log, LogError
+from controlplane.worker.clients import ConsumerSettings, Rebalancing, TopicSubscription
+from controlplane.worker.embedded_groups import GroupAssignments, GroupMember, LogGroups
+
+BATCHES_PENDING = 8
+"""Batches that were read and not yet taken; the log is not read further until then."""
+
+TOPICS_POLL_S = 1.0
+"""Interval at which a consumer looks for new topics, partitions and members of its group."""
+
+READ_RETRY_S = 0.5
+"""Pause before a log that cannot be read is read again."""
+
+
+class Membership(NamedTuple):
+    """A consumer's place in its group."""
+
+    groups: LogGroups
+    assignments: GroupAssignments
+    member: GroupMember
+
+
+class LogConsumer:
+    """Reads the partitions that its group assigns to it, from their committed offsets on.
+
+    It reads ahead in a task of its own, which begins anew whenever the partitions to read, or their
+    positions, change.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        membership: Membership,
+        subscription: TopicSubscription,
+        rebalancing: Rebalancing,
+        settings: ConsumerSettings,
+    ) -> None:
+        self._log = log
+        self._groups, self._assignments, self._member = membership
+        self._subscription = subscription
+        self._rebalancing = rebalancing
+        self._settings = settings
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._ready: deque[Entry] = deque()
+        self._batches: asyncio.Queue[Batch | None] = asyncio.Queue(BATCHES_PENDING)
+        """Batches that were read ahead; None wakes a waiting `poll`."""
+        self._reading: asyncio.Task[None] | None = None
+        self._looked_at = -TOPICS_POLL_S
+
+    async def poll(self, timeout_s: float) -> Sequence[Entry]:
+        """Return records of the partitions that are not paused; empty after the time-out."""
+        await self._rebalance_if_due()
+        if not self._ready:
+            await self._await_batch(timeout_s)
+        records: list[Entry] = []
+        while self._ready and len(records) < self._settings.max_poll_records:
+            entry = self._ready.popleft()
+            records.append(entry)
+            self._positions[entry.topic, entry.partition] = entry.offset + 1
+        return records
+
+    async def _await_batch(self, timeout_s: float) -> None:
+        """Wait for a batch with records of partitions that are read."""
+        if self._reading is None and self._read_partitions():
+            self._reading = asyncio.create_task(self._read_ahead(), name="consumer")
+        try:
+            async with asyncio.timeout(max(0.0, min(timeout_s, TOPICS_POLL_S))):
+                while not self._ready:
+                    if (batch := await self._batches.get()) is None:
+                        return
+                    self._take(batch)
+        except TimeoutError:
+            return
+        while not self._batches.empty() and len(self._ready) < self._settings.max_poll_records:
+            if (batch := self._batches.get_nowait()) is not None:
+                self._take(batch)
+
+    def wake_up(self) -> None:
+        """Let a waiting `poll` return at once."""
+        if self._batches.empty():
+            self._batches.put_nowait(None)
+
+    def _take(self, batch: Batch) -> None:
+        partition = batch.topic, batch.partition
+        if partition not in self._positions or partition in self._paused:
+            return
+        position = self._positions[partition]
+        entries = [
+            entry for entry in batch.entries() if not entry.aborted and entry.offset >= position
+        ]
+        self._ready.extend(entries)
+        if not entries:  # markers and aborted records move the position, too
+            self._positions[partition] = max(position, batch.end)
+
+    def _read_partitions(self) -> list[TopicPartition]:
+        return [partition for partition in self._positions if partition not in self._paused]
+
+    async def _read_ahead(self) -> None:
+        """Read on from the positions, over outages of the log."""
+        starts: dict[str, list[int]] = {}
+        topics = {topic for topic, _ in self._read_partitions()}
+        for topic, ends in (await self._log.ends(topics)).items():
+            starts[topic] = [
+                self._positions.get((topic, number), end) for number, end in enumerate(ends)
+            ]
+        while True:
+            tail = self._log.tail(topics, starts)
+            try:
+                async for batch in tail:
+                    await self._batches.put(batch)
+                    starts[batch.topic][batch.partition] = batch.end
+            except LogError:
+                await asyncio.sleep(READ_RETRY_S)
+            finally:
+                await close(tail)
+
+    async def _rebalance_if_due(self) -> None:
+        """Give partitions back that others shall have, and take those that are free."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < TOPICS_POLL_S:
+            return
+        self._looked_at = now
+        try:
+            topics = [topic for topic in await self._log.topics() if self._selects(topic)]
+            assigned = await self._assignments.assignment(self._member, topics)
+        except LogError:
+            return
+        lost = sorted(self._member.owned - assigned)
+        gained = sorted(assigned - self._member.owned)
+        if lost:
+            await self._rebalancing.revoked(lost)
+            self._member.owned -= {*lost}
+            for partition in lost:
+                del self._positions[partition]
+            self._paused -= {*lost}
+        if gained:
+            positions = await self._first_positions(gained)
+            self._member.owned |= {*gained}
+            self._positions |= positions
+            await self._rebalancing.assigned(gained)
+        if lost or gained:
+            await self._read_anew()
+
+    def _selects(self, topic: str) -> bool:
+        hidden = self._subscription.pattern is not None and topic in self._settings.internal_topics
+        return not hidden and self._subscription.selects(topic)
+
+    async def _first_positions(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return the committed offsets, or where `auto.offset.reset` says."""
+        topics = {topic for topic, _ in partitions}
+        starts, ends = await self._log.starts(topics), await self._log.ends(topics)
+        committed = self._groups.committed(self._member.group)
+        from_end = self._settings.auto_offset_reset == "latest"
+        positions = {}
+        for topic, partition in partitions:
+            first, end = starts[topic][partition], ends[topic][partition]
+            offset = committed.get((topic, partition), -1)
+            in_range = first <= offset <= end
+            positions[topic, partition] = offset if in_range else end if from_end else first
+        return positions
+
+    async def _read_anew(self) -> None:
+        """Drop what was read ahead; the next poll reads from the positions on."""
+        if self._reading is not None:
+            reading, self._reading = self._reading, None
+            await ended([reading])
+        self._batches = asyncio.Queue(BATCHES_PENDING)
+        self._ready.clear()
+
+    async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on with these offsets."""
+        self._positions |= {
+            partition: offset
+            for partition, offset in offsets.items()
+            if partition in self._positions
+        }
+        await self._read_anew()
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record."""
+        return self._positions[partition]
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Partitions of this consumer."""
+        return frozenset(self._member.owned)
+
+    async def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions."""
+        more = {*partitions} - self._paused
+        if more:
+            self._paused |= more
+            await self._read_anew()
+
+    async def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        resumed = {*partitions} & self._paused
+        if resumed:
+            self._paused -= resumed
+            await self._read_anew()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of the group.
+
+        Raises:
+            ProducerFailure: they are not committed.
+        """
+        await self._groups.commit(self._member.group, offsets)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the committed offsets of the group, where there are some."""
+        known = self._groups.committed(self._member.group)
+        return {partition: known[partition] for partition in partitions if partition in known}
+
+    def join(self) -> None:
+        """Join the group."""
+        self._groups.join(self._member.group)
+        self._assignments.add(self._member)
+
+    async def close(self) -> None:
+        """Stop reading, and leave the group."""
+        self._assignments.remove(self._member)
+        self._groups.leave(self._member.group)
+        if self._reading is not None:
+            await ended([self._reading])
+        self._member.owned.clear()

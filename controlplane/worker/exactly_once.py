@@ -1,0 +1,172 @@
+"""Exactly-once delivery: records and their offsets in one transaction (KIP-618).
+
+Kafka: `ExactlyOnceWorkerSourceTask`. On a log of our own a transaction is one append, so records
+wait in memory until it ends.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
+from enum import Enum
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import OffsetPair, SourceRecord
+from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
+from controlplane.core.codec.offsets import frozen
+from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
+from controlplane.worker.offset_commits import write_copy
+from controlplane.worker.source_drivers import Acknowledged
+from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
+from controlplane.worker.submitted_records import SourcePartitionId
+
+
+class TransactionBoundary(Enum):
+    """Setting `transaction.boundary` of a connector: what ends a transaction."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+class ExactlyOnce:
+    """Gathers the records of a transaction, and appends them with their offsets."""
+
+    def __init__(self, parts: SourceTaskParts, producer: Producer) -> None:
+        self._parts = parts
+        self._producer = producer
+        boundary = str(parts.config.get("transaction.boundary") or "poll").lower()
+        self._boundary = TransactionBoundary(boundary)
+        self._interval_s = self._interval_ms() / 1_000
+        self._records: list[ProducerRecord] = []
+        self._bytes = 0
+        self._sent: list[tuple[SourceRecord, bool]] = []
+        """Records of the transaction, and whether each is among `_records`."""
+        self._offsets: dict[SourcePartitionId, OffsetPair] = {}
+        self._committed_at = asyncio.get_running_loop().time()
+        self._failed = False
+
+    def _interval_ms(self) -> int:
+        configured = self._parts.config.get("transaction.boundary.interval.ms")
+        return (
+            self._parts.settings.offset_flush_interval_ms if configured is None else int(configured)
+        )
+
+    async def begin_iteration(self) -> None:
+        """Do nothing: every failure is raised by the commit."""
+
+    async def before_poll(self) -> None:
+        """Do nothing: `update_offsets` belongs to the commit of a transaction."""
+
+    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
+        """Add the items to the transaction; the connector may end it between two of them."""
+        for item in items:
+            match item:
+                case Mark(offsets):
+                    self._add_offsets(offsets)
+                case SentRecord():
+                    self._add(item)
+                case TransactionCommit():
+                    await self._end_at_connectors(self._commit)
+                case TransactionAbort():
+                    await self._end_at_connectors(self._abort)
+
+    async def _end_at_connectors(self, end: Callable[[], Awaitable[None]]) -> None:
+        """End the transaction, if the connector sets the boundaries."""
+        if self._boundary is TransactionBoundary.CONNECTOR:
+            await end()
+
+    def _add(self, sent: SentRecord) -> None:
+        """Add a record; a dropped one registers no offset."""
+        record, converted = sent
+        if converted is None:
+            self._sent.append((record, False))
+            return
+        if converted.topic in self._parts.offsets.topics[:1]:
+            raise ConnectError(
+                f"Source connector {self._parts.connector} cannot produce to its own offsets "
+                f"topic {converted.topic}"
+            )
+        self._bytes += len(converted.key or b"") + len(converted.value or b"")
+        if self._bytes > self._parts.settings.transaction_max_bytes:
+            raise ConnectError(
+                f"A transaction of more than {self._parts.settings.transaction_max_bytes} bytes: "
+                "commit more often"
+            )
+        self._records.append(converted)
+        self._sent.append((record, True))
+        if record.source_partition is not None:
+            self._add_offsets([(record.source_partition, record.source_offset)])
+
+    def _add_offsets(self, offsets: Sequence[OffsetPair]) -> None:
+        self._offsets |= {frozen(partition): (partition, offset) for partition, offset in offsets}
+
+    async def batch_dispatched(self) -> None:
+        """Commit, if the boundary lies here."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() - self._committed_at >= self._interval_s
+        if self._boundary is TransactionBoundary.POLL or (
+            self._boundary is TransactionBoundary.INTERVAL and due
+        ):
+            await self._commit()
+
+    async def pausing(self) -> None:
+        """Commit, unless the connector sets the boundaries."""
+        if self._boundary is not TransactionBoundary.CONNECTOR:
+            await self._commit()
+
+    async def finish(self, *, failed: bool) -> None:
+        """Commit what is complete; nothing after a failure."""
+        if not failed and not self._failed:
+            await self.pausing()
+
+    def abandon(self) -> None:
+        """Drop the transaction: nothing of it is in the log."""
+        self._records.clear()
+
+    async def _commit(self) -> None:
+        """Append the records and offsets in one transaction, and tell the task.
+
+        `update_offsets` is asked just before, with the offsets of this transaction (KIP-910).
+        """
+        try:
+            await self._ask_for_offsets()
+            if self._records or self._offsets:
+                await self._append()
+        except (ProducerFailure, ProducerFenced) as failure:
+            self._failed = True
+            raise ConnectError(f"The transaction could not be committed: {failure}") from failure
+        self._committed_at = asyncio.get_running_loop().time()
+        await self._parts.driver.committed()
+
+    async def _ask_for_offsets(self) -> None:
+        if self._parts.updates_offsets:
+            about_to_commit = deepcopy([*self._offsets.values()])
+            self._add_offsets(await self._parts.driver.update_offsets(about_to_commit) or ())
+
+    async def _append(self) -> None:
+        parts, pairs = self._parts, [*self._offsets.values()]
+        batches = parts.offsets.batches(pairs)
+        await self._producer.write_offsets(batches.removals_of_copy)
+        places = iter(await self._producer.transact(self._records, batches.primary))
+        parts.offsets.committed(pairs)
+        await write_copy(self._producer, batches.values_of_copy, parts.notices)
+        for topic in dict.fromkeys(record.topic for record in self._records):
+            parts.note_topic(topic)
+        sent: list[Acknowledged] = [
+            (record, next(places) if is_sent else None) for record, is_sent in self._sent
+        ]
+        self._clear()
+        await parts.driver.acknowledged(sent)
+
+    async def _abort(self) -> None:
+        """Drop the records; their offsets are committed, so that they are not read again."""
+        self._records.clear()
+        self._sent.clear()
+        self._bytes = 0
+        await self._commit()
+
+    def _clear(self) -> None:
+        self._records.clear()
+        self._sent.clear()
+        self._offsets.clear()
+        self._bytes = 0

@@ -1,0 +1,61 @@
+"""Settings and limits of the worker runtime."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from controlplane.core.context import DecisionSettings
+
+_Ms = Annotated[int, Meta(ge=0)]
+
+
+class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of producers on a log of our own. The names are those of Kafka's producer."""
+
+    max_request_size: int = 1_048_576
+    """Bytes of key and value above which a record is refused."""
+    delivery_timeout_ms: _Ms = 120_000
+    """Time for which a record is sent again while the log is unavailable."""
+    retry_first_ms: int = 50
+    retry_last_ms: int = 2_000
+    queued_records: int = 20_000
+    """Records that wait to be appended; then the task waits. Bounds memory."""
+    batch_records: int = 5_000
+    """Maximum records in one append: some 20 ms of work for the log."""
+    default_partitions: int = 1
+    """Partitions of a topic that is created when a record is sent to it (`num.partitions`)."""
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of connectors and tasks that run here, named as in a worker's properties file."""
+
+    worker_id: str = "127.0.0.1:8083"
+    """Id in statuses: `host:port` of the REST API."""
+    task_shutdown_graceful_timeout_ms: _Ms = 5_000
+    """Time limit for all tasks of a connector to stop; then they are abandoned."""
+    offset_flush_interval_ms: _Ms = 60_000
+    """Commit interval of offsets; records since the last commit are repeated after a crash."""
+    offset_flush_timeout_ms: _Ms = 5_000
+    """Time limit of a commit, and of the wait for records in flight at the end of a task."""
+    exactly_once: bool = False
+    """True: sources commit records and offsets in one transaction (KIP-618)."""
+    transaction_max_bytes: int = 256 * 2**20
+    """Bytes of records in one transaction: on a log of our own they wait in memory."""
+    topic_tracking: bool = True
+    """KIP-558: record the topics that connectors use."""
+    publish_retry_first_ms: int = 250
+    """First retry delay after task configs could not be published; it doubles up to the last."""
+    publish_retry_last_ms: int = 60_000
+    connector_stop_timeout_ms: _Ms = 5_000
+    """Time limit for a connector (not its tasks) to start or stop before it is abandoned."""
+    send_retry_ms: int = 100
+    """Pause before records are sent again after a retriable failure."""
+    key_converter: str | None = None
+    value_converter: str | None = None
+    header_converter: str = DecisionSettings().header_converter
+    converter_settings: Mapping[str, str] = {}
+    """Settings of the worker's converters, by their full keys (`value.converter.schemas.enable`).
+    """
+    producer: ProducerLimits = ProducerLimits()

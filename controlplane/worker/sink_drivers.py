@@ -1,0 +1,251 @@
+"""Author's side of a sink task: the two forms of a sink behind one interface."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import SinkRecord
+from controlplane.connect.sink import (
+    KafkaOffsets,
+    KafkaPartition,
+    Sink,
+    SinkTask,
+)
+from controlplane.connect.source import ResolvedConfig
+from controlplane.worker.author_thread import AuthorThread
+
+Report = Callable[[SinkRecord, BaseException], Awaitable[None]]
+"""Reports a record that a sink cannot take (KIP-610)."""
+
+
+class SinkDriver(Protocol):
+    """Calls the author's code of one sink task."""
+
+    context: "SinkContext"
+
+    async def start(self) -> None:
+        """Start the task."""
+        ...
+
+    async def open(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Tell the task of new partitions."""
+        ...
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        """Hand records to the task."""
+        ...
+
+    async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Return the offsets that may be committed."""
+        ...
+
+    async def close(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Tell the task of lost partitions."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        ...
+
+
+class SinkContext:
+    """Services for a running sink task (`SinkTaskContext`).
+
+    The author's thread sets requests here; the runtime takes them between two calls.
+    """
+
+    def __init__(self, connector: str, number: int, config: ResolvedConfig, report: Report) -> None:
+        self._connector = connector
+        self._number = number
+        self._config = config
+        self._report = report
+        self._assignment: frozenset[KafkaPartition] = frozenset()
+        self._rewinds: dict[KafkaPartition, int] = {}
+        self._paused: set[KafkaPartition] = set()
+        self._retry_s: float | None = None
+        self._commit_requested = False
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        return self._connector
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        return self._number
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the task's config."""
+        return dict(self._config)
+
+    @property
+    def assignment(self) -> frozenset[KafkaPartition]:
+        """Partitions that this task consumes now."""
+        return self._assignment
+
+    def rewind(self, offsets: KafkaOffsets) -> None:
+        """Consume these partitions from these offsets on, after the present call."""
+        self._rewinds |= dict(offsets)
+
+    def retry_after(self, seconds: float) -> None:
+        """Set the pause before the batch is put again after a `RetriableError`."""
+        self._retry_s = seconds
+
+    def pause(self, *partitions: KafkaPartition) -> None:
+        """Deliver no records of these partitions until they are resumed.
+
+        Raises:
+            ConnectError: a partition is not assigned to this task.
+        """
+        self._check_assigned(partitions, "paused")
+        self._paused |= {*partitions}
+
+    def resume(self, *partitions: KafkaPartition) -> None:
+        """Deliver records of these partitions again.
+
+        Raises:
+            ConnectError: a partition is not assigned to this task.
+        """
+        self._check_assigned(partitions, "resumed")
+        self._paused -= {*partitions}
+
+    def _check_assigned(self, partitions: Sequence[KafkaPartition], verb: str) -> None:
+        for topic, partition in partitions:
+            if (topic, partition) not in self._assignment:
+                raise ConnectError(
+                    f"{topic}-{partition} cannot be {verb}: it is not assigned to task "
+                    f"{self._connector}-{self._number}"
+                )
+
+    def request_commit(self) -> None:
+        """Commit offsets soon, instead of at the next interval."""
+        self._commit_requested = True
+
+    def report(self, record: SinkRecord, error: BaseException) -> Awaitable[None]:
+        """Report a record that the sink cannot take, as `errors.*` says (KIP-610)."""
+        return self._report(record, error)
+
+    # --- the runtime's side -------------------------------------------------------------------
+
+    def assigned(self, partitions: frozenset[KafkaPartition]) -> None:
+        """Set the partitions of the task."""
+        self._assignment = partitions
+        self._paused &= partitions
+
+    @property
+    def paused(self) -> frozenset[KafkaPartition]:
+        """Partitions that the task has paused."""
+        return frozenset(self._paused)
+
+    def take_rewinds(self) -> dict[KafkaPartition, int]:
+        """Return the requested offsets, and forget them."""
+        rewinds, self._rewinds = self._rewinds, {}
+        return rewinds
+
+    def take_retry_s(self) -> float | None:
+        """Return the requested pause before a retry, and forget it."""
+        retry_s, self._retry_s = self._retry_s, None
+        return retry_s
+
+    def take_commit_request(self) -> bool:
+        """Return whether a commit was requested, and forget it."""
+        requested, self._commit_requested = self._commit_requested, False
+        return requested
+
+
+class ClassicSinkDriver:
+    """Runs a `SinkTask`."""
+
+    def __init__(self, task: SinkTask, context: SinkContext, thread: AuthorThread) -> None:
+        self._task = task
+        self.context = context
+        self._thread = thread
+        task.context = context
+
+    async def start(self) -> None:
+        """Start the task."""
+        await self._thread.call(self._task.start, self.context.config)
+
+    async def open(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Call `open`."""
+        await self._thread.call(self._task.open, [*partitions])
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        """Call `put` with a list of its own."""
+        await self._thread.call(self._task.put, [*records])
+
+    async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Call `pre_commit`; if the task leaves it out, call `flush`."""
+        returned = await self._thread.call(self._task.pre_commit, dict(offsets))
+        if returned is None:
+            await self._thread.call(self._task.flush, dict(offsets))
+            return offsets
+        return _checked(self._task, returned)
+
+    async def close(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Call `close`."""
+        await self._thread.call(self._task.close, [*partitions])
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        await self._thread.call(self._task.stop)
+
+
+class OneClassSinkDriver:
+    """Runs the tasks' side of a `Sink`."""
+
+    def __init__(self, sink: Sink, context: SinkContext, thread: AuthorThread) -> None:
+        self._sink = sink
+        self.context = context
+        self._thread = thread
+
+    async def start(self) -> None:
+        """Start the task."""
+        await self._thread.call(self._sink.start, self.context)
+
+    async def open(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Call `open`."""
+        await self._thread.call(self._sink.open, self.context, [*partitions])
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        """Call `put` with a list of its own."""
+        await self._thread.call(self._sink.put, self.context, [*records])
+
+    async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
+        """Call `pre_commit`; if the sink leaves it out, call `flush`."""
+        returned = await self._thread.call(self._sink.pre_commit, self.context, dict(offsets))
+        if returned is None:
+            await self._thread.call(self._sink.flush, self.context, dict(offsets))
+            return offsets
+        return _checked(self._sink, returned)
+
+    async def close(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Call `close`."""
+        await self._thread.call(self._sink.close, self.context, [*partitions])
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        await self._thread.call(self._sink.stop, self.context)
+
+
+def _checked(author: object, offsets: Any) -> KafkaOffsets:
+    """Return offsets that `pre_commit` has returned.
+
+    Raises:
+        ConnectError: they are no map from (topic, partition) to an offset.
+    """
+    if isinstance(offsets, Mapping) and all(map(_is_offset, offsets.items())):
+        return dict(offsets)
+    raise ConnectError(
+        f"{type(author).__name__}.pre_commit returned {offsets!r:.200}, not offsets by "
+        "(topic, partition)"
+    )
+
+
+def _is_offset(item: tuple[Any, Any]) -> bool:
+    match item:
+        case ((str(), int()), int()):
+            return True
+    return False

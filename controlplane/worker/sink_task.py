@@ -1,0 +1,274 @@
+"""Loop of a sink task: consume, convert, put, commit (Kafka: `WorkerSinkTask`)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
+
+from controlplane.connect.errors import ConnectError, RetriableError
+from controlplane.connect.records import SinkRecord
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.projection.notices import Notices
+from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.clients import Consumer, ProducerFailure, Rebalancing
+from controlplane.worker.conversion import SinkPipeline
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.sink_drivers import SinkDriver
+from controlplane.worker.task_control import TaskControl
+
+POLL_S = 0.5
+"""Longest wait for records: pauses, commits and stops are noticed meanwhile."""
+
+RETRY_S = 1.0
+"""Pause before a batch is put again, if the task does not say."""
+
+
+class SinkTaskParts(NamedTuple):
+    """Parts of a run of a sink task."""
+
+    driver: SinkDriver
+    thread: AuthorThread
+    pipeline: SinkPipeline
+    control: TaskControl
+    settings: RuntimeSettings
+    note_topic: Callable[[str], None]
+    """Called with the topic of each record that was converted (KIP-558)."""
+    notices: Notices
+
+
+OpenConsumer = Callable[[Rebalancing], AbstractAsyncContextManager[Consumer]]
+
+
+class SinkTaskRun:
+    """One run of a sink task, from its start to its end."""
+
+    def __init__(self, parts: SinkTaskParts, open_consumer: OpenConsumer) -> None:
+        self._parts = parts
+        self._open_consumer = open_consumer
+        self._consumer: Consumer
+        self._consumed: dict[TopicPartition, int] = {}
+        """Offset behind the last record that was put, by partition."""
+        self._committed: dict[TopicPartition, int] = {}
+        """Offsets of the last commit, or of the assignment."""
+        self._batch: list[SinkRecord] = []
+        """Converted records that were not put yet."""
+        self._behind_batch: dict[TopicPartition, int] = {}
+        """Offset behind the records of the batch."""
+        self._redelivering = False
+        self._next_commit = 0.0
+
+    async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
+        """Run until the task shall stop. `started` is called once the author's `start` returned.
+
+        Raises:
+            Exception: the task failed; everything is closed.
+        """
+        control = self._parts.control
+        async with self._open_consumer(self) as self._consumer, self._stopped():
+            await control.while_paused()
+            if control.stopping:
+                return
+            await self._parts.driver.start()
+            started()
+            self._set_next_commit()
+            while not control.stopping:
+                if control.paused:
+                    await self._rest(paused)
+                else:
+                    await self._iterate()
+
+    @asynccontextmanager
+    async def _stopped(self) -> AsyncIterator[None]:
+        """Commit and close at the end of the block; an abandoned task commits nothing."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            await self._close([*self._consumer.assignment])
+            raise
+        else:
+            await self._close([*self._consumer.assignment])
+        finally:
+            await self._parts.driver.stop()
+
+    async def _rest(self, paused: Callable[[bool], None]) -> None:
+        """Commit, then wait until the task shall go on."""
+        await self._commit(closing=False)
+        paused(True)
+        await self._parts.control.while_paused()
+        if not self._parts.control.stopping:
+            paused(False)
+
+    async def _iterate(self) -> None:
+        context, loop = self._parts.driver.context, asyncio.get_running_loop()
+        if context.take_commit_request() or loop.time() >= self._next_commit:
+            await self._commit(closing=False)
+            self._set_next_commit()
+        await self._rewind(context.take_rewinds())
+        await self._pause_partitions()
+        entries = await self._polled(max(0.0, min(POLL_S, self._next_commit - loop.time())))
+        if entries is None:
+            return
+        await self._convert(entries)
+        await self._deliver()
+
+    def _set_next_commit(self) -> None:
+        interval_s = self._parts.settings.offset_flush_interval_ms / 1_000
+        self._next_commit = asyncio.get_running_loop().time() + interval_s
+
+    async def _polled(self, timeout_s: float) -> Sequence[Entry] | None:
+        """Poll; None: the task shall stop."""
+        if self._redelivering:
+            timeout_s = self._parts.driver.context.take_retry_s() or RETRY_S
+            await self._sleep_until_stopped(timeout_s)
+            return None if self._parts.control.stopping else ()
+        poll = asyncio.ensure_future(self._consumer.poll(timeout_s))
+        stop = asyncio.ensure_future(self._parts.control.until_stopped())
+        try:
+            await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
+            self._consumer.wake_up()
+            return await poll  # not cancelled: it may be within a rebalance
+        finally:
+            stop.cancel()
+
+    async def _sleep_until_stopped(self, seconds: float) -> None:
+        stop = asyncio.ensure_future(self._parts.control.until_stopped())
+        await asyncio.wait({stop}, timeout=seconds)
+        stop.cancel()
+
+    async def _rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Consume from other offsets on, as the task requested."""
+        if not offsets:
+            return
+        await self._consumer.seek(offsets)
+        self._consumed |= {
+            partition: offset
+            for partition, offset in offsets.items()
+            if partition in self._consumed
+        }
+        self._drop_batch(offsets)
+
+    def _drop_batch(self, partitions: Mapping[TopicPartition, int]) -> None:
+        """Drop waiting records of partitions that are read again."""
+        self._batch = [
+            record
+            for record in self._batch
+            if (record.topic, record.kafka_partition) not in partitions
+        ]
+        for partition in partitions:
+            self._behind_batch.pop(partition, None)
+
+    async def _pause_partitions(self) -> None:
+        """Pause and resume partitions, as the task requested."""
+        paused = self._parts.driver.context.paused
+        await self._consumer.pause(paused)
+        await self._consumer.resume(self._consumer.assignment - paused)
+
+    async def _convert(self, entries: Sequence[Entry]) -> None:
+        """Convert and transform records in the author's thread, and add them to the batch."""
+        if not entries:
+            return
+        pipeline = self._parts.pipeline
+
+        def converted() -> list[tuple[Entry, SinkRecord | None]]:
+            return [(entry, pipeline.converted(entry)) for entry in entries]
+
+        for entry, record in await self._parts.thread.call(converted):
+            self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
+            if record is not None:
+                self._batch.append(record)
+                self._parts.note_topic(entry.topic)
+
+    async def _deliver(self) -> None:
+        """Put the batch; after a retriable failure it is put again later.
+
+        Raises:
+            ConnectError: the task failed.
+        """
+        try:
+            await self._parts.driver.put(self._batch)
+        except RetriableError as failure:
+            self._redelivering = True
+            self._parts.notices.warning("sink_put_again", reason=str(failure))
+        except Exception as failure:
+            raise ConnectError(
+                "Exiting WorkerSinkTask due to unrecoverable exception."
+            ) from failure
+        else:
+            self._redelivering = False
+            self._consumed |= self._behind_batch
+            self._batch, self._behind_batch = [], {}
+
+    # --- commits ----------------------------------------------------------------------------------
+
+    async def _commit(self, *, closing: bool) -> None:
+        """Ask the task which offsets may be committed, and commit those that have changed.
+
+        If the task cannot flush, the records since the last commit are put again.
+        """
+        try:
+            offered = await self._parts.driver.pre_commit(dict(self._consumed))
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._parts.notices.warning("sink_not_flushed", reason=repr(failure))
+            if not closing:
+                await self._rewind_to_committed()
+            return
+        changed = {
+            partition: offset
+            for partition, offset in offered.items()
+            if self._may_commit(partition, offset)
+        }
+        if not changed:
+            return
+        try:
+            async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
+                await self._consumer.commit(changed)
+        except (ProducerFailure, TimeoutError) as failure:
+            reason = str(failure) or "the commit timed out"
+            self._parts.notices.warning("offsets_not_committed", reason=reason)
+        else:
+            self._committed |= changed
+
+    def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
+        """True for an offset of an assigned partition, not beyond the consumed records."""
+        consumed = self._consumed.get(partition)
+        return (
+            consumed is not None and offset <= consumed and offset != self._committed.get(partition)
+        )
+
+    async def _rewind_to_committed(self) -> None:
+        await self._rewind(
+            {
+                partition: offset
+                for partition, offset in self._committed.items()
+                if partition in self._consumed
+            }
+        )
+
+    # --- assignment -------------------------------------------------------------------------------
+
+    async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Open new partitions."""
+        positions = {partition: self._consumer.position(partition) for partition in partitions}
+        self._consumed |= positions
+        self._committed |= positions
+        self._parts.driver.context.assigned(self._consumer.assignment)
+        await self._parts.driver.open(partitions)
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Commit and close partitions that another task will consume."""
+        await self._close(partitions)
+        left = self._consumer.assignment - {*partitions}
+        self._parts.driver.context.assigned(left)
+
+    async def _close(self, partitions: Sequence[TopicPartition]) -> None:
+        if not partitions:
+            return
+        await self._commit(closing=True)
+        await self._parts.driver.close(partitions)
+        lost = dict.fromkeys(partitions, 0)
+        self._drop_batch(lost)
+        for partition in lost:
+            self._consumed.pop(partition, None)
+            self._committed.pop(partition, None)

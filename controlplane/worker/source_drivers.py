@@ -1,0 +1,461 @@
+"""Author's side of a source task: the two forms of a source behind one interface.
+
+`PollingDriver` runs a `SourceTask`, `GeneratorDriver` a `Source`. Both call the author's code in
+the task's thread, one call after another.
+"""
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import (
+    OffsetFields,
+    OffsetPair,
+    PartitionFields,
+    RecordMetadata,
+    SourceRecord,
+)
+from controlplane.connect.source import (
+    Idle,
+    Mark,
+    OffsetPairs,
+    ResolvedConfig,
+    Source,
+    SourceRun,
+    SourceTask,
+    TransactionAbort,
+    TransactionCommit,
+    TransactionContext,
+)
+from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.source_offsets import SourceOffsetStore, plain_fields
+
+PolledItem = SourceRecord | Mark | TransactionCommit | TransactionAbort
+"""Item of a poll, in the order of the source."""
+
+Acknowledged = tuple[SourceRecord, RecordMetadata | None]
+"""A record and its place; None: it was filtered or dropped."""
+
+GATHER_S = 0.02
+"""Time for which single records gather into one batch."""
+
+GATHER_RECORDS = 2_000
+"""Single records in one batch; bounds what a task holds in memory."""
+
+ENDED_PAUSE_S = 1.0
+"""Pause between two empty polls after `read` has ended."""
+
+
+class SourceDriver(Protocol):
+    """Calls the author's code of one source task."""
+
+    async def start(self) -> None:
+        """Start the task."""
+        ...
+
+    async def poll(self) -> Sequence[PolledItem]:
+        """Return the next items; may wait. A cancelled call cancels an `async def`."""
+        ...
+
+    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Ask for further offsets (KIP-910)."""
+        ...
+
+    async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
+        """Tell the task of records that are in the log."""
+        ...
+
+    async def committed(self) -> None:
+        """Tell the task of a commit."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        ...
+
+
+class TaskContext:
+    """Services for a running source task (`SourceTaskContext`)."""
+
+    def __init__(
+        self,
+        connector: str,
+        number: int,
+        config: ResolvedConfig,
+        offsets: SourceOffsetStore,
+        transaction: "TransactionRequests | None",
+    ) -> None:
+        self._connector = connector
+        self._number = number
+        self._config = config
+        self._offsets = offsets
+        self._transaction = transaction
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        return self._connector
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        return self._number
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the task's config."""
+        return dict(self._config)
+
+    def offset(self, partition: PartitionFields) -> OffsetFields | None:
+        """Return the committed offset of a source partition; None: there is none."""
+        return self._offsets.get(partition)
+
+    def offsets(self, partitions: Sequence[PartitionFields]) -> OffsetPairs:
+        """Return the committed offsets of several source partitions, in their order."""
+        return [(partition, self.offset(partition)) for partition in partitions]
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """Transaction of the task; None unless the connector sets the boundaries."""
+        return self._transaction
+
+
+class TransactionRequests:
+    """Requests of a task about its transactions (Kafka: `WorkerTransactionContext`)."""
+
+    def __init__(self) -> None:
+        self._commits: list[SourceRecord | None] = []
+        self._aborts: list[SourceRecord | None] = []
+
+    def commit(self, record: SourceRecord | None = None) -> None:
+        """Commit behind this record of the next batch; None: behind the batch."""
+        self._commits.append(record)
+
+    def abort(self, record: SourceRecord | None = None) -> None:
+        """Abort behind this record of the next batch; None: behind the batch."""
+        self._aborts.append(record)
+
+    def bounded(self, records: Sequence[SourceRecord]) -> list[PolledItem]:
+        """Return a batch with the requested boundaries in it, and forget the requests.
+
+        Raises:
+            ConnectError: both a commit and an abort were requested at one place.
+        """
+        items: list[PolledItem] = []
+        for record in records:
+            items.append(record)
+            items += self._boundary(record, f"record {record}")
+        items += self._boundary(None, "the same batch")
+        self._commits.clear()
+        self._aborts.clear()
+        return items
+
+    def _boundary(self, place: SourceRecord | None, shown: str) -> list[PolledItem]:
+        commits = any(request is place for request in self._commits)
+        aborts = any(request is place for request in self._aborts)
+        if commits and aborts:
+            raise ConnectError(f"Connector requested both commit and abort of {shown}")
+        if commits:
+            return [TransactionCommit()]
+        return [TransactionAbort()] if aborts else []
+
+
+class PollingDriver:
+    """Runs a `SourceTask`."""
+
+    def __init__(self, task: SourceTask, context: TaskContext, thread: AuthorThread) -> None:
+        self._task = task
+        self._context = context
+        self._thread = thread
+        task.context = context
+
+    async def start(self) -> None:
+        """Start the task."""
+        await self._thread.call(self._task.start, self._context.config)
+
+    async def poll(self) -> Sequence[PolledItem]:
+        """Return the records of one `poll`."""
+        polled = await self._thread.call(self._task.poll)
+        records = [] if polled is None else [checked_record(record) for record in polled]
+        requests = self._context.transaction
+        return requests.bounded(records) if isinstance(requests, TransactionRequests) else records
+
+    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Ask for further offsets, if the task has the method."""
+        if not _overrides(self._task, SourceTask, "update_offsets"):
+            return None
+        return checked_offsets(await self._thread.call(self._task.update_offsets, offsets))
+
+    async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
+        """Call `commit_record` for each record, if the task has the method."""
+        if records and _overrides(self._task, SourceTask, "commit_record"):
+            await self._thread.call(_for_each, self._task.commit_record, records)
+
+    async def committed(self) -> None:
+        """Call `commit`, if the task has the method."""
+        if _overrides(self._task, SourceTask, "commit"):
+            await self._thread.call(self._task.commit)
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        await self._thread.call(self._task.stop)
+
+
+class GeneratorDriver:
+    """Runs the generator of a `Source`.
+
+    The generator runs ahead until it yields `Idle`, a list, or enough records. A generator that
+    waits for long holds up no record that it has yielded before.
+    """
+
+    def __init__(self, source: Source, context: TaskContext, thread: AuthorThread) -> None:
+        self._source = source
+        self._run = SourceRun(context)
+        self._thread = thread
+        self._generator: AsyncIterator[Any] | Iterator[Any] | None = None
+        self._gathered: deque[Any] = deque()
+        self._pulling: asyncio.Future[Any] | None = None
+        self._arrived = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._idle: Idle | None = None
+        self._ended = False
+        self._resting = asyncio.Lock()
+        """Held in the author's thread while the generator runs; a cancelled call ends later."""
+
+    async def start(self) -> None:
+        """Make the generator. Its code begins to run at the first poll."""
+        generator = await self._thread.call(_made, self._source.read, self._run)
+        if not isinstance(generator, AsyncIterator | Iterator):
+            name = type(self._source).__name__
+            raise ConnectError(f"{name}.read is no generator: it must yield records")
+        self._generator = generator
+
+    async def poll(self) -> Sequence[PolledItem]:
+        """Resume the generator, and return what it yields."""
+        if self._idle is not None:
+            idle, self._idle = self._idle, None
+            await asyncio.sleep(idle.seconds)
+            return []
+        if self._ended and not self._gathered:
+            await asyncio.sleep(ENDED_PAUSE_S)
+            return []
+        await self._gather()
+        return self._taken()
+
+    async def _gather(self) -> None:
+        """Wait until the generator pauses, or has yielded something and takes its time."""
+        if self._ended:
+            return
+        pulling = self._pulling
+        if pulling is None:
+            self._arrived.clear()
+            pulling = self._pulling = self._thread.submit(self._pull)
+        arrival = asyncio.ensure_future(self._arrived.wait())
+        try:
+            await asyncio.wait([pulling, arrival], return_when=asyncio.FIRST_COMPLETED)
+            if not pulling.done():
+                await asyncio.wait([pulling], timeout=GATHER_S)
+        except asyncio.CancelledError:
+            pulling.cancel()
+            raise
+        finally:
+            arrival.cancel()
+        if pulling.done():
+            self._pulling = None
+            self._ended = bool(pulling.result())
+
+    async def _pull(self) -> bool:
+        """Run the generator in the author's thread; return True once it has ended."""
+        async with self._resting:
+            until = monotonic() + GATHER_S
+            for count in range(1, GATHER_RECORDS + 1):
+                try:
+                    item = await self._next()
+                except (StopAsyncIteration, _GeneratorEnd):
+                    return True
+                self._gathered.append(item)
+                if count == 1:
+                    self._loop.call_soon_threadsafe(self._arrived.set)
+                if not isinstance(item, SourceRecord) or monotonic() > until:
+                    return False
+            return False
+
+    async def _next(self) -> Any:
+        if isinstance(self._generator, AsyncIterator):
+            return await anext(self._generator)
+        assert self._generator is not None
+        try:
+            return next(self._generator)
+        except StopIteration:
+            raise _GeneratorEnd from None
+
+    def _taken(self) -> list[PolledItem]:
+        """Take what was gathered, up to the next `Idle`."""
+        items: list[PolledItem] = []
+        while self._gathered:
+            item = self._gathered.popleft()
+            match item:
+                case SourceRecord():
+                    items.append(checked_record(item))
+                case list() | tuple():
+                    items += map(checked_record, item)
+                case Idle():
+                    self._idle = item
+                    break
+                case Mark(offsets):
+                    items.append(Mark(tuple(checked_offsets(offsets) or ())))
+                case TransactionCommit() | TransactionAbort():
+                    items.append(item)
+                case _:
+                    name = type(self._source).__name__
+                    raise ConnectError(
+                        f"{name}.read yielded {type(item).__name__}, not a record, a list of "
+                        "records, task.idle(), task.mark(), task.commit() or task.abort()"
+                    )
+        return items
+
+    @property
+    def _busy(self) -> bool:
+        """True while the generator runs: then no other method of the source is called."""
+        return self._pulling is not None
+
+    async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
+        """Ask for further offsets, if the source has the method and its generator rests."""
+        if self._busy or not _overrides(self._source, Source, "update_offsets"):
+            return None
+        hook = self._source.update_offsets
+        return checked_offsets(await self._thread.call(hook, self._run, offsets))
+
+    async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
+        """Call `acked` for each record, if the source has the method."""
+        if records and _overrides(self._source, Source, "acked"):
+            call = self._thread.submit(_for_each, _bound(self._source.acked, self._run), records)
+            await self._unless_busy(call)
+
+    async def committed(self) -> None:
+        """Call `committed`, if the source has the method."""
+        if _overrides(self._source, Source, "committed"):
+            await self._unless_busy(self._thread.submit(self._source.committed, self._run))
+
+    async def _unless_busy(self, call: "asyncio.Future[Any]") -> None:
+        """Await a call, unless the generator runs: then the call follows when it rests."""
+        if self._busy:
+            call.add_done_callback(_retrieved)
+        else:
+            await call
+
+    async def stop(self) -> None:
+        """Close the generator, so that its `finally` runs."""
+        if self._generator is not None:
+            await self._thread.call(self._close)
+
+    async def _close(self) -> None:
+        async with self._resting:
+            await _closed(self._generator)
+
+
+class _GeneratorEnd(Exception):
+    """A plain generator has ended; `StopIteration` cannot leave a coroutine."""
+
+
+def checked_record(record: object) -> SourceRecord:
+    """Return a record whose partition and offset no longer belong to the author.
+
+    Raises:
+        ConnectError: it is no record.
+        DataError: its partition or offset is not made of primitive values.
+    """
+    if not isinstance(record, SourceRecord):
+        raise ConnectError(f"The source returned {type(record).__name__} instead of a SourceRecord")
+    if not isinstance(record.topic, str) or not record.topic:
+        raise ConnectError(f"The source returned a record for the topic {record.topic!r}")
+    partition, offset = record.source_partition, record.source_offset
+    return _replaced(
+        record,
+        None if partition is None else plain_fields(partition),
+        None if offset is None else plain_fields(offset),
+    )
+
+
+def _replaced(
+    record: SourceRecord, partition: OffsetFields | None, offset: OffsetFields | None
+) -> SourceRecord:
+    return SourceRecord(
+        topic=record.topic,
+        value=record.value,
+        value_schema=record.value_schema,
+        key=record.key,
+        key_schema=record.key_schema,
+        source_partition=partition,
+        source_offset=offset,
+        kafka_partition=record.kafka_partition,
+        timestamp=record.timestamp,
+        headers=tuple(record.headers),
+    )
+
+
+def checked_offsets(offsets: Any) -> list[OffsetPair] | None:
+    """Return copies of offsets that a task has returned; None for none.
+
+    Raises:
+        ConnectError: they are no pairs.
+        DataError: a partition or offset is not made of primitive values.
+    """
+    if offsets is None:
+        return None
+    try:
+        pairs = [*offsets.items()] if isinstance(offsets, Mapping) else [*offsets]
+        checked = [(partition, offset) for partition, offset in pairs]
+    except (TypeError, ValueError):
+        raise ConnectError(
+            f"Offsets must be pairs of a partition and an offset, not {offsets!r:.200}"
+        ) from None
+    return [
+        (plain_fields(partition), None if offset is None else plain_fields(offset))
+        for partition, offset in checked
+    ]
+
+
+def _overrides(instance: object, base: type, method: str) -> bool:
+    """True if the author has written this method."""
+    return getattr(type(instance), method) is not getattr(base, method)
+
+
+def _made(read: Any, run: SourceRun) -> Any:
+    """Call `read`, which must return a generator; a coroutine is refused by `start`."""
+    made = read(run)
+    if inspect.iscoroutine(made):
+        made.close()
+    return made
+
+
+def _bound(acked: Any, run: SourceRun) -> Any:
+    return lambda record, metadata: acked(run, record, metadata)
+
+
+async def _for_each(method: Any, records: Sequence[Acknowledged]) -> None:
+    """Call a method for each record, in the author's thread."""
+    for record, metadata in records:
+        result = method(record, metadata)
+        if inspect.isawaitable(result):
+            await result
+
+
+async def _closed(generator: AsyncIterator[Any] | Iterator[Any] | None) -> None:
+    """Close a generator of either kind."""
+    if isinstance(generator, AsyncIterator):
+        close = getattr(generator, "aclose", None)
+        if close is not None:
+            await close()
+    elif (close := getattr(generator, "close", None)) is not None:
+        close()
+
+
+def _retrieved(call: "asyncio.Future[Any]") -> None:
+    """Mark the exception of a call as seen: nobody waits for it."""
+    if not call.cancelled():
+        call.exception()

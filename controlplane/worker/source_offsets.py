@@ -1,0 +1,132 @@
+"""Offsets of the tasks of one source connector: what is committed, and the records to write.
+
+The key bytes of the log are reused, as by commands (`core.decide.source_offsets`).
+"""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controlplane.connect.errors import DataError
+from controlplane.connect.records import OffsetFields, OffsetPair, PartitionFields
+from controlplane.core import views
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.decide.source_offsets import LoggedKeys
+from controlplane.core.java import json_converter
+from controlplane.core.java.json_values import fits_long
+from controlplane.core.plan import Draft
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.source_partitions import topics_of
+from controlplane.worker.submitted_records import SourcePartitionId
+
+_SCHEMA_TYPES: Mapping[type, str] = {dict: "MAP", list: "ARRAY", tuple: "ARRAY"}
+
+
+class OffsetBatches(NamedTuple):
+    """Records of one commit in the order of their writing (KAFKA-15018).
+
+    Removals go to the copy first, or a crash would revive an old offset.
+    """
+
+    removals_of_copy: Sequence[Draft]
+    primary: Sequence[Draft]
+    values_of_copy: Sequence[Draft]
+    """Best effort: readers prefer the primary topic."""
+
+
+class SourceOffsetStore:
+    """Committed offsets of a connector from the start of its tasks on. Other threads may read it.
+
+    Offsets change outside of the tasks only while the connector is stopped; then the next start
+    makes a new object.
+    """
+
+    def __init__(self, state: ClusterState, connector: str, config: Mapping[str, Any]) -> None:
+        self._topics = topics_of(state, config)
+        self._keys = LoggedKeys(state, connector, self._topics)
+        self._committed: dict[SourcePartitionId, OffsetFields] = {
+            frozen(view.partition): view.offset
+            for view in views.source_offsets(state, connector)
+            if view.offset is not None
+        }
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The connector's own offsets topic, if any, then the worker's."""
+        return self._topics
+
+    def get(self, partition: PartitionFields) -> OffsetFields | None:
+        """Return a copy of the committed offset; None: there is none."""
+        offset = self._committed.get(frozen(dict(partition)))
+        return None if offset is None else dict(offset)
+
+    def batches(self, offsets: Iterable[OffsetPair]) -> OffsetBatches:
+        """Return the records that commit these offsets.
+
+        Raises:
+            DataError: a partition or offset is not made of primitive values.
+        """
+        pairs = [(plain_fields(partition), _plain_offset(offset)) for partition, offset in offsets]
+        primary, *copies = self._topics
+        removals = [pair for pair in pairs if pair[1] is None] if copies else []
+        values = [pair for pair in pairs if pair[1] is not None] if copies else []
+        return OffsetBatches(
+            [draft for copy in copies for draft in self._drafts(copy, removals)],
+            self._drafts(primary, pairs),
+            [draft for copy in copies for draft in self._drafts(copy, values)],
+        )
+
+    def committed(self, offsets: Iterable[OffsetPair]) -> None:
+        """Take note that these offsets are in the log."""
+        for partition, offset in offsets:
+            identity = frozen(dict(partition))
+            if offset is None:
+                self._committed.pop(identity, None)
+            else:
+                self._committed[identity] = dict(offset)
+
+    def _drafts(self, topic: str, pairs: Iterable[OffsetPair]) -> list[Draft]:
+        drafts: list[Draft] = []
+        for partition, offset in pairs:
+            keys = self._keys.of(topic, partition)
+            value = None if offset is None else json_converter.encode_hash_order(offset)
+            drafts += (
+                Draft(topic, key, value, self._keys.place(topic, key))
+                for key in (keys if offset is None else keys[:1])
+            )
+        return drafts
+
+
+def plain_fields(fields: Any) -> dict[str, Any]:
+    """Return a copy of a partition or offset as it is stored (`OffsetUtils#validateFormat`).
+
+    Bytes become Base64, as Kafka's JsonConverter writes them.
+
+    Raises:
+        DataError: a value is not primitive, or a name is no text.
+    """
+    if not isinstance(fields, Mapping):
+        raise DataError(f"Offsets must be maps, not {type(fields).__name__}")
+    plain: dict[str, Any] = {}
+    for name, value in fields.items():
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise DataError(f"Offsets may only use String keys, not {kind}")
+        plain[name] = _plain_value(name, value)
+    return plain
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    is_primitive = value is None or isinstance(value, str | bool | int | float)
+    if is_primitive and not (isinstance(value, int) and not fits_long(value)):
+        return value
+    kind = _SCHEMA_TYPES.get(type(value), f"class {type(value).__name__}")
+    raise DataError(
+        f"Offsets may only contain primitive types as values, but field {name} contains {kind}"
+    )
+
+
+def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
+    return None if offset is None else plain_fields(offset)

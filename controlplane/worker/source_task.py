@@ -1,0 +1,185 @@
+"""Loop of a source task: poll, convert, send, commit (Kafka: `AbstractWorkerSourceTask`)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol
+
+from controlplane.connect.records import SourceRecord
+from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
+from controlplane.projection.notices import Notices
+from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.clients import Producer, ProducerRecord
+from controlplane.worker.conversion import SourcePipeline
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.source_drivers import PolledItem, SourceDriver
+from controlplane.worker.source_offsets import SourceOffsetStore
+from controlplane.worker.task_control import TaskControl
+
+Boundary = TransactionCommit | TransactionAbort
+
+
+class SentRecord(NamedTuple):
+    """A record of the source, and its form in the log; None: it is not sent."""
+
+    record: SourceRecord
+    converted: ProducerRecord | None
+
+
+DispatchItem = SentRecord | Mark | Boundary
+
+
+class SourceTaskParts(NamedTuple):
+    """Parts of a run of a source task."""
+
+    connector: str
+    number: int
+    driver: SourceDriver
+    thread: AuthorThread
+    pipeline: SourcePipeline
+    offsets: SourceOffsetStore
+    control: TaskControl
+    settings: RuntimeSettings
+    config: Mapping[str, Any]
+    note_topic: Callable[[str], None]
+    """Called with the topic of each record that is in the log (KIP-558)."""
+    notices: Notices
+    updates_offsets: bool
+    """True: `update_offsets` is called (KIP-910); no release has it."""
+
+
+class Delivery(Protocol):
+    """Way of records and offsets into the log: at least once, or exactly once."""
+
+    async def begin_iteration(self) -> None:
+        """Raise the failure of an earlier record, and take note of acknowledgements."""
+        ...
+
+    async def before_poll(self) -> None:
+        """Everything is sent: the next poll follows."""
+        ...
+
+    async def dispatch(self, items: Sequence[DispatchItem]) -> None:
+        """Send the items of one poll in order."""
+        ...
+
+    async def batch_dispatched(self) -> None:
+        """One poll has been dispatched; it may have been empty."""
+        ...
+
+    async def pausing(self) -> None:
+        """The task is about to pause."""
+        ...
+
+    async def finish(self, *, failed: bool) -> None:
+        """The task has ended: commit for the last time."""
+        ...
+
+    def abandon(self) -> None:
+        """The task was abandoned: commit nothing."""
+        ...
+
+
+class SourceTaskRun:
+    """One run of a source task, from its start to its end."""
+
+    def __init__(
+        self,
+        parts: SourceTaskParts,
+        delivery: Callable[[SourceTaskParts, Producer], Delivery],
+        producer: Callable[[], Any],
+    ) -> None:
+        self._parts = parts
+        self._delivery = delivery
+        self._producer = producer
+
+    async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
+        """Run until the task shall stop. `started` is called once the author's `start` returned.
+
+        Raises:
+            Exception: the task failed; everything is closed.
+        """
+        driver, control = self._parts.driver, self._parts.control
+        async with self._producer() as producer:
+            delivery = self._delivery(self._parts, producer)
+            async with _stopped(driver), _finished(delivery):
+                await control.while_paused()
+                if control.stopping:
+                    return
+                await driver.start()
+                started()
+                await self._loop(delivery, paused)
+
+    async def _loop(self, delivery: Delivery, paused: Callable[[bool], None]) -> None:
+        control = self._parts.control
+        while not control.stopping:
+            await delivery.begin_iteration()
+            if control.paused:
+                await delivery.pausing()
+                paused(True)
+                await control.while_paused()
+                if not control.stopping:
+                    paused(False)
+                continue
+            await delivery.before_poll()
+            items = await self._polled()
+            if items is None:
+                return
+            await delivery.dispatch(await self._converted(items))
+            await delivery.batch_dispatched()
+
+    async def _polled(self) -> Sequence[PolledItem] | None:
+        """Poll; None: the task shall stop, and a poll that can be cancelled is cancelled."""
+        control = self._parts.control
+        poll = asyncio.ensure_future(self._parts.driver.poll())
+        stop = asyncio.ensure_future(control.until_stopped())
+        try:
+            await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if poll.done():
+                return poll.result()
+            return None
+        finally:
+            for waiting in (poll, stop):
+                waiting.cancel()
+            await asyncio.gather(poll, stop, return_exceptions=True)
+
+    async def _converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
+        """Transform and convert the records of a poll, in the author's thread."""
+        if not any(isinstance(item, SourceRecord) for item in items):
+            return [item for item in items if not isinstance(item, SourceRecord)]
+        pipeline = self._parts.pipeline
+
+        def converted() -> list[DispatchItem]:
+            return [
+                SentRecord(item, pipeline.converted(item))
+                if isinstance(item, SourceRecord)
+                else item
+                for item in items
+            ]
+
+        items_: list[DispatchItem] = await self._parts.thread.call(converted)
+        return items_
+
+
+@asynccontextmanager
+async def _stopped(driver: SourceDriver) -> AsyncIterator[None]:
+    """Stop the author's task at the end of the block, whatever happened in it."""
+    try:
+        yield
+    finally:
+        await driver.stop()
+
+
+@asynccontextmanager
+async def _finished(delivery: Delivery) -> AsyncIterator[None]:
+    """Commit for the last time at the end of the block; not if it was abandoned."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        delivery.abandon()
+        raise
+    except BaseException:
+        await delivery.finish(failed=True)
+        raise
+    else:
+        await delivery.finish(failed=False)

@@ -1,0 +1,165 @@
+"""Reports of connectors and tasks in the status topic (Kafka: `KafkaStatusBackingStore`)."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from controlplane.clock import backoff
+from controlplane.core.codec.status import encode_status
+from controlplane.core.entry import Position
+from controlplane.core.records import (
+    ActiveTopic,
+    Activity,
+    ConnectorStatus,
+    State,
+    Status,
+    StatusRecord,
+    TaskStatus,
+)
+from controlplane.core.state import ClusterState
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.event_loop import ended
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
+from controlplane.projection.notices import Notices
+
+RETRY_MS = (50, 2_000)
+"""First and last pause before statuses are written again while the log is unavailable."""
+
+
+class StatusWriter:
+    """Writes statuses in the order of the calls; no caller waits for the log.
+
+    A *safe* status never replaces a later report of another worker (L1).
+    """
+
+    def __init__(  # noqa: PLR0913 - parts of the worker, by name only
+        self,
+        log: Log,
+        *,
+        state: Callable[[], ClusterState],
+        epoch: Callable[[], int],
+        partitions: int,
+        now_ms: Callable[[], int],
+        notices: Notices,
+        read_back: Callable[[Sequence[Position]], Awaitable[None]],
+        worker_id: str,
+        tracking: bool,
+    ) -> None:
+        self._log = log
+        self._state = state
+        self._epoch = epoch
+        self._partitions = partitions
+        self._now_ms = now_ms
+        self._notices = notices
+        self._read_back = read_back
+        self._worker_id = worker_id
+        self._tracking = tracking
+        self._queue: deque[StatusRecord] = deque()
+        self._filled = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._noted: set[tuple[str, str]] = set()
+        """Active topics that were written and are not read back yet."""
+        self._task = asyncio.create_task(self._write_queued(), name="statuses")
+
+    def connector(
+        self, name: str, state: State, trace: str | None = None, *, safe: bool = False
+    ) -> None:
+        """Report the state of a connector."""
+        cached = self._state().status.connectors.get(name)
+        if not safe or self._may_replace(cached):
+            self._add(ConnectorStatus(name, self._status(state, trace)))
+
+    def task(
+        self, name: str, task: int, state: State, trace: str | None = None, *, safe: bool = False
+    ) -> None:
+        """Report the state of a task."""
+        cached = self._state().status.tasks.get(name, {}).get(task)
+        if not safe or self._may_replace(cached):
+            self._add(TaskStatus(name, task, self._status(state, trace)))
+
+    def remove_tasks(self, name: str, tasks: Iterable[int]) -> None:
+        """Remove the statuses of tasks that no longer exist."""
+        for task in tasks:
+            self._add(TaskStatus(name, task, None))
+
+    def remove_connector(self, name: str) -> None:
+        """Remove the statuses of a deleted connector: its tasks first."""
+        self.remove_tasks(name, sorted(self._state().status.tasks.get(name, {})))
+        self._add(ConnectorStatus(name, None))
+
+    def note_topic(self, name: str, task: int, topic: str) -> None:
+        """Record that a task uses a topic, unless the log says so already (KIP-558)."""
+        if not self._tracking:
+            return
+        recorded = self._state().status.active_topics.get(name, {})
+        if topic not in recorded and (name, topic) not in self._noted:
+            self._noted.add((name, topic))
+            self._add(ActiveTopic(name, topic, Activity(topic, name, task, self._now_ms())))
+
+    def forget_topics(self, name: str) -> None:
+        """Remove the active topics of a deleted connector."""
+        if self._tracking:
+            for topic in sorted(self._state().status.active_topics.get(name, {})):
+                self._add(ActiveTopic(name, topic, None))
+
+    async def flush(self) -> None:
+        """Return as soon as everything so far has been written, or was given up."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Write what is queued, then end."""
+        await self.flush()
+        await ended([self._task])
+
+    def _status(self, state: State, trace: str | None) -> Status:
+        return Status(state, trace, self._worker_id, self._epoch())
+
+    def _may_replace(self, cached: Status | None) -> bool:
+        """True if a safe status may be written (`CacheEntry#canWriteSafely`)."""
+        return (
+            cached is None
+            or cached.worker_id == self._worker_id
+            or cached.generation <= self._epoch()
+        )
+
+    def _add(self, record: StatusRecord) -> None:
+        self._queue.append(record)
+        self._idle.clear()
+        self._filled.set()
+
+    async def _write_queued(self) -> None:
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            while self._queue:
+                batch = [*self._queue]
+                self._queue.clear()
+                positions = await self._append([self._placed(record) for record in batch])
+                await self._read_back(positions)
+                self._noted -= {
+                    (record.connector, record.topic)
+                    for record in batch
+                    if isinstance(record, ActiveTopic)
+                }
+            self._idle.set()
+
+    def _placed(self, record: StatusRecord) -> Record:
+        state = self._state()
+        key, value = encode_status(record, state.profile)
+        partition = partition_of(key, self._partitions)
+        return Record(state.topics.status, partition, self._now_ms(), key, value)
+
+    async def _append(self, records: list[Record]) -> Sequence[Position]:
+        """Append statuses, again while the log is unavailable; nothing if they are refused."""
+        pauses = backoff(*RETRY_MS)
+        while True:
+            try:
+                return await self._log.append(records, self._epoch())
+            except Fenced:
+                return ()  # the new writer reports what it runs
+            except LogUnavailable:
+                await asyncio.sleep(next(pauses))
+            except LogError as failure:
+                self._notices.warning("statuses_not_written", reason=str(failure))
+                return ()

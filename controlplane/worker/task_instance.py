@@ -1,0 +1,106 @@
+"""A task from its start to its end, and its reports (Kafka: `WorkerTask`)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from controlplane.core.records import State
+from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.statuses import StatusWriter
+from controlplane.worker.task_control import TaskControl
+from controlplane.worker.traces import trace_of
+
+
+class TaskIdentity(NamedTuple):
+    """Connector and number of a task."""
+
+    connector: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.number}"
+
+
+class TaskRun(Protocol):
+    """One run of a source or sink task."""
+
+    async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
+        """Run until the task shall stop.
+
+        `started` is called once the author's `start` has returned; `paused` with True and False
+        at the beginning and the end of a pause.
+
+        Raises:
+            Exception: the task failed; everything is closed.
+        """
+        ...
+
+
+class TaskInstance:
+    """A running task. It reports what happens, until it is abandoned."""
+
+    def __init__(
+        self,
+        identity: TaskIdentity,
+        run: TaskRun,
+        thread: AuthorThread,
+        control: TaskControl,
+        statuses: StatusWriter,
+    ) -> None:
+        self._name, self.number = identity
+        self._thread = thread
+        self._control = control
+        self._statuses = statuses
+        self._failed = False
+        if control.paused:
+            self._report(State.PAUSED)
+        self.ended = asyncio.create_task(self._run(run), name=f"task {identity}")
+
+    @property
+    def failed(self) -> bool:
+        """True once the task has failed."""
+        return self._failed
+
+    def go(self, *, paused: bool) -> None:
+        """Pause or go on. A failed task does neither."""
+        if paused:
+            self._control.pause()
+        else:
+            self._control.resume()
+
+    def stop(self) -> None:
+        """Ask the task to stop; `ended` tells when it has."""
+        self._control.stop()
+
+    def abandon(self) -> None:
+        """Leave the task behind: it commits and reports nothing more."""
+        self.ended.cancel()
+        self._thread.abandon()
+
+    async def _run(self, run: TaskRun) -> None:
+        try:
+            await run.run(self._started, self._paused)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
+            self._end(failure)
+        else:
+            self._end(None)
+        self._thread.abandon()
+
+    def _started(self) -> None:
+        self._report(State.RUNNING)
+
+    def _paused(self, paused: bool) -> None:
+        self._report(State.PAUSED if paused else State.RUNNING)
+
+    def _report(self, state: State) -> None:
+        self._statuses.task(self._name, self.number, state)
+
+    def _end(self, failure: BaseException | None) -> None:
+        if failure is None or self._control.stopping:
+            self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
+        else:
+            self._failed = True
+            trace = trace_of(failure)
+            self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)

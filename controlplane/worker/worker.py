@@ -1,0 +1,272 @@
+"""Worker: runs the connectors of a control plane in this process.
+
+    async with ConnectWorker.open("sqlite:///state.db", classes) as worker:
+        await worker.plane.execute(CreateConnector("orders", config))
+
+It follows the folded state. It writes statuses, offsets and records itself, and task configs by
+commands of the plane; it never writes configs or target states.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from msgspec import UNSET
+
+from controlplane.controller.external import ExternalActionFailed
+from controlplane.core.codec.config import decode_config
+from controlplane.core.commands import PublishTasks
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.plan import (
+    AdminOverrides,
+    AnyAction,
+    GroupOffsets,
+    Outcome,
+    Rejected,
+    RestartInstances,
+)
+from controlplane.core.records import ConnectorConfig, RestartRequest
+from controlplane.core.views.group_progress import LogEnd
+from controlplane.event_loop import ended
+from controlplane.logs.log import Log
+from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
+from controlplane.worker.assignment import assignment_of
+from controlplane.worker.connector_actor import ActorParts, ConnectorActor
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.embedded_clients import LogClients
+from controlplane.worker.embedded_groups import LogGroups
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.statuses import StatusWriter
+from controlplane.worker.workshop import Workshop
+
+FAILURE_POLL_S = 1.0
+"""Interval at which a worker looks whether another process has become the log's writer."""
+
+
+class WorkerActions:
+    """Actions outside of the logs (`ExternalActions`): consumer groups, and restarts."""
+
+    def __init__(self, groups: LogGroups) -> None:
+        self._groups = groups
+        self.worker: ConnectWorker | None = None
+
+    async def perform(self, action: AnyAction) -> None:
+        """Restart instances of this worker, or change a group.
+
+        Raises:
+            ExternalActionFailed: the connector cannot be started, or the group not be changed.
+        """
+        if not isinstance(action, RestartInstances):
+            await self._groups.perform(action)
+        elif self.worker is not None:
+            await self.worker.restart(action)
+
+    async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
+        """Committed offsets of a consumer group."""
+        return await self._groups.group_offsets(group, admin)
+
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
+    ) -> Mapping[TopicPartition, LogEnd]:
+        """Ends of partitions."""
+        return await self._groups.log_ends(partitions, admin)
+
+
+class ConnectWorker:
+    """Runs connectors in this process. Open it with `open`."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        classes: ConnectorClasses,
+        groups: LogGroups,
+        settings: RuntimeSettings,
+    ) -> None:
+        self.plane = plane
+        """The control plane whose connectors run here."""
+        self.groups = groups
+        """Consumer groups of the sinks."""
+        self._settings = settings
+        self._profile = plane.state.profile
+        self._notices = plane.notices
+        topics = plane.state.topics
+        partitions = sum(topic == topics.status for topic, _ in plane.state.ends)
+        self._statuses = StatusWriter(
+            plane.log,
+            state=lambda: plane.state,
+            epoch=lambda: plane.epoch,
+            partitions=partitions,
+            now_ms=plane.now_ms,
+            notices=self._notices,
+            read_back=plane.follower.wait_for_records,
+            worker_id=settings.worker_id,
+            tracking=settings.topic_tracking,
+        )
+        clients = LogClients(
+            plane.log, groups, lambda: plane.epoch, plane.now_ms, settings.producer
+        )
+        self._parts = ActorParts(
+            Workshop(plane, classes, clients, self._statuses, settings),
+            self._statuses,
+            lambda: plane.state,
+            self._publish,
+            settings,
+            self._notices,
+            profile=self._profile,
+        )
+        self._actors: dict[str, ConnectorActor] = {}
+        self._deleted: set[str] = set()
+        self._restarts: list[RestartRequest] = []
+        self._wake = asyncio.Event()
+        self._config_end = -1
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        where: str | Log,
+        classes: ConnectorClasses,
+        settings: Settings | None = None,
+        runtime: RuntimeSettings | None = None,
+        around: Surroundings | None = None,
+    ) -> AsyncIterator["ConnectWorker"]:
+        """Open a control plane on a log, and run its connectors until the block ends.
+
+        Raises: see `ControlPlane.open`.
+        """
+        around = around or Surroundings()
+        async with AsyncExitStack() as stack:
+            log = await opened_log(where, stack)
+            worker: ConnectWorker | None = None
+            # A command that a crash cut off is ended while the plane opens: its groups are needed.
+            groups = LogGroups(
+                log, lambda: None if worker is None else worker.plane.epoch, around.now_ms
+            )
+            actions = WorkerActions(groups)
+            around = around._replace(outside=actions, plugins=around.plugins or classes.plugins())
+            plane = await stack.enter_async_context(ControlPlane.open(log, settings, around))
+            await groups.open()
+            worker = cls(plane, classes, groups, runtime or RuntimeSettings())
+            actions.worker = worker
+            async with worker._running():
+                yield worker
+
+    async def restart(self, action: RestartInstances) -> None:
+        """Restart a connector or tasks; return when they have been started.
+
+        Raises:
+            ExternalActionFailed: the connector cannot be started.
+        """
+        actor = self._actors.get(action.connector)
+        if actor is None:
+            return
+        try:
+            await actor.restart(action.instances)
+        except Exception as failure:
+            answer = f"Failed to start connector: {action.connector}"
+            raise ExternalActionFailed(answer, str(failure)) from failure
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        self._clean_statuses()
+        following = asyncio.create_task(self._follow(), name="worker")
+        try:
+            yield
+        finally:
+            await ended([following])
+            await self._close_actors()
+            await self._statuses.close()
+
+    async def _close_actors(self) -> None:
+        for actor in self._actors.values():
+            actor.close()
+        await asyncio.gather(
+            *(actor.ended for actor in self._actors.values()), return_exceptions=True
+        )
+
+    def _clean_statuses(self) -> None:
+        """Remove the statuses of connectors whose deletion was cut off by a crash."""
+        state = self.plane.state
+        for name in sorted({*state.status.connectors, *state.status.tasks}):
+            if name not in state.config.connectors:
+                self._statuses.forget_topics(name)
+                self._statuses.remove_connector(name)
+
+    async def _follow(self) -> None:
+        follower = self.plane.follower
+        with follower.observed(self._note, self._wake.set):
+            while True:
+                moves = follower.moves
+                if self.plane.failure is None:
+                    self._assign()
+                else:
+                    self._abandon()
+                await self._moved(moves)
+
+    async def _moved(self, moves: int) -> None:
+        """Return when the log has grown, an actor has ended, or after a short time."""
+        waits = [
+            asyncio.ensure_future(self.plane.follower.moved(moves)),
+            asyncio.ensure_future(self._wake.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, timeout=FAILURE_POLL_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._wake.clear()
+            await ended(waits)  # type: ignore[arg-type]
+
+    def _note(self, entries: Sequence[Entry]) -> None:
+        """Take note of records that are events, and of deletions that a re-creation would hide."""
+        topics = self.plane.state.topics
+        for entry in entries:
+            if entry.topic != topics.config or entry.aborted:
+                continue
+            record = decode_config(entry.key, entry.value, self._profile)
+            if isinstance(record, RestartRequest):
+                self._restarts.append(record)
+            elif isinstance(record, ConnectorConfig) and record.properties is None:
+                self._deleted.add(record.connector)
+
+    def _assign(self) -> None:
+        """Give each actor what it shall run."""
+        state = self.plane.state
+        end = state.ends.get((state.topics.config, 0), 0)
+        if end == self._config_end and not self._deleted:
+            return
+        self._config_end = end
+        self._end_deleted()
+        for name in state.config.connectors:
+            if name in self._deleted:
+                continue  # its actor is ending; then it gets a new one
+            if name not in self._actors:
+                self._actors[name] = ConnectorActor(name, self._parts)
+            self._actors[name].assign(assignment_of(state, name))
+        self._request_restarts()
+
+    def _end_deleted(self) -> None:
+        for name in [*self._deleted]:
+            actor = self._actors.get(name)
+            if actor is None or actor.ended.done():
+                self._actors.pop(name, None)
+                self._deleted.discard(name)
+            else:
+                actor.assign(None)
+                actor.ended.add_done_callback(lambda _: self._wake.set())
+
+    def _request_restarts(self) -> None:
+        requests, self._restarts = self._restarts, []
+        for request in requests:
+            if request.connector in self._actors:
+                self._actors[request.connector].request(request)
+
+    def _abandon(self) -> None:
+        """Another process runs the connectors now."""
+        for actor in self._actors.values():
+            actor.abandon()
+        self._actors.clear()
+        self._deleted.clear()
+        self._restarts.clear()
+        self._config_end = -1
+
+    async def _publish(self, command: PublishTasks) -> Outcome | Rejected:
+        return await self.plane.carry_out(command, principal="worker")

@@ -1,0 +1,274 @@
+"""Makes connectors and tasks from their configs."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import SinkRecord
+from controlplane.connect.sink import Sink, SinkConnector
+from controlplane.connect.source import Source, SourceConnector
+from controlplane.core.commands import FenceTasks
+from controlplane.core.decide.sink_offsets import group_of
+from controlplane.core.plan import Rejected
+from controlplane.core.topics.source_partitions import topics_of
+from controlplane.plane import ControlPlane
+from controlplane.worker.assignment import Assignment
+from controlplane.worker.at_least_once import AtLeastOnce
+from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.clients import ConsumerSettings, TopicSubscription
+from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
+from controlplane.worker.connector_drivers import (
+    AnyConnector,
+    ConnectorDriver,
+    ConnectorRequests,
+    RunningConnector,
+    driver_of,
+)
+from controlplane.worker.conversion import Pipelines, prefixed
+from controlplane.worker.embedded_clients import LogClients
+from controlplane.worker.embedded_groups import GROUPS_TOPIC
+from controlplane.worker.exactly_once import ExactlyOnce
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.sink_drivers import (
+    ClassicSinkDriver,
+    OneClassSinkDriver,
+    SinkContext,
+    SinkDriver,
+)
+from controlplane.worker.sink_task import SinkTaskParts, SinkTaskRun
+from controlplane.worker.source_drivers import (
+    GeneratorDriver,
+    PollingDriver,
+    SourceDriver,
+    TaskContext,
+    TransactionRequests,
+)
+from controlplane.worker.source_offsets import SourceOffsetStore
+from controlplane.worker.source_task import SourceTaskParts, SourceTaskRun
+from controlplane.worker.statuses import StatusWriter
+from controlplane.worker.task_control import TaskControl
+from controlplane.worker.task_instance import TaskIdentity, TaskInstance
+
+TASK_CLASS = "task.class"
+TOPIC_KEYS = ("topics", "topics.regex")
+
+
+class Workshop:
+    """Makes connectors and tasks of one worker."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        classes: ConnectorClasses,
+        clients: LogClients,
+        statuses: StatusWriter,
+        settings: RuntimeSettings,
+    ) -> None:
+        self._plane = plane
+        self._classes = classes
+        self._clients = clients
+        self._statuses = statuses
+        self._settings = settings
+        self._pipelines = Pipelines(settings)
+        self._offsets: dict[str, SourceOffsetStore] = {}
+        """Committed offsets of each source, shared by its tasks."""
+
+    async def connector(
+        self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
+    ) -> ConnectorDriver:
+        """Make a connector, with the references in its config resolved.
+
+        Raises:
+            Exception: its class or config cannot be used.
+        """
+        connector = self._classes.named(connector_class(config))
+        instance: AnyConnector = await asyncio.to_thread(connector)
+        resolved = self._resolved(connector, config)
+        return driver_of(instance, RunningConnector(name, resolved, requests))
+
+    def published_configs(
+        self, name: str, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
+    ) -> list[dict[str, str | None]]:
+        """Return task configs as they are stored: with the task's class, and a sink's topics.
+
+        Defaults of the class that the connector has passed on are not stored.
+        """
+        del name
+        connector = self._classes.named(connector_class(config))
+        task = getattr(connector, "task", connector)
+        defaults = {key.name: key.default for key in connector.config if key.name not in config}
+        added: dict[str, str | None] = {TASK_CLASS: class_name(task)}
+        if connector.kind == "sink":
+            added |= {key: config[key] for key in TOPIC_KEYS if config.get(key)}
+        return [
+            {
+                key: value
+                for key, value in task_config.items()
+                if key not in defaults or value != defaults[key]
+            }
+            | added
+            for task_config in configs
+        ]
+
+    async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
+        """Read the committed offsets of a source; fence older producers with exactly-once support.
+
+        Raises:
+            ConnectError: they cannot be fenced.
+            LogError: the log cannot be read.
+        """
+        if self._classes.named(connector_class(config)).kind != "source":
+            return
+        if self._settings.exactly_once:
+            answer = await self._plane.carry_out(FenceTasks(name), principal="worker")
+            if isinstance(answer, Rejected):
+                raise ConnectError(f"Failed to fence zombie tasks: {answer.sentence}")
+        self._offsets[name] = await self._read_offsets(name, config)
+
+    async def _read_offsets(self, name: str, config: Mapping[str, Any]) -> SourceOffsetStore:
+        """Read the offsets topics to their ends, and return the connector's offsets."""
+        plane = self._plane
+        topics = topics_of(plane.state, config)
+        for topic in topics[:-1]:  # its own, which may be new
+            worker_partitions = await self._clients.topics.found_or_created(topics[-1])
+            await self._clients.topics.create(topic, worker_partitions, {})
+        await plane.follower.follow(topics)
+        await plane.follower.wait_for(await plane.log.ends(topics))
+        return SourceOffsetStore(plane.state, name, config)
+
+    async def task(
+        self, name: str, number: int, assignment: Assignment, *, paused: bool
+    ) -> TaskInstance:
+        """Begin a task.
+
+        Raises:
+            Exception: it cannot be made.
+        """
+        connector = self._classes.named(connector_class(assignment.config))
+        draft = _TaskDraft(
+            TaskIdentity(name, number),
+            connector,
+            AuthorThread(f"task {name}-{number}"),
+            TaskControl(paused=paused),
+            self._resolved(connector, assignment.config),
+            self._resolved(connector, assignment.tasks[number]),
+        )
+        try:
+            is_source = draft.connector.kind == "source"
+            run = await (self._source_run(draft) if is_source else self._sink_run(draft))
+        except BaseException:
+            draft.thread.abandon()
+            raise
+        return TaskInstance(draft.identity, run, draft.thread, draft.control, self._statuses)
+
+    async def _source_run(self, draft: "_TaskDraft") -> SourceTaskRun:
+        name, number = draft.identity
+        boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
+        transaction = TransactionRequests() if boundary == "connector" else None
+        offsets = self._offsets[name]
+        context = TaskContext(name, number, draft.config, offsets, transaction)
+        pipeline = await draft.thread.call(
+            self._pipelines.source, draft.identity, draft.connector_config
+        )
+        parts = SourceTaskParts(
+            connector=name,
+            number=number,
+            driver=await _source_driver(draft, context),
+            thread=draft.thread,
+            pipeline=pipeline,
+            offsets=offsets,
+            control=draft.control,
+            settings=self._settings,
+            config=draft.connector_config,
+            note_topic=partial(self._statuses.note_topic, name, number),
+            notices=self._plane.notices,
+            updates_offsets=self._plane.state.profile.updates_offsets,
+        )
+        delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
+        client_id = f"connector-producer-{draft.identity}"
+        return SourceTaskRun(parts, delivery, lambda: self._clients.producer(client_id, {}))
+
+    async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
+        name, number = draft.identity
+        pipeline = await draft.thread.call(
+            self._pipelines.sink, draft.identity, draft.connector_config
+        )
+        context = SinkContext(name, number, draft.config, _report_nothing)
+        parts = SinkTaskParts(
+            driver=await _sink_driver(draft, context),
+            thread=draft.thread,
+            pipeline=pipeline,
+            control=draft.control,
+            settings=self._settings,
+            note_topic=partial(self._statuses.note_topic, name, number),
+            notices=self._plane.notices,
+        )
+        group = group_of(name, draft.connector_config, self._plane.context)
+        subscription = TopicSubscription(
+            [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
+            draft.config.get("topics.regex") or None,
+        )
+        overrides = prefixed(draft.connector_config, "consumer.override.")
+        topics = self._plane.state.topics
+        settings = ConsumerSettings(
+            internal_topics=frozenset({*msgspec.structs.astuple(topics), GROUPS_TOPIC}),
+            **_consumer_settings(overrides),
+        )
+        return SinkTaskRun(
+            parts,
+            lambda rebalancing: self._clients.consumer(group, subscription, rebalancing, settings),
+        )
+
+    def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
+        """Return a config as authors get it: references resolved, defaults of the class added."""
+        defaults = {key.name: key.default for key in connector.config if key.default is not None}
+        given = {key: str(value) for key, value in config.items() if value is not None}
+        return defaults | given
+
+
+class _TaskDraft(NamedTuple):
+    """A task before it runs."""
+
+    identity: TaskIdentity
+    connector: type[Any]
+    thread: AuthorThread
+    control: TaskControl
+    connector_config: dict[str, str]
+    config: dict[str, str]
+
+
+async def _source_driver(draft: _TaskDraft, context: TaskContext) -> SourceDriver:
+    """Make the author's object in its own thread."""
+    if issubclass(draft.connector, Source):
+        return GeneratorDriver(await draft.thread.call(draft.connector), context, draft.thread)
+    assert issubclass(draft.connector, SourceConnector)
+    return PollingDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
+
+
+async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
+    """Make the author's object in its own thread."""
+    if issubclass(draft.connector, Sink):
+        sink: Sink = await draft.thread.call(draft.connector)
+        return OneClassSinkDriver(sink, context, draft.thread)
+    assert issubclass(draft.connector, SinkConnector)
+    return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
+
+
+async def _report_nothing(record: SinkRecord, error: BaseException) -> None:
+    """Fail the task: no error is tolerated."""
+    del record
+    raise ConnectError("Error encountered in task; no errors are tolerated") from error
+
+
+def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of a consumer that mean something on a log of our own."""
+    settings: dict[str, Any] = {}
+    if (most := overrides.get("max.poll.records")) is not None:
+        settings["max_poll_records"] = int(most)
+    if (reset := overrides.get("auto.offset.reset")) is not None:
+        settings["auto_offset_reset"] = reset
+    return settings

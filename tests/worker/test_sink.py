@@ -1,0 +1,183 @@
+"""Sinks that run: records, commits, rewinds, pauses, and what commands do to their offsets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.connect import RetriableError, Sink, SinkRecord, SinkTaskContext, key
+from controlplane.core.commands import (
+    AlterOffsets,
+    CreateConnector,
+    OffsetChange,
+    PauseConnector,
+    ResetOffsets,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.logs.log import Log, Record
+from controlplane.plane import Refusal
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.worker_fixture import config_of, running, until, until_state
+
+put: dict[str, list[str]] = {}
+"""Values that each sink of these tests has got, by connector."""
+
+
+class Collecting(Sink):
+    """Keeps what it gets; fails as its config says."""
+
+    config = (key("fail", default=""),)
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    def start(self, task: SinkTaskContext) -> None:
+        """Make a place for the values."""
+        put.setdefault(task.connector, [])
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Keep the values."""
+        self.attempts += bool(records)
+        if records and task.config["fail"] == "once" and self.attempts == 1:
+            task.retry_after(0.01)
+            raise RetriableError("later")
+        if records and task.config["fail"] == "always":
+            raise ValueError("no more")
+        put[task.connector] += [str(record.value) for record in records]
+
+    def flush(self, task: SinkTaskContext, offsets: Any) -> None:
+        """Fail once if the config says so."""
+        del offsets
+        if task.config["fail"] == "flush" and put[task.connector] and self.attempts == 1:
+            self.attempts += 1
+            raise ValueError("no flush")
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> None:
+    put.clear()
+
+
+async def produce(log: Log, topic: str, *values: str, partitions: int = 1) -> None:
+    """Append values to a topic, one partition after another."""
+    await log.create_topic(topic, partitions)
+    await log.append(
+        [
+            Record(topic, number % partitions, 1_000, None, value.encode())
+            for number, value in enumerate(values)
+        ]
+    )
+
+
+def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
+    """Committed offsets of a group."""
+    return dict(worker.groups.committed(group))
+
+
+async def test_records_arrive_and_offsets_are_committed() -> None:
+    """A sink gets every record; its group commits behind the last one; the topic is active."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a", "b", "c")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until(lambda: put.get("s") == ["a", "b", "c"])
+        await until(lambda: committed(worker, "connect-s") == {("t", 0): 3})
+        await until(lambda: [*plane.state.status.active_topics.get("s", {})] == ["t"])
+        progress = await plane.group_progress("s")
+        assert [(part.committed, part.lag) for part in progress.partitions] == [(3, 0)]
+        await produce(plane.log, "t", "d")
+        await until(lambda: put["s"] == ["a", "b", "c", "d"])
+
+
+async def test_offsets_are_altered_and_reset() -> None:
+    """A stopped sink reads again from altered offsets, and everything after a reset."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a", "b", "c")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await until(lambda: put.get("s") == ["a", "b", "c"])
+        await plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        change = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 2})
+        await plane.execute(AlterOffsets("s", (change,)))
+        await plane.execute(ResumeConnector("s"))
+        await until(lambda: put["s"] == ["a", "b", "c", "c"])
+        await plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        await plane.execute(ResetOffsets("s"))
+        await plane.execute(ResumeConnector("s"))
+        await until(lambda: put["s"] == ["a", "b", "c", "c", "a", "b", "c"])
+
+
+async def test_tasks_share_the_partitions() -> None:
+    """Two tasks get each record once, also when the topic appears after them."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        config = config_of(Collecting, topics_regex="t.*", tasks_max="2")
+        await plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
+        values = [str(number) for number in range(20)]
+        await produce(plane.log, "t4", *values, partitions=4)
+        await until(lambda: sorted(put["s"], key=int) == values)
+        await until(lambda: sum(committed(worker, "connect-s").values()) == 20)
+
+
+async def test_a_retriable_failure_puts_the_same_batch_again() -> None:
+    """The batch is kept; nothing is lost, nothing else happens to the task."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a", "b")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="once")))
+        await until(lambda: put.get("s") == ["a", "b"])
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def test_a_failing_flush_rewinds() -> None:
+    """Records since the last commit are put again if they could not be flushed."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a", "b")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="flush")))
+        await until(lambda: put.get("s") == ["a", "b", "a", "b"])
+        await until(lambda: committed(worker, "connect-s") == {("t", 0): 2})
+
+
+async def test_a_failing_put_fails_the_task() -> None:
+    """The status has Kafka's sentence and the author's; nothing of the batch is committed."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t", fail="always")))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = plane.state.status.tasks["s"][0].trace or ""
+        assert "Exiting WorkerSinkTask due to unrecoverable exception." in trace
+        assert "ValueError: no more" in trace
+        assert committed(worker, "connect-s") == {}
+
+
+async def test_a_paused_sink_gets_nothing() -> None:
+    """Records that arrive during a pause are put after it."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until(lambda: put.get("s") == ["a"])
+        await plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await produce(plane.log, "t", "b")
+        assert put["s"] == ["a"]
+        await plane.execute(ResumeConnector("s"))
+        await until(lambda: put["s"] == ["a", "b"])
+
+
+async def test_offsets_of_an_active_group_cannot_be_changed() -> None:
+    """A sink that is not stopped keeps its offsets."""
+    async with running(Collecting) as worker:
+        plane = worker.plane
+        await produce(plane.log, "t", "a")
+        await plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        with pytest.raises(Refusal, match="STOPPED"):
+            await plane.execute(ResetOffsets("s"))

@@ -1,0 +1,262 @@
+"""Sources that run: records, offsets, statuses, and what commands do to them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from controlplane.connect import Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import (
+    AlterOffsets,
+    CreateConnector,
+    DeleteConnector,
+    OffsetChange,
+    PauseConnector,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.plane import Refusal
+from tests.worker.worker_fixture import (
+    config_of,
+    connector_status,
+    offsets,
+    running,
+    task_states,
+    until,
+    until_state,
+    until_values,
+    values_in,
+)
+
+
+class CountingSource(Source):
+    """Counts from the committed number on, up to `count` of the config."""
+
+    config = (key("topic"), key("count", "INT", 3))
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield numbers as text."""
+        part = {"source": "numbers"}
+        at = int(str((task.offset(part) or {"at": 0})["at"]))
+        while True:
+            while at < int(task.config.get("count", "3")):
+                at += 1
+                yield task.record(str(at), part, {"at": at})
+            yield task.idle(0.01)
+
+
+class PlainCountingSource(CountingSource):
+    """The same with a plain generator."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:  # type: ignore[override]
+        """Yield numbers as text."""
+        part = {"source": "numbers"}
+        at = int(str((task.offset(part) or {"at": 0})["at"]))
+        while True:
+            while at < int(task.config.get("count", "3")):
+                at += 1
+                yield task.record(str(at), part, {"at": at})
+            yield task.idle(0.01)
+
+
+@pytest.mark.parametrize("source", [CountingSource, PlainCountingSource])
+async def test_records_and_offsets_arrive(source: type[Source]) -> None:
+    """A created source runs: its records and offsets are in the log, its statuses say RUNNING."""
+    async with running(source) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("n", config_of(source, topic="numbers")))
+        await until_values(plane.log, "numbers", [b"1", b"2", b"3"])
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        await until(lambda: offsets(worker, "n") == {"{'source': 'numbers'}": {"at": 3}})
+        assert [*plane.state.status.active_topics["n"]] == ["numbers"]
+    assert await values_in(plane.log, "numbers") == [b"1", b"2", b"3"]
+
+
+async def test_a_second_life_continues_where_the_first_ended() -> None:
+    """A worker that starts again reads the committed offsets: no record comes twice."""
+    async with running(CountingSource) as worker:
+        log = worker.plane.log
+        await worker.plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await until_values(log, "t", [b"1", b"2", b"3"])
+    async with running(CountingSource, log=log) as worker:
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        config = config_of(CountingSource, topic="t", count="5")
+        await worker.plane.execute(PutConfig("n", config))
+        await until_values(log, "t", [b"1", b"2", b"3", b"4", b"5"])
+
+
+async def test_pause_stop_alter_resume() -> None:
+    """A paused task rests; a stopped one ends; after altered offsets it reads from there."""
+    async with running(CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        await plane.execute(PauseConnector("n"))
+        await until_state(worker, "n", "PAUSED", "PAUSED")
+        await plane.execute(ResumeConnector("n"))
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        await until_values(plane.log, "t", [b"1", b"2", b"3"])
+        await plane.execute(StopConnector("n"))
+        await until_state(worker, "n", "STOPPED")
+        change = OffsetChange({"source": "numbers"}, {"at": 1})
+        await plane.execute(AlterOffsets("n", (change,)))
+        await plane.execute(ResumeConnector("n"))
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        await until_values(plane.log, "t", [b"1", b"2", b"3", b"2", b"3"])
+
+
+async def test_a_deleted_connector_leaves_nothing() -> None:
+    """After a deletion no status and no active topic is left; the offsets stay."""
+    async with running(CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await until(lambda: offsets(worker, "n"))
+        await plane.execute(DeleteConnector("n"))
+        await until(
+            lambda: (
+                not (
+                    plane.state.status.connectors
+                    or plane.state.status.tasks.get("n")
+                    or plane.state.status.active_topics.get("n")
+                )
+            )
+        )
+        assert offsets(worker, "n")
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t", count="4")))
+        await until_values(plane.log, "t", [b"1", b"2", b"3", b"4"])
+
+
+async def test_restarts() -> None:
+    """A connector and a task can be restarted; both run again."""
+    async with running(CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        for command in (
+            RestartConnector("n"),
+            RestartTask("n", 0),
+            RestartConnector("n", include_tasks=True),
+        ):
+            await plane.execute(command)
+            await asyncio.sleep(0.05)
+            await until_state(worker, "n", "RUNNING", "RUNNING")
+
+
+class FailingSource(Source):
+    """Fails as the config says."""
+
+    config = (key("topic"), key("at", default="read"))
+
+    def __init__(self) -> None:
+        self.broken = True
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Return no configs, or nonsense."""
+        del limit
+        if config["at"] == "split":
+            raise ValueError("no split")
+        return {"nonsense": 1} if config["at"] == "nonsense" else [config]
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Fail in one of many ways."""
+        match task.config["at"]:
+            case "read":
+                raise ValueError("the author's line")
+            case "exit":
+                raise SystemExit(3)
+            case "item":
+                yield 42
+            case "offset":
+                nested: Any = {"a": [1]}
+                yield task.record("x", nested, {"b": 1})
+            case "topic":
+                yield task.record("x", topic="")
+        yield task.idle(0.01)
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("read", "the author's line"),
+        ("exit", "SystemExit(3)"),
+        ("item", "yielded int"),
+        ("offset", "Offsets may only contain primitive types as values, but field a"),
+        ("topic", "for the topic ''"),
+    ],
+)
+async def test_a_failing_task_is_reported(at: str, words: str) -> None:
+    """The status has the trace with the author's line; the connector and others run on."""
+    async with running(FailingSource, CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await plane.execute(CreateConnector("bad", config_of(FailingSource, topic="b", at=at)))
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        trace = plane.state.status.tasks["bad"][0].trace
+        assert trace is not None
+        assert words in trace
+        await until_state(worker, "n", "RUNNING", "RUNNING")
+        await plane.execute(StopConnector("bad"))
+        await until_state(worker, "bad", "STOPPED")
+
+
+async def test_task_configs_are_asked_for_again() -> None:
+    """A connector whose `split` raises stays RUNNING without tasks, as in Kafka."""
+    async with running(FailingSource) as worker:
+        plane = worker.plane
+        for at in ("split", "nonsense"):
+            await plane.execute(CreateConnector(at, config_of(FailingSource, topic="b", at=at)))
+            await until_state(worker, at, "RUNNING")
+            await plane.execute(StopConnector(at))
+            await until_state(worker, at, "STOPPED")
+
+
+class Hanging(Source):
+    """Blocks its thread for longer than any test."""
+
+    config = (key("topic"),)
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Block."""
+        time.sleep(60)
+        yield task.idle()
+
+
+async def test_a_hanging_task_is_abandoned() -> None:
+    """A stop returns; the task is left behind after the grace period; others run on."""
+    async with running(Hanging, CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("h", config_of(Hanging, topic="h")))
+        await until_state(worker, "h", "RUNNING", "RUNNING")
+        await plane.execute(CreateConnector("n", config_of(CountingSource, topic="t")))
+        await until_values(plane.log, "t", [b"1", b"2", b"3"])
+        await plane.execute(StopConnector("h"))
+        await until(lambda: _state_of(worker, "h") == "STOPPED")
+        assert task_states(worker, "n") == ["RUNNING"]
+
+
+def _state_of(worker: Any, name: str) -> str:
+    status = connector_status(worker, name)
+    return "" if status is None else status.state.value
+
+
+async def test_a_start_that_throws_answers_the_restart() -> None:
+    """The restart of a connector that cannot be made is refused with its reason."""
+    async with running(Unmade) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("u", config_of(Unmade, topic="t")))
+        await until_state(worker, "u", "FAILED")
+        with pytest.raises(Refusal, match="Failed to start connector: u"):
+            await plane.execute(RestartConnector("u"))
+
+
+class Unmade(CountingSource):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("no instance")

@@ -1,0 +1,186 @@
+"""Records in flight: the tests of Kafka's `SubmittedRecordsTest`, and marks."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.connect.records import OffsetPair
+from controlplane.worker.submitted_records import SubmittedRecord, SubmittedRecords
+
+PARTITION_1, PARTITION_2, PARTITION_3 = ({"partition": number} for number in (1, 2, 3))
+
+
+def committable(records: SubmittedRecords) -> dict[int, Any]:
+    """Committable offsets by the number of the partition."""
+    return {
+        int(str(partition["partition"])): None if offset is None else offset["at"]
+        for partition, offset in records.committable().offsets.values()
+    }
+
+
+def submit(records: SubmittedRecords, partition: dict[str, int], at: int) -> SubmittedRecord:
+    return records.submit(partition, {"at": at})
+
+
+def test_no_records() -> None:
+    """Without records nothing may be committed."""
+    assert committable(SubmittedRecords()) == {}
+
+
+def test_no_committed_records() -> None:
+    """Records that are not acknowledged hold their offsets back."""
+    records = SubmittedRecords()
+    for partition in (PARTITION_1, PARTITION_2, PARTITION_3):
+        for at in range(3):
+            submit(records, partition, at)
+    assert committable(records) == {}
+    assert records.in_flight == 9
+
+
+def test_single_ack() -> None:
+    """An acknowledged record gives its offset once."""
+    records = SubmittedRecords()
+    submit(records, PARTITION_1, 1).ack()
+    assert committable(records) == {1: 1}
+    assert committable(records) == {}
+
+
+def test_multiple_acks_across_multiple_partitions() -> None:
+    """Partitions do not wait for each other (Q2)."""
+    records = SubmittedRecords()
+    first = [submit(records, PARTITION_1, at) for at in range(2)]
+    second = [submit(records, PARTITION_2, at) for at in range(2)]
+    first[0].ack()
+    first[1].ack()
+    second[1].ack()
+    assert committable(records) == {1: 1}
+    second[0].ack()
+    assert committable(records) == {2: 1}
+
+
+def test_remove_last_submitted_record() -> None:
+    """A removed record neither holds back nor gives an offset."""
+    records = SubmittedRecords()
+    record = submit(records, PARTITION_1, 1)
+    assert records.remove(record)
+    assert committable(records) == {}
+    record.ack()
+    assert committable(records) == {}
+
+
+def test_remove_not_last_submitted_record() -> None:
+    """The records around a removed one count."""
+    records = SubmittedRecords()
+    before = submit(records, PARTITION_1, 1)
+    removed = submit(records, PARTITION_1, 2)
+    assert records.remove(removed)
+    assert committable(records) == {}
+    before.ack()
+    assert committable(records) == {1: 1}
+    removed.ack()
+    assert committable(records) == {}
+
+
+def test_remove_twice() -> None:
+    """A record that is no longer in a queue cannot be removed."""
+    records = SubmittedRecords()
+    record = submit(records, PARTITION_1, 1)
+    assert records.remove(record)
+    assert not records.remove(record)
+
+
+def test_null_partition_and_offset() -> None:
+    """A record without a partition is counted and gives no offset."""
+    records = SubmittedRecords()
+    record = records.submit(None, None)
+    assert records.in_flight == 1
+    record.ack()
+    assert committable(records) == {}
+    assert records.in_flight == 0
+
+
+def test_acks_out_of_order() -> None:
+    """A later acknowledgement waits for the records before it (Q1)."""
+    records = SubmittedRecords()
+    earlier, later = submit(records, PARTITION_1, 1), submit(records, PARTITION_1, 2)
+    later.ack()
+    assert committable(records) == {}
+    earlier.ack()
+    assert committable(records) == {1: 2}
+
+
+def test_an_added_offset_waits_for_earlier_records_of_its_partition() -> None:
+    """Offsets of KIP-910 count as acknowledged, and pass no record in flight (Q1)."""
+    records = SubmittedRecords()
+    earlier = submit(records, PARTITION_1, 1)
+    records.submit_acked([(PARTITION_1, {"at": 5}), (PARTITION_2, None)])
+    assert committable(records) == {2: None}
+    earlier.ack()
+    assert committable(records) == {1: 5}
+
+
+def test_a_mark_waits_for_every_earlier_record_of_the_task() -> None:
+    """A mark covers records of other partitions; the hook of KIP-910 would not wait for them."""
+    records = SubmittedRecords()
+    row = submit(records, PARTITION_1, 1)
+    records.mark([(PARTITION_2, {"at": 7})])
+    behind = submit(records, PARTITION_3, 9)
+    behind.ack()
+    assert committable(records) == {3: 9}
+    row.ack()
+    assert committable(records) == {1: 1, 2: 7}
+
+
+def test_a_late_mark_does_not_turn_an_offset_back() -> None:
+    """A record behind a mark may be committed first; then the mark's offset is older."""
+    records = SubmittedRecords()
+    row = submit(records, PARTITION_1, 1)
+    records.mark([(PARTITION_2, {"at": 7})])
+    submit(records, PARTITION_2, 8).ack()
+    assert committable(records) == {2: 8}
+    row.ack()
+    assert committable(records) == {1: 1}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(1, 3)),
+        st.tuples(st.just("mark"), st.integers(1, 3)),
+        st.tuples(st.just("ack"), st.integers(0, 30)),
+        st.tuples(st.just("commit"), st.just(0)),
+    )
+)
+
+
+@given(STEPS)
+def test_an_offset_never_passes_what_is_in_flight(steps: list[tuple[str, int]]) -> None:
+    """Q1 for records and marks, and offsets never go back (compared with a plain model)."""
+    records = SubmittedRecords()
+    sent: list[tuple[int, SubmittedRecord]] = []  # number, record
+    owners: dict[int, int] = {}  # number → partition
+    marks: set[int] = set()
+    committed: dict[int, int] = {}
+    for number, (step, value) in enumerate(steps):
+        if step == "send":
+            owners[number] = value
+            sent.append((number, records.submit({"partition": value}, {"at": number})))
+        elif step == "mark":
+            owners[number] = value
+            marks.add(number)
+            pair: OffsetPair = ({"partition": value}, {"at": number})
+            records.mark([pair])
+        elif step == "ack" and sent:
+            sent[value % len(sent)][1].ack()
+        else:
+            for partition, at in committable(records).items():
+                assert at > committed.get(partition, -1)
+                committed[partition] = at
+                held = [
+                    other
+                    for other, record in sent
+                    if not record.acked
+                    and other < at
+                    and (at in marks or owners[other] == partition)
+                ]
+                assert not held

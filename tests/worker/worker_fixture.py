@@ -1,0 +1,112 @@
+"""A worker on a log in memory, for tests, and what they look at."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from controlplane.core import views
+from controlplane.core.records import Status
+from controlplane.logs.log import Log
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings
+from controlplane.worker.connector_classes import ConnectorClasses, class_name
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+QUICK = RuntimeSettings(
+    offset_flush_interval_ms=20,
+    offset_flush_timeout_ms=2_000,
+    task_shutdown_graceful_timeout_ms=1_000,
+    connector_stop_timeout_ms=1_000,
+    publish_retry_first_ms=10,
+    key_converter=STRING,
+    value_converter=STRING,
+)
+"""Settings with short intervals."""
+
+
+@asynccontextmanager
+async def running(
+    *classes: type[Any],
+    runtime: RuntimeSettings = QUICK,
+    settings: Settings | None = None,
+    log: Log | None = None,
+) -> AsyncIterator[ConnectWorker]:
+    """Run a worker that knows these classes."""
+    log = log or MemoryLog()
+    async with ConnectWorker.open(log, ConnectorClasses(classes), settings, runtime) as worker:
+        yield worker
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition holds; return its value."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (value := condition()):  # noqa: ASYNC110 - many things can make it true
+            await asyncio.sleep(0.002)
+    return value
+
+
+def config_of(connector: type[Any], **config: str) -> dict[str, str]:
+    """Config of a connector of this class; `_` in a key stands for a dot."""
+    dotted = {key.replace("_", "."): value for key, value in config.items()}
+    return {"connector.class": class_name(connector), **dotted}
+
+
+def connector_status(worker: ConnectWorker, name: str) -> Status | None:
+    """Reported status of a connector."""
+    return worker.plane.state.status.connectors.get(name)
+
+
+def task_states(worker: ConnectWorker, name: str) -> list[str]:
+    """Reported states of the tasks of a connector, by number."""
+    statuses = worker.plane.state.status.tasks.get(name, {})
+    return [statuses[task].state.value for task in sorted(statuses)]
+
+
+async def until_state(worker: ConnectWorker, name: str, state: str, *tasks: str) -> None:
+    """Wait until a connector and its tasks are reported in these states."""
+
+    def reached() -> bool:
+        status = connector_status(worker, name)
+        reported = status is not None and status.state.value == state
+        return reported and task_states(worker, name) == [*tasks]
+
+    try:
+        await until(reached)
+    except TimeoutError:
+        status = connector_status(worker, name)
+        tasks_now = worker.plane.state.status.tasks.get(name, {})
+        raise AssertionError(f"{name}: {status}, {dict(tasks_now)}") from None
+
+
+async def values_in(log: Log, topic: str) -> list[bytes | None]:
+    """Values of the records in a topic, by partition and offset."""
+    if topic not in await log.topics():
+        return []
+    return [
+        entry.value
+        async for batch in log.read([topic])
+        for entry in batch.entries()
+        if not entry.aborted
+    ]
+
+
+async def until_values(log: Log, topic: str, values: Iterable[bytes]) -> None:
+    """Wait until a topic holds at least these values, in this order at its beginning."""
+    expected = [*values]
+    async with asyncio.timeout(PATIENCE_S):
+        while (await values_in(log, topic))[: len(expected)] != expected:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def offsets(worker: ConnectWorker, name: str) -> dict[str, Any]:
+    """Committed offsets of a source: `str(partition)` → offset."""
+    return {
+        str(dict(view.partition)): dict(view.offset)
+        for view in views.source_offsets(worker.plane.state, name)
+        if view.offset is not None
+    }
