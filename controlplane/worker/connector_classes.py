@@ -6,8 +6,8 @@ from typing import Any
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector
-from controlplane.core.plugins import Plugin, Plugins
-from controlplane.plugins import catalogued, described
+from controlplane.core.plugins import Plugins
+from controlplane.plugins import described, kafkas_own
 
 AnyConnectorClass = type[Source | Sink | SourceConnector | SinkConnector]
 
@@ -18,12 +18,10 @@ class ConnectorClasses:
     def __init__(
         self,
         classes: Iterable[AnyConnectorClass] = (),
-        twins: Mapping[str, AnyConnectorClass] | None = None,
+        named: Mapping[str, AnyConnectorClass] | None = None,
     ) -> None:
-        self._classes: dict[str, AnyConnectorClass] = {
-            class_name(connector): connector for connector in classes
-        }
-        self._twins = dict(twins or {})
+        self._classes: dict[str, AnyConnectorClass] = dict(named or {})
+        self._classes |= {class_name(connector): connector for connector in classes}
 
     def named(self, name: str) -> AnyConnectorClass:
         """Return the class with this name.
@@ -31,24 +29,41 @@ class ConnectorClasses:
         Raises:
             ConnectError: it cannot run here.
         """
-        found = self._classes.get(name) or self._twins.get(name)
-        if found is None:
+        connector = self._classes.get(name) or self._by_alias(name)
+        if connector is None:
             raise ConnectError(
                 f"Failed to find any class that implements Connector and which name matches {name}"
             )
-        return found
+        return connector
+
+    def _by_alias(self, name: str) -> AnyConnectorClass | None:
+        """Return the only class with this simple name, with or without `Connector` at its end."""
+        fitting = [
+            connector
+            for full_name, connector in self._classes.items()
+            if full_name.rpartition(".")[2] in {name, f"{name}Connector"}
+        ]
+        return fitting[0] if len(fitting) == 1 else None
 
     def plugins(self) -> Plugins:
-        """Return these classes as plugins of a control plane, beside Kafka's own."""
-        return catalogued(more=self.described())
+        """Return these classes as the connectors of a worker, beside Kafka's other plugins.
 
-    def described(self) -> list[Plugin]:
-        """Return a plugin for each class."""
-        return [described(connector) for connector in self._classes.values()]
+        A twin of one of Kafka's connectors is described by Kafka's own definition.
+        """
+        own = kafkas_own()
+        of_kafka = {plugin.class_name: plugin for plugin in own.plugins}
+        listed = [
+            of_kafka[name] if name in of_kafka else described(connector)
+            for name, connector in self._classes.items()
+        ]
+        return Plugins(listed, own)
 
 
 def class_name(connector: type) -> str:
-    """Return the name by which configs call a class."""
+    """Return the name by which configs call a class: that of its twin in Java, if it has one."""
+    java_name: str | None = getattr(connector, "java_name", None)
+    if java_name is not None:
+        return java_name
     return f"{connector.__module__}.{connector.__qualname__}"
 
 

@@ -99,9 +99,8 @@ class Workshop:
         """
         del name
         connector = self._classes.named(connector_class(config))
-        task = getattr(connector, "task", connector)
         defaults = {key.name: key.default for key in connector.config if key.name not in config}
-        added: dict[str, str | None] = {TASK_CLASS: class_name(task)}
+        added: dict[str, str | None] = {TASK_CLASS: _task_class(connector)}
         if connector.kind == "sink":
             added |= {key: config[key] for key in TOPIC_KEYS if config.get(key)}
         return [
@@ -272,3 +271,9 @@ def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
     if (reset := overrides.get("auto.offset.reset")) is not None:
         settings["auto_offset_reset"] = reset
     return settings
+
+
+def _task_class(connector: type[Any]) -> str:
+    """Return the value of `task.class`; in Java it is a class of its own."""
+    name = class_name(getattr(connector, "task", connector))
+    return name.removesuffix("Connector") + "Task" if hasattr(connector, "java_name") else name

@@ -37,8 +37,21 @@ async def running(
     log: Log | None = None,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker that knows these classes."""
-    log = log or MemoryLog()
-    async with ConnectWorker.open(log, ConnectorClasses(classes), settings, runtime) as worker:
+    named = ConnectorClasses(classes)
+    async with running_classes(named, runtime=runtime, settings=settings, log=log) as worker:
+        yield worker
+
+
+@asynccontextmanager
+async def running_classes(
+    classes: ConnectorClasses,
+    *,
+    runtime: RuntimeSettings = QUICK,
+    settings: Settings | None = None,
+    log: Log | None = None,
+) -> AsyncIterator[ConnectWorker]:
+    """Run a worker that has classes by their names."""
+    async with ConnectWorker.open(log or MemoryLog(), classes, settings, runtime) as worker:
         yield worker
 
 

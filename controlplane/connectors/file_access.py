@@ -1,0 +1,42 @@
+"""Folders that connectors may touch. A config comes over HTTP, and must reach no other file."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from controlplane.connect import ConnectError
+
+SETTING = "connectors.folders"
+"""Setting of the worker that names the folders."""
+
+
+class FileAccess:
+    """Folders, as absolute paths without links."""
+
+    def __init__(self, folders: tuple[Path, ...] = ()) -> None:
+        self._folders = folders
+
+    @classmethod
+    def to(cls, folders: Iterable[Path]) -> "FileAccess":
+        """Return the access to these folders and everything below them."""
+        return cls(tuple(folder.resolve() for folder in folders))
+
+    def path(self, text: str) -> Path:
+        """Return a path that may be touched. Links are followed before it is judged.
+
+        Raises:
+            ConnectError: it lies elsewhere.
+        """
+        path = Path(text).resolve()
+        if any(path.is_relative_to(folder) for folder in self._folders):
+            return path
+        allowed = ", ".join(map(str, self._folders)) or "none"
+        raise ConnectError(
+            f"{text} may not be touched: {SETTING} names the folders of connectors ({allowed})"
+        )
+
+
+class FileConnector:
+    """Base of connectors that touch files."""
+
+    access: ClassVar[FileAccess] = FileAccess()

@@ -1,0 +1,154 @@
+"""Kafka's first connectors: lines of a file to a topic, and records of topics to a file.
+
+Settings, offsets and values are those of Kafka's `FileStreamSourceConnector` and
+`FileStreamSinkConnector`. Without `file` the sink writes to standard output; the source needs one.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO, Any
+
+from controlplane.connect import (
+    ConnectError,
+    Sink,
+    SinkRecord,
+    SinkTaskContext,
+    Source,
+    SourceRun,
+    key,
+)
+from controlplane.connect.data import STRING
+from controlplane.connect.source import OffsetPairs
+from controlplane.connectors.file_access import FileConnector
+
+FILENAME, POSITION = "filename", "position"
+"""Fields of the source partition and of the offset."""
+
+LOOK_AGAIN_S = 1.0
+"""Pause before a file is looked at again for new lines."""
+
+
+class FileStreamSource(FileConnector, Source):
+    """Each line of a file is a record; the offset is the position in bytes behind it.
+
+    A line counts once its end has been written. A file that does not exist yet is waited for.
+    """
+
+    exactly_once = True
+    config = (
+        key("file", default=None, doc="Source filename.", valid=()),
+        key("topic", doc="The topic to publish data to", valid="non-empty string"),
+        key("batch.size", "INT", 2_000, "Maximum number of records in one batch", valid="[1,...]"),
+    )
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Yield the lines from the committed position on."""
+        name = task.config.get("file")
+        if not name:
+            raise ConnectError("The source reads no standard input here: set file")
+        path, partition = self.access.path(name), {FILENAME: name}
+        position = _position(task, partition)
+        most = int(task.config["batch.size"])
+        while True:
+            lines = list(_lines(path, position, most)) if path.exists() else []
+            for text, end in lines:
+                position = end
+                yield task.record(text, partition, {POSITION: end}, value_schema=STRING)
+            if len(lines) < most:
+                yield task.idle(LOOK_AGAIN_S)
+
+    @staticmethod
+    def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
+        """Accept positions in the file of the config (KIP-875)."""
+        if not config.get("file"):
+            raise ValueError(
+                "Offsets cannot be modified if the 'file' configuration is unspecified. This is "
+                "because stdin is used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets:
+            if offset is not None:
+                _check_offset(partition, offset)
+        return True
+
+
+def _position(task: SourceRun, partition: dict[str, Any]) -> int:
+    offset = task.offset(partition) or {POSITION: 0}
+    position = offset.get(POSITION)
+    if not isinstance(position, int):
+        raise ConnectError(f"The committed offset {dict(offset)} has no position")
+    return position
+
+
+def _lines(path: Any, position: int, most: int) -> Iterator[tuple[str, int]]:
+    """Yield whole lines from a position on, each with the position behind it."""
+    with path.open("rb") as file:
+        file.seek(position)
+        for _ in range(most):
+            line = file.readline()
+            if not line.endswith(b"\n"):
+                return
+            position += len(line)
+            yield line.rstrip(b"\r\n").decode("utf-8", "replace"), position
+
+
+def _check_offset(partition: Any, offset: Any) -> None:
+    """Check an offset in Kafka's words.
+
+    Raises:
+        ValueError: it is refused.
+    """
+    if POSITION not in offset:
+        raise ValueError("Offset objects should either be null or contain the key 'position'")
+    position = offset[POSITION]
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise ValueError(  # noqa: TRY004 - the client's fault, in Kafka's words
+            "The value for the 'position' key in the offset is expected to be a Long value"
+        )
+    if position < 0:
+        raise ValueError(
+            "The value for the 'position' key in the offset should be a non-negative value"
+        )
+    if FILENAME not in partition:
+        raise ValueError("Partition objects should contain the key 'filename'")
+
+
+class FileStreamSink(FileConnector, Sink):
+    """Writes the value of each record as a line."""
+
+    config = (key("file", default=None, doc="Destination filename. If not specified, stdout."),)
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._out: IO[str] = sys.stdout
+
+    def start(self, task: SinkTaskContext) -> None:
+        """Open the file for appending."""
+        if name := task.config.get("file"):
+            path = self.access.path(name)
+            try:
+                self._out = self._stack.enter_context(path.open("a", encoding="utf-8"))
+            except OSError as failure:
+                raise ConnectError(
+                    f"Couldn't find or create file '{name}' for FileStreamSinkTask"
+                ) from failure
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Write a line for each record."""
+        del task
+        self._out.writelines(f"{_shown(record.value)}\n" for record in records)
+
+    def flush(self, task: SinkTaskContext, offsets: Any) -> None:
+        """Hand the lines to the system."""
+        del task, offsets
+        self._out.flush()
+
+    def stop(self, task: SinkTaskContext) -> None:
+        """Close the file."""
+        del task
+        self._stack.close()
+
+
+def _shown(value: Any) -> str:
+    """Return a value as Java's `println` shows it."""
+    return "null" if value is None else str(value)

@@ -1,0 +1,51 @@
+"""Source of invented orders, for demonstrations and load tests."""
+
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+from controlplane.connect import Source, SourceRun, key
+
+_CUSTOMERS = ("Ada", "Blaise", "Carl", "Dorothy", "Emmy", "Grace", "Kurt", "Sofia")
+_GOODS = ("anvil", "bolt", "chain", "drill", "file", "gear", "hammer", "lever")
+
+
+class GeneratorSource(Source):
+    """Yields orders at a rate; task n of m has every m-th order."""
+
+    exactly_once = True
+    config = (
+        key("topic", doc="Topic of the orders", valid="non-empty string"),
+        key("rate", "DOUBLE", "1.0", "Orders per second and task", valid="[0.001,...]"),
+        key("count", "LONG", 0, "Orders of a task, after which it rests; 0: without end"),
+        key("seed", "INT", 1, "Seed of the orders: equal seeds give equal orders"),
+    )
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Return a config for each task, with its number."""
+        return [{**config, "task": str(number), "tasks": str(limit)} for number in range(limit)]
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield orders from the committed number on."""
+        config, partition = task.config, {"task": int(task.config["task"])}
+        number = int(str((task.offset(partition) or {"order": 0})["order"]))
+        most, pause_s = int(config["count"]), 1 / float(config["rate"])
+        while True:
+            if most and number >= most:
+                yield task.idle(1.0)
+                continue
+            order = _order(config["seed"], task.number, number)
+            number += 1
+            yield task.record(order, partition, {"order": number}, key=order["customer"])
+            yield task.idle(pause_s)
+
+
+def _order(seed: str, task: int, number: int) -> dict[str, Any]:
+    draw = Random(f"{seed}/{task}/{number}")  # noqa: S311 - no secret; it must be repeatable
+    return {
+        "order": number,
+        "customer": draw.choice(_CUSTOMERS),
+        "item": draw.choice(_GOODS),
+        "quantity": draw.randint(1, 9),
+        "price": round(draw.uniform(1, 99), 2),
+    }
