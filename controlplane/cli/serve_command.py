@@ -36,7 +36,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
-from controlplane.logs.log import ReadableLog
+from controlplane.logs.log import Log, ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog
 from controlplane.logs.topic_checks import split_config
@@ -48,7 +48,7 @@ from controlplane.observe import (
     StdlibLogBridge,
     logger,
 )
-from controlplane.plane import ControlPlane
+from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.read_only.read_only_service import (
     listener_configuration,
     read_only_settings,
@@ -365,6 +365,18 @@ async def _open_own(
         yield own.plane.service, own.log
 
 
+def _plane(
+    service: ServeOptions, log: Log, settings: Settings, around: Surroundings
+) -> AbstractAsyncContextManager[ControlPlane]:
+    """Open a control plane; with `plugin.path`, its connectors run here."""
+    if not service.plugin_path:
+        return ControlPlane.open(log, settings, around)
+    # Imported here: most planes run no connectors.
+    from controlplane.cli.running_connectors import plane_with_connectors  # noqa: PLC0415
+
+    return plane_with_connectors(log, settings, around, service.reading.configuration)
+
+
 _READ = "serve the log with --read-only"
 """Advice if another process is the control plane of the log."""
 
@@ -377,7 +389,7 @@ async def _open_as_writer(
     settings, around = writer_settings(service, tell, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
-        async with ControlPlane.open(log, settings, around) as plane:
+        async with _plane(service, log, settings, around) as plane:
             _warn(service, split_config(settings.topics, await log.topics()))
             yield plane.service, log
 

@@ -32,6 +32,11 @@ class ServeOptions(msgspec.Struct, frozen=True):
     """Workers that carry out commands; None: this process does, or nobody."""
 
     @property
+    def plugin_path(self) -> tuple[str, ...]:
+        """Modules and directories whose connectors run here; empty: none runs."""
+        return self.reading.settings.plugin_path
+
+    @property
     def commands(self) -> bool:
         """True if commands are executed, that is if this process writes the log."""
         if is_cluster(self.where):

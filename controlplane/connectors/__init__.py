@@ -28,7 +28,7 @@ _PACKAGE = "org.apache.kafka.connect.file"
 def shipped(folders: Iterable[Path] = ()) -> Mapping[str, type[Source] | type[Sink]]:
     """Return the classes by name; those that touch files may do so only below these folders."""
     access = FileAccess.to(folders)
-    names: dict[type[Source] | type[Sink], str] = {
+    names: dict[type[Source | Sink], str] = {
         FileStreamSource: f"{_PACKAGE}.FileStreamSourceConnector",
         FileStreamSink: f"{_PACKAGE}.FileStreamSinkConnector",
         DirectorySource: "controlplane.connectors.DirectorySource",

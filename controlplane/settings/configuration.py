@@ -136,7 +136,7 @@ class Configuration:
         if written is None:
             return EffectiveValue(key, field.default, DEFAULT, idle=idle)
         with self._naming_source():
-            text = self._providers.resolved(key, written.text)
+            text = self.providers.resolved(key, written.text)
             value = read(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
 
@@ -150,8 +150,23 @@ class Configuration:
             sources = [value.source for value in values if value]
             raise SettingsError(f"{sources[0]}: {bad}" if sources else str(bad)) from None
 
+    def below(self, prefix: str) -> dict[str, str]:
+        """Return the texts of all keys that begin with a prefix, references resolved.
+
+        Raises:
+            SettingsError: a config provider fails.
+        """
+        found = {key for values in self._sources for key in values if key.startswith(prefix)}
+        texts_by_key = {}
+        for key in sorted(found):
+            if (value := self._value(key)) is not None:
+                with self._naming_source():
+                    texts_by_key[key] = self.providers.resolved(key, value.text)
+        return texts_by_key
+
     @cached_property
-    def _providers(self) -> Providers:
+    def providers(self) -> Providers:
+        """Config providers of the worker (`config.providers`)."""
         providers = self._value("config.providers")
         names = texts(providers.text) if providers else ()
         classes = {name: self._value(f"config.providers.{name}.class") for name in names}

@@ -26,9 +26,7 @@ def _idle(why: str) -> Meta:
     return Meta(extra={"idle": why})
 
 
-_NO_TASKS = _idle("no tasks run here")
 _ONE_WORKER = _idle("no worker calls another one here")
-_PLUGINS = _idle("plugins.catalogue names the connector classes")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
@@ -134,6 +132,25 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
 
+    # --- connectors that run here ----------------------------------------------------------------
+
+    plugin_path: tuple[str, ...] = ()
+    """Python modules, and directories of them, whose connectors run here; empty: none runs, and
+    nothing is imported. For a Java worker it is the path of connector jars."""
+
+    connectors_folders: tuple[str, ...] = ()
+    """This project's own: folders that the connectors for files may touch; empty: none."""
+
+    task_shutdown_graceful_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
+    """Time limit for all tasks of a connector together to stop."""
+
+    offset_flush_interval_ms: Annotated[int, Meta(ge=0)] = 60_000
+    """Commit interval of source offsets; records since the last commit are repeated after a
+    crash."""
+
+    offset_flush_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
+    """Time limit of a commit for records in flight; afterwards the next commit takes them."""
+
     # --- checked settings without effect so far --------------------------------------------------
 
     worker_sync_timeout_ms: Annotated[_Int, _ONE_WORKER] = 3_000
@@ -141,19 +158,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     inter_worker_key_ttl_ms: Annotated[_Int, _ONE_WORKER] = 3_600_000
     """KIP-507: lifetime of the key for internal requests."""
-
-    task_shutdown_graceful_timeout_ms: Annotated[int, Meta(ge=0), _NO_TASKS] = 5_000
-    """Time limit for all tasks together to stop."""
-
-    offset_flush_interval_ms: Annotated[int, Meta(ge=0), _NO_TASKS] = 60_000
-    """Commit interval of source offsets; records since the last commit are repeated after a
-    crash."""
-
-    offset_flush_timeout_ms: Annotated[int, Meta(ge=0), _NO_TASKS] = 5_000
-    """Time limit of a commit for records in flight; afterwards the next commit takes them."""
-
-    plugin_path: Annotated[tuple[str, ...], _PLUGINS] = ()
-    """Path of connector jars for a Java worker."""
 
     def __post_init__(self) -> None:
         for role, key in _TOPIC_KEYS.items():

@@ -44,6 +44,7 @@ class StatusWriter:
         read_back: Callable[[Sequence[Position]], Awaitable[None]],
         worker_id: str,
         tracking: bool,
+        hidden: Callable[[str], str],
     ) -> None:
         self._log = log
         self._state = state
@@ -54,6 +55,8 @@ class StatusWriter:
         self._read_back = read_back
         self._worker_id = worker_id
         self._tracking = tracking
+        self._hidden = hidden
+        """Removes secrets from a trace."""
         self._queue: deque[StatusRecord] = deque()
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
@@ -113,6 +116,7 @@ class StatusWriter:
         await ended([self._task])
 
     def _status(self, state: State, trace: str | None) -> Status:
+        trace = None if trace is None else self._hidden(trace)
         return Status(state, trace, self._worker_id, self._epoch())
 
     def _may_replace(self, cached: Status | None) -> bool:

@@ -1,6 +1,7 @@
 """Worker: runs the connectors of a control plane in this process.
 
-    async with ConnectWorker.open("sqlite:///state.db", classes) as worker:
+    environment = RuntimeEnvironment(ConnectorClasses([OrdersSource]))
+    async with ConnectWorker.open("sqlite:///state.db", environment) as worker:
         await worker.plane.execute(CreateConnector("orders", config))
 
 It follows the folded state. It writes statuses, offsets and records itself, and task configs by
@@ -31,13 +32,12 @@ from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.assignment import assignment_of
+from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.connector_actor import ActorParts, ConnectorActor
-from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.embedded_clients import LogClients
 from controlplane.worker.embedded_groups import LogGroups
-from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.workshop import Workshop
+from controlplane.worker.workshop import RuntimeEnvironment, Workshop
 
 FAILURE_POLL_S = 1.0
 """Interval at which a worker looks whether another process has become the log's writer."""
@@ -78,10 +78,10 @@ class ConnectWorker:
     def __init__(
         self,
         plane: ControlPlane,
-        classes: ConnectorClasses,
         groups: LogGroups,
-        settings: RuntimeSettings,
+        environment: RuntimeEnvironment,
     ) -> None:
+        settings, resolver = environment.settings, ConfigResolver(environment.providers)
         self.plane = plane
         """The control plane whose connectors run here."""
         self.groups = groups
@@ -101,12 +101,13 @@ class ConnectWorker:
             read_back=plane.follower.wait_for_records,
             worker_id=settings.worker_id,
             tracking=settings.topic_tracking,
+            hidden=resolver.hidden,
         )
         clients = LogClients(
             plane.log, groups, lambda: plane.epoch, plane.now_ms, settings.producer
         )
         self._parts = ActorParts(
-            Workshop(plane, classes, clients, self._statuses, settings),
+            Workshop(plane, environment, clients, self._statuses, resolver),
             self._statuses,
             lambda: plane.state,
             self._publish,
@@ -125,9 +126,8 @@ class ConnectWorker:
     async def open(
         cls,
         where: str | Log,
-        classes: ConnectorClasses,
+        environment: RuntimeEnvironment,
         settings: Settings | None = None,
-        runtime: RuntimeSettings | None = None,
         around: Surroundings | None = None,
     ) -> AsyncIterator["ConnectWorker"]:
         """Open a control plane on a log, and run its connectors until the block ends.
@@ -143,10 +143,12 @@ class ConnectWorker:
                 log, lambda: None if worker is None else worker.plane.epoch, around.now_ms
             )
             actions = WorkerActions(groups)
-            around = around._replace(outside=actions, plugins=around.plugins or classes.plugins())
+            around = around._replace(
+                outside=actions, plugins=around.plugins or environment.classes.plugins()
+            )
             plane = await stack.enter_async_context(ControlPlane.open(log, settings, around))
             await groups.open()
-            worker = cls(plane, classes, groups, runtime or RuntimeSettings())
+            worker = cls(plane, groups, environment)
             actions.worker = worker
             async with worker._running():
                 yield worker

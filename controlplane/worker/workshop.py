@@ -16,10 +16,12 @@ from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
+from controlplane.settings.providers import Providers
 from controlplane.worker.assignment import Assignment
 from controlplane.worker.at_least_once import AtLeastOnce
 from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.clients import ConsumerSettings, TopicSubscription
+from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
 from controlplane.worker.connector_drivers import (
     AnyConnector,
@@ -57,23 +59,32 @@ TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
 
 
+class RuntimeEnvironment(NamedTuple):
+    """Classes, settings and config providers of a worker."""
+
+    classes: ConnectorClasses
+    settings: RuntimeSettings = RuntimeSettings()
+    providers: Providers = Providers({}, {})
+    """Resolve references in the configs of connectors (KIP-297)."""
+
+
 class Workshop:
     """Makes connectors and tasks of one worker."""
 
     def __init__(
         self,
         plane: ControlPlane,
-        classes: ConnectorClasses,
+        environment: RuntimeEnvironment,
         clients: LogClients,
         statuses: StatusWriter,
-        settings: RuntimeSettings,
+        resolver: ConfigResolver,
     ) -> None:
         self._plane = plane
-        self._classes = classes
+        self._resolver = resolver
+        self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
-        self._settings = settings
-        self._pipelines = Pipelines(settings)
+        self._pipelines = Pipelines(self._settings)
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
 
@@ -110,7 +121,7 @@ class Workshop:
                 if key not in defaults or value != defaults[key]
             }
             | added
-            for task_config in configs
+            for task_config in self._resolver.referring(config, configs)
         ]
 
     async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
@@ -225,8 +236,7 @@ class Workshop:
     def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
         """Return a config as authors get it: references resolved, defaults of the class added."""
         defaults = {key.name: key.default for key in connector.config if key.default is not None}
-        given = {key: str(value) for key, value in config.items() if value is not None}
-        return defaults | given
+        return defaults | self._resolver.resolved(config)
 
 
 class _TaskDraft(NamedTuple):

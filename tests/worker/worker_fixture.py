@@ -13,6 +13,7 @@ from controlplane.plane import Settings
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
+from controlplane.worker.workshop import RuntimeEnvironment
 from tests.patience import PATIENCE_S
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -51,7 +52,9 @@ async def running_classes(
     log: Log | None = None,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker that has classes by their names."""
-    async with ConnectWorker.open(log or MemoryLog(), classes, settings, runtime) as worker:
+    async with ConnectWorker.open(
+        log or MemoryLog(), RuntimeEnvironment(classes, runtime), settings
+    ) as worker:
         yield worker
 
 

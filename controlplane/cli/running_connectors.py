@@ -1,0 +1,47 @@
+"""A control plane whose connectors run in this process (`plugin.path`)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from controlplane.core.plugins import Plugins
+from controlplane.logs.log import Log
+from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.listeners import listen_address
+from controlplane.worker.plugin_path import classes_in
+from controlplane.worker.runtime_settings import runtime_settings
+from controlplane.worker.worker import ConnectWorker
+from controlplane.worker.workshop import RuntimeEnvironment
+
+
+@asynccontextmanager
+async def plane_with_connectors(
+    log: Log, settings: Settings, around: Surroundings, configuration: Configuration
+) -> AsyncIterator[ControlPlane]:
+    """Open a control plane and run its connectors until the block ends.
+
+    Raises:
+        Unloadable: a module or directory of `plugin.path` cannot be loaded.
+        LogError: the log cannot be used.
+        SettingsError: a setting is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+    address = configuration.make(WorkerSettings, listen_address)
+    runtime = runtime_settings(configuration, worker_id=f"{address.host}:{address.port}")
+    if settings.exactly_once:
+        runtime = msgspec.structs.replace(runtime, exactly_once=True)
+    around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
+    environment = RuntimeEnvironment(classes, runtime, configuration.providers)
+    async with ConnectWorker.open(log, environment, settings, around) as running:
+        yield running.plane
+
+
+def _with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
+    """Return the plugins that run here, and those that a catalogue declares."""
+    if declared is None or not (declared.listed or declared.trusting):
+        return runnable
+    return Plugins((*runnable.listed, *declared.listed), runnable.own, trusting=declared.trusting)

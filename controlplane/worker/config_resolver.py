@@ -1,0 +1,70 @@
+"""Connector configs as authors get them: references to config providers resolved (KIP-297).
+
+The log keeps the references. The values appear in no answer, status or trace.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.connect.errors import ConnectError
+from controlplane.settings.errors import BadValue
+from controlplane.settings.providers import Providers
+
+_REFERENCE = "${"
+
+
+class ConfigResolver:
+    """Resolves the configs of connectors and tasks."""
+
+    def __init__(self, providers: Providers) -> None:
+        self._providers = providers
+        self._secrets: set[str] = set()
+
+    def resolved(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return a config with all references replaced; null values are left out.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        return {
+            key: self._value(key, str(value)) for key, value in config.items() if value is not None
+        }
+
+    def _value(self, key: str, text: str) -> str:
+        if _REFERENCE not in text:
+            return text
+        try:
+            value, secrets = self._providers.of_connector(key, text)
+        except BadValue as failure:
+            raise ConnectError(str(failure)) from None
+        self._secrets |= {secret for secret in secrets if secret}
+        return value
+
+    def referring(
+        self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
+    ) -> list[dict[str, str | None]]:
+        """Return task configs in which values of the connector config are references again.
+
+        Kafka: `AbstractHerder#reverseTransform`.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        references = {
+            key: (str(value), self._value(key, str(value)))
+            for key, value in config.items()
+            if value is not None and _REFERENCE in str(value)
+        }
+        return [
+            {
+                key: references[key][0] if references.get(key, ("", None))[1] == value else value
+                for key, value in task_config.items()
+            }
+            for task_config in task_configs
+        ]
+
+    def hidden(self, text: str) -> str:
+        """Return a text without the values of providers."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, "[hidden]")
+        return text

@@ -1,0 +1,123 @@
+"""Classes of connectors from `plugin.path`: Python modules, and directories of them.
+
+A module is imported only if the operator has named it here. No REST request imports anything.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+
+from controlplane import connectors
+from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
+from controlplane.plugins import GROUP, Unloadable
+from controlplane.worker.connector_classes import (
+    AnyConnectorClass,
+    ConnectorClasses,
+    class_name,
+)
+
+_BASES = (Source, Sink, SourceConnector, SinkConnector)
+
+SHIPPED = connectors.__name__
+"""Module of the connectors that ship with this project."""
+
+
+def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> ConnectorClasses:
+    """Return the connector classes of some modules and directories.
+
+    `folders` are those that the shipped connectors may touch.
+
+    Raises:
+        Unloadable: a module or a directory cannot be loaded.
+    """
+    classes: dict[str, AnyConnectorClass] = {}
+    for place in plugin_path:
+        if place == SHIPPED:
+            classes |= connectors.shipped(folders)
+        elif Path(place).is_dir():
+            classes |= _in_directory(Path(place))
+        else:
+            classes |= _in_module(place)
+    return ConnectorClasses(named=classes)
+
+
+def _in_module(name: str) -> Mapping[str, AnyConnectorClass]:
+    """Return the classes of a module, and those that packages declare in it or below it.
+
+    Raises:
+        Unloadable: it cannot be imported.
+    """
+    try:
+        module = importlib.import_module(name)
+    except Exception as failure:
+        raise Unloadable(
+            f"plugin.path names {name}, which is neither a directory nor a module that can be "
+            f"imported: {failure!r}"
+        ) from failure
+    classes = {**_defined_in(module)}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        if point.module == name or point.module.startswith(f"{name}."):
+            classes |= _declared(point)
+    return classes
+
+
+def _declared(point: EntryPoint) -> Mapping[str, AnyConnectorClass]:
+    """Load an entry point; one that is no connector of this API declares its config only."""
+    try:
+        loaded = point.load()
+    except Exception as failure:
+        raise Unloadable(f"{point.value} cannot be loaded: {failure!r}") from failure
+    if isinstance(loaded, type) and issubclass(loaded, _BASES):
+        return {class_name(loaded): loaded}
+    return {}
+
+
+def _in_directory(folder: Path) -> Mapping[str, AnyConnectorClass]:
+    """Return the classes of all modules in a directory; a class is called `module.Class`.
+
+    Raises:
+        Unloadable: a module cannot be loaded, or has the name of another one.
+    """
+    classes: dict[str, AnyConnectorClass] = {}
+    for path in sorted(folder.glob("*.py")):
+        classes |= _defined_in(_loaded(path))
+    return classes
+
+
+def _loaded(path: Path) -> ModuleType:
+    present = sys.modules.get(path.stem)
+    if present is not None and Path(present.__file__ or "").resolve() != path.resolve():
+        raise Unloadable(f"{path} has the name of a module that is already loaded: rename it")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise Unloadable(f"{path} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as failure:
+        del sys.modules[path.stem]
+        if isinstance(failure, KeyboardInterrupt):
+            raise
+        raise Unloadable(f"{path} cannot be loaded: {failure!r}") from failure
+    return module
+
+
+def _defined_in(module: ModuleType) -> Mapping[str, AnyConnectorClass]:
+    """Return the connectors that a module defines or exports."""
+    return {class_name(connector): connector for connector in _connectors_of(module)}
+
+
+def _connectors_of(module: ModuleType) -> Iterator[AnyConnectorClass]:
+    exported = set(getattr(module, "__all__", ()))
+    for name, value in vars(module).items():
+        if not isinstance(value, type) or not issubclass(value, _BASES) or value in _BASES:
+            continue
+        is_own = value.__module__ == module.__name__ or name in exported
+        if is_own and not name.startswith("_") and not inspect.isabstract(value):
+            yield value
