@@ -10,7 +10,6 @@ from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.listeners import listen_address
 from controlplane.worker.plugin_path import classes_in
 from controlplane.worker.runtime_settings import runtime_settings
 from controlplane.worker.worker import ConnectWorker
@@ -19,9 +18,15 @@ from controlplane.worker.workshop import RuntimeEnvironment
 
 @asynccontextmanager
 async def plane_with_connectors(
-    log: Log, settings: Settings, around: Surroundings, configuration: Configuration
+    log: Log,
+    settings: Settings,
+    around: Surroundings,
+    configuration: Configuration,
+    worker_id: str,
 ) -> AsyncIterator[ControlPlane]:
     """Open a control plane and run its connectors until the block ends.
+
+    `worker_id` is the `host:port` in their statuses.
 
     Raises:
         Unloadable: a module or directory of `plugin.path` cannot be loaded.
@@ -30,8 +35,7 @@ async def plane_with_connectors(
     """
     worker = configuration.settings(WorkerSettings)
     classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
-    address = configuration.make(WorkerSettings, listen_address)
-    runtime = runtime_settings(configuration, worker_id=f"{address.host}:{address.port}")
+    runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
         runtime = msgspec.structs.replace(runtime, exactly_once=True)
     around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))

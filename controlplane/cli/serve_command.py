@@ -190,6 +190,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         _admin_socket(of_listeners) as admin,
         suppress(asyncio.CancelledError),
     ):
+        worker_id = f"{address.host}:{bound.getsockname()[1]}"
+        service = msgspec.structs.replace(service, worker_id=worker_id)
         asyncio.run(_serve(service, protection, bound, admin))
 
 
@@ -374,7 +376,9 @@ def _plane(
     # Imported here: most planes run no connectors.
     from controlplane.cli.running_connectors import plane_with_connectors  # noqa: PLC0415
 
-    return plane_with_connectors(log, settings, around, service.reading.configuration)
+    return plane_with_connectors(
+        log, settings, around, service.reading.configuration, service.worker_id
+    )
 
 
 _READ = "serve the log with --read-only"

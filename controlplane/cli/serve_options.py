@@ -28,6 +28,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     read_only: bool
     own: bool = False
     """True if a cluster's topics are this process's own."""
+    worker_id: str = ""
+    """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None
     """Workers that carry out commands; None: this process does, or nobody."""
 

@@ -15,3 +15,7 @@ _LEGAL = re.compile(PATTERN, re.ASCII)
 def is_legal(name: str) -> bool:
     """True if a topic can have this name."""
     return _LEGAL.fullmatch(name) is not None
+
+
+GROUPS_TOPIC = "connect-group-offsets"
+"""Topic of an embedded log with the committed offsets of its consumer groups: one partition."""

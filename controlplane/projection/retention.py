@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import ClusterState
+from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import EmbeddedLog, ReadableLog
 
 DAY_MS = 24 * 60 * 60 * 1_000
@@ -36,6 +37,10 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retention of superseded records in the other topics. The default keeps the cluster's history,
     which queries about the past need. As in Kafka, cleaning the config topic can lose a task set
     (KAFKA-17719) until its connector publishes it again."""
+
+    data_ms: _KeptMs = 7 * DAY_MS
+    """Retention of the active topics of connectors (KIP-558), where their records lie in this log.
+    7 days is the brokers' default (`log.retention.hours`)."""
 
 
 async def retain(
@@ -60,6 +65,23 @@ async def retain(
             held = _unfinished(state) if is_ours else set()
             below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, held))
             removed += await (log.trim(topic, below) if is_ours else log.compact(topic, below))
+    return removed + await _retain_data(log, state, now_ms, settings.data_ms)
+
+
+async def _retain_data(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_ms: int) -> int:
+    """Remove expired records of active topics; of committed group offsets keep the last ones.
+
+    No other topic is cut: it may hold the offsets of a connector that does not exist at present.
+    """
+    topics = (await log.topics()).keys()
+    removed = await log.compact(GROUPS_TOPIC) if GROUPS_TOPIC in topics else 0
+    if kept_ms == FOREVER:
+        return removed
+    active = {topic for used in state.status.active_topics.values() for topic in used}
+    data_topics = (active & topics) - state.ends_by_topic.keys() - {GROUPS_TOPIC}
+    for topic, ends in (await log.ends(data_topics)).items():
+        below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, frozenset()))
+        removed += await log.trim(topic, below)
     return removed
 
 

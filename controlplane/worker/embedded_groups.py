@@ -19,12 +19,10 @@ from controlplane.core.plan import (
     DeleteGroup,
     GroupOffsets,
 )
+from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.log import Log, LogError, Record
 from controlplane.worker.clients import ProducerFailure
-
-GROUPS_TOPIC = "connect-group-offsets"
-"""Topic of committed offsets; it has one partition."""
 
 _STILL_ACTIVE = (
     "Failed to {verb} consumer group offsets for connector {connector} either because its tasks "

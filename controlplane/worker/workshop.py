@@ -14,6 +14,7 @@ from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
+from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
@@ -32,7 +33,6 @@ from controlplane.worker.connector_drivers import (
 )
 from controlplane.worker.conversion import Pipelines, prefixed
 from controlplane.worker.embedded_clients import LogClients
-from controlplane.worker.embedded_groups import GROUPS_TOPIC
 from controlplane.worker.exactly_once import ExactlyOnce
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import (

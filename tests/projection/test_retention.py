@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.codec import encode_command
+from controlplane.core.codec.status import encode_status
 from controlplane.core.entry import Entry
-from controlplane.core.records import CommandAccepted, CommandFinished, CommandRecord
+from controlplane.core.records import (
+    ActiveTopic,
+    Activity,
+    CommandAccepted,
+    CommandFinished,
+    CommandRecord,
+)
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import EmbeddedLog, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
@@ -103,6 +111,24 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
     assert await offsets_in(log, CONFIG) == [2, 3, 4]
     assert await offsets_in(log, OFFSETS) == [2, 3]
     assert await offsets_in(log, COMMANDS) == [0, 1]
+
+
+async def test_data_go_after_a_week(log: EmbeddedLog) -> None:
+    """Old records of active topics go; other topics stay, for they may hold offsets.
+
+    Of the committed offsets of groups the last one stays, however old it is.
+    """
+    for topic in ("orders", "offsets-of-gone", GROUPS_TOPIC):
+        await log.create_topic(topic, 1)
+        days = (1, 90, 99)
+        await log.put([Entry(topic, 0, n, day * DAY_MS, b"k", b"v") for n, day in enumerate(days)])
+    use = ActiveTopic("c", "orders", Activity("orders", "c", 0, 1))
+    key, value = encode_status(use, Profile.of("kip"))
+    await log.put([Entry(STATUS, 0, 0, 1, key, value)])
+    assert await retain(log, await state_of(log), NOW_MS) == 2 + 2
+    assert await offsets_in(log, "orders") == [2]
+    assert await offsets_in(log, "offsets-of-gone") == [0, 1, 2]
+    assert await offsets_in(log, GROUPS_TOPIC) == [2]
 
 
 async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
