@@ -146,6 +146,7 @@ def described(connector: type[Any]) -> Plugin:
     )
 
 
+_KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
 """Words of a plugin for what its class says of transactions (KIP-618)."""
 
@@ -156,7 +157,7 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
     Raises:
         TypeError: an attribute has the wrong type.
     """
-    if kind not in ("source", "sink"):
+    if kind not in _KINDS:
         raise TypeError(f"its kind is {kind!r}, not source or sink")
     if not isinstance(version, str):
         raise TypeError(f"its version is {version!r}, which is no text")

@@ -4,7 +4,7 @@
 Kafka's classes of these names. Methods may be `async def` or plain `def`, as in `source`.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from controlplane.connect.records import SinkRecord
@@ -16,6 +16,18 @@ KafkaPartition = tuple[str, int]
 
 KafkaOffsets = Mapping[KafkaPartition, int]
 """Offset of the next record by partition."""
+
+
+class SentReport(Protocol):
+    """A report of a record that is on its way: `await` it, or `wait` in plain code."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in a coroutine."""
+        ...
+
+    def wait(self) -> None:
+        """Wait in plain code."""
+        ...
 
 
 class SinkTaskContext(Protocol):
@@ -61,8 +73,10 @@ class SinkTaskContext(Protocol):
         """Commit offsets soon, instead of at the next interval."""
         ...
 
-    def report(self, record: SinkRecord, error: BaseException) -> Awaitable[None]:
+    def report(self, record: SinkRecord, error: BaseException) -> "SentReport":
         """Report a record that the sink cannot take, as `errors.*` says (KIP-610).
+
+        Offsets are committed only when the report is in the log; no need to wait for it.
 
         Raises:
             ConnectError: `errors.tolerance` is `none`.

@@ -1,11 +1,17 @@
 """Connector classes that may run here."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector
+from controlplane.connect.transforms import (
+    PREDICATES,
+    TRANSFORMATIONS,
+    Predicate,
+    Transformation,
+)
 from controlplane.core.plugins import Plugins
 from controlplane.plugins import described, kafkas_own
 
@@ -19,7 +25,15 @@ class ConnectorClasses:
         self,
         classes: Iterable[AnyConnectorClass] = (),
         named: Mapping[str, AnyConnectorClass] | None = None,
+        others: Iterable[type[Transformation | Predicate]] = (),
     ) -> None:
+        others = [*others]
+        self._transformations = dict(TRANSFORMATIONS) | {
+            class_name(other): other for other in others if issubclass(other, Transformation)
+        }
+        self._predicates = dict(PREDICATES) | {
+            class_name(other): other for other in others if issubclass(other, Predicate)
+        }
         self._classes: dict[str, AnyConnectorClass] = dict(named or {})
         self._classes |= {class_name(connector): connector for connector in classes}
 
@@ -35,6 +49,22 @@ class ConnectorClasses:
                 f"Failed to find any class that implements Connector and which name matches {name}"
             )
         return connector
+
+    def transformation(self, name: str) -> type[Transformation]:
+        """Return the transformation with this name or simple name.
+
+        Raises:
+            ConnectError: it cannot run here.
+        """
+        return _named(name, self._transformations, "transformation")
+
+    def predicate(self, name: str) -> type[Predicate]:
+        """Return the predicate with this name or simple name.
+
+        Raises:
+            ConnectError: it cannot run here.
+        """
+        return _named(name, self._predicates, "predicate")
 
     def _by_alias(self, name: str) -> AnyConnectorClass | None:
         """Return the only class with this simple name, with or without `Connector` at its end."""
@@ -56,7 +86,24 @@ class ConnectorClasses:
             of_kafka[name] if name in of_kafka else described(connector)
             for name, connector in self._classes.items()
         ]
+        ours = {**self._transformations, **self._predicates}
+        listed += [described(other) for name, other in ours.items() if name not in of_kafka]
         return Plugins(listed, own)
+
+
+_AnyPlugin = TypeVar("_AnyPlugin")
+
+
+def _named(name: str, classes: Mapping[str, _AnyPlugin], kind: str) -> _AnyPlugin:
+    """Return the class with this name or simple name.
+
+    Raises:
+        ConnectError: there is none.
+    """
+    for full_name, plugin in classes.items():
+        if name in {full_name, full_name.rpartition(".")[2]}:
+            return plugin
+    raise ConnectError(f"The {kind} {name} cannot run here")
 
 
 def class_name(connector: type) -> str:

@@ -1,7 +1,11 @@
-"""Conversion of source records to bytes, and of the log's records to sink records."""
+"""Way of a record between a task and the log: transformations, converters, error handling.
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+A source's record is transformed, then converted; a sink's is converted, then transformed.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from controlplane.connect.converters import (
     Converter,
@@ -12,10 +16,12 @@ from controlplane.connect.converters import (
 from controlplane.connect.data import SchemaAndValue
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
-from controlplane.core.entry import Entry
+from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
+from controlplane.core.entry import Entry, Headers
 from controlplane.worker.clients import ProducerRecord
+from controlplane.worker.connector_classes import ConnectorClasses, class_name
+from controlplane.worker.record_errors import ErrorSettings, RecordErrors, Stage
 from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.task_instance import TaskIdentity
 
 
 class Converters(NamedTuple):
@@ -26,74 +32,158 @@ class Converters(NamedTuple):
     headers: HeaderConverter
 
 
-class SourcePipeline(Protocol):
+class ChainLink(NamedTuple):
+    """A transformation, and the records that it applies to."""
+
+    transformation: Transformation
+    predicate: Predicate | None
+    negated: bool
+
+    def applied(self, record: ConnectRecord) -> ConnectRecord | None:
+        """Return the transformed record, or the record itself if it is not selected."""
+        if self.predicate is not None and self.predicate.test(record) is self.negated:
+            return record
+        return self.transformation.apply(record)
+
+
+class _Pipeline:
+    """Parts that the ways of both kinds of tasks share."""
+
+    def __init__(
+        self, converters: Converters, chain: Sequence[ChainLink], errors: RecordErrors
+    ) -> None:
+        self._converters = converters
+        self._chain = chain
+        self.errors = errors
+
+    def close(self) -> None:
+        """Close the transformations and predicates."""
+        for link in self._chain:
+            link.transformation.close()
+            if link.predicate is not None:
+                link.predicate.close()
+
+    def _transformed(self, record: ConnectRecord, entry: Entry | None) -> ConnectRecord | None:
+        current: ConnectRecord | None = record
+        for link in self._chain:
+            assert current is not None
+            name = class_name(type(link.transformation))
+            apply = partial(link.applied, current)
+            current = self.errors.run(Stage.TRANSFORMATION, name, apply, entry)
+            if current is None:
+                return None
+        return current
+
+
+class SourcePipeline(_Pipeline):
     """The way of a record from a source task to its producer."""
 
     def converted(self, record: SourceRecord) -> ProducerRecord | None:
-        """Transform and convert a record; None: it was filtered, or its error is tolerated.
+        """Transform and convert a record; None: it was dropped, or its error is tolerated.
 
         Raises:
-            Exception: the record fails, and with it the task.
+            ToleranceExceeded: the record failed, and with it the task.
         """
-        ...
+        transformed = self._transformed(record, None)
+        if not isinstance(transformed, SourceRecord):
+            return None
+        failed = self.errors.failed
+        converted = self._converted(transformed)
+        return None if self.errors.failed > failed else converted
 
-
-class SinkPipeline(Protocol):
-    """The way of a record from the consumer to a sink task."""
-
-    def converted(self, entry: Entry) -> SinkRecord | None:
-        """Convert and transform a record; None: it was filtered, or its error is tolerated."""
-        ...
-
-
-class PlainSourcePipeline:
-    """Converts records, without transformations."""
-
-    def __init__(self, converters: Converters) -> None:
-        self._converters = converters
-
-    def converted(self, record: SourceRecord) -> ProducerRecord | None:
-        """Convert a record."""
-        key, value, _ = self._converters
-        named = tuple((header.name, self._header(record, header)) for header in record.headers)
+    def _converted(self, record: SourceRecord) -> ProducerRecord:
+        key, value, headers = self._converters
+        topic, run = record.topic, self.errors.run
+        named: Headers = (
+            run(
+                Stage.HEADER_CONVERTER,
+                class_name(type(headers)),
+                lambda: tuple(self._header(topic, header) for header in record.headers),
+                None,
+            )
+            or ()
+        )
+        key_datum = SchemaAndValue(record.key, record.key_schema)
+        value_datum = SchemaAndValue(record.value, record.value_schema)
         return ProducerRecord(
-            topic=record.topic,
-            key=key.from_connect(
-                record.topic, SchemaAndValue(record.key, record.key_schema), named
+            topic=topic,
+            key=run(
+                Stage.KEY_CONVERTER,
+                class_name(type(key)),
+                lambda: key.from_connect(topic, key_datum, named),
+                None,
             ),
-            value=value.from_connect(
-                record.topic, SchemaAndValue(record.value, record.value_schema), named
+            value=run(
+                Stage.VALUE_CONVERTER,
+                class_name(type(value)),
+                lambda: value.from_connect(topic, value_datum, named),
+                None,
             ),
             partition=record.kafka_partition,
             timestamp=record.timestamp,
             headers=named,
         )
 
-    def _header(self, record: SourceRecord, header: RecordHeader) -> bytes | None:
+    def _header(self, topic: str, header: RecordHeader) -> tuple[str, bytes | None]:
         datum = SchemaAndValue(header.value, header.schema)
-        return self._converters.headers.from_header(record.topic, header.name, datum)
+        return header.name, self._converters.headers.from_header(topic, header.name, datum)
 
 
-class PlainSinkPipeline:
-    """Converts records, without transformations."""
-
-    def __init__(self, converters: Converters) -> None:
-        self._converters = converters
+class SinkPipeline(_Pipeline):
+    """The way of a record from the consumer to a sink task."""
 
     def converted(self, entry: Entry) -> SinkRecord | None:
-        """Convert a record."""
-        key = self._converters.key.to_connect(entry.topic, entry.key, entry.headers)
-        value = self._converters.value.to_connect(entry.topic, entry.value, entry.headers)
+        """Convert and transform a record; None: it was dropped, or its error is tolerated.
+
+        Raises:
+            ToleranceExceeded: the record failed, and with it the task.
+        """
+        failed = self.errors.failed
+        record = self._converted(entry)
+        if self.errors.failed > failed:
+            return None
+        transformed = self._transformed(record, entry)
+        if not isinstance(transformed, SinkRecord):
+            return None
+        return replaced(
+            transformed,
+            original_topic=entry.topic,
+            original_kafka_partition=entry.partition,
+            original_kafka_offset=entry.offset,
+        )
+
+    def _converted(self, entry: Entry) -> SinkRecord:
+        key, value, headers = self._converters
+        run = self.errors.run
+        nothing = SchemaAndValue(None)
+        key_datum = run(
+            Stage.KEY_CONVERTER,
+            class_name(type(key)),
+            lambda: key.to_connect(entry.topic, entry.key, entry.headers),
+            entry,
+        )
+        value_datum = run(
+            Stage.VALUE_CONVERTER,
+            class_name(type(value)),
+            lambda: value.to_connect(entry.topic, entry.value, entry.headers),
+            entry,
+        )
+        named = run(
+            Stage.HEADER_CONVERTER,
+            class_name(type(headers)),
+            lambda: tuple(self._header(entry.topic, *header) for header in entry.headers),
+            entry,
+        )
         return SinkRecord(
             topic=entry.topic,
             kafka_partition=entry.partition,
             kafka_offset=entry.offset,
-            key=key.value,
-            key_schema=key.schema,
-            value=value.value,
-            value_schema=value.schema,
+            key=(key_datum or nothing).value,
+            key_schema=(key_datum or nothing).schema,
+            value=(value_datum or nothing).value,
+            value_schema=(value_datum or nothing).schema,
             timestamp=entry.timestamp,
-            headers=tuple(self._header(entry.topic, *header) for header in entry.headers),
+            headers=named or (),
         )
 
     def _header(self, topic: str, name: str, value: bytes | None) -> RecordHeader:
@@ -104,18 +194,48 @@ class PlainSinkPipeline:
 class Pipelines:
     """Makes the pipelines of tasks from connector configs and the worker's defaults."""
 
-    def __init__(self, settings: RuntimeSettings) -> None:
+    def __init__(self, classes: ConnectorClasses, settings: RuntimeSettings) -> None:
+        self._classes = classes
         self._settings = settings
 
-    def source(self, task: TaskIdentity, config: Mapping[str, str]) -> SourcePipeline:
-        """Return the pipeline of a source task."""
-        del task
-        return PlainSourcePipeline(self._converters(config))
+    def source(self, config: Mapping[str, str]) -> SourcePipeline:
+        """Return the pipeline of a source task.
 
-    def sink(self, task: TaskIdentity, config: Mapping[str, str]) -> SinkPipeline:
-        """Return the pipeline of a sink task."""
-        del task
-        return PlainSinkPipeline(self._converters(config))
+        Raises:
+            ConnectError: a class is missing, or a setting invalid.
+        """
+        errors = RecordErrors(ErrorSettings.of(config))
+        return SourcePipeline(self._converters(config), self._chain(config), errors)
+
+    def sink(self, config: Mapping[str, str]) -> SinkPipeline:
+        """Return the pipeline of a sink task.
+
+        Raises:
+            ConnectError: a class is missing, or a setting invalid.
+        """
+        errors = RecordErrors(ErrorSettings.of(config))
+        return SinkPipeline(self._converters(config), self._chain(config), errors)
+
+    def _chain(self, config: Mapping[str, str]) -> list[ChainLink]:
+        return [self._link(config, alias) for alias in _aliases(config, "transforms")]
+
+    def _link(self, config: Mapping[str, str], alias: str) -> ChainLink:
+        settings = prefixed(config, f"transforms.{alias}.")
+        transformation = self._classes.transformation(settings.pop("type", ""))()
+        predicate = settings.pop("predicate", None)
+        negated = settings.pop("negate", "false").strip().lower() == "true"
+        transformation.configure(_with_defaults(transformation, settings))
+        return ChainLink(
+            transformation,
+            None if predicate is None else self._predicate(config, predicate),
+            negated,
+        )
+
+    def _predicate(self, config: Mapping[str, str], alias: str) -> Predicate:
+        settings = prefixed(config, f"predicates.{alias}.")
+        predicate = self._classes.predicate(settings.pop("type", ""))()
+        predicate.configure(_with_defaults(predicate, settings))
+        return predicate
 
     def _converters(self, config: Mapping[str, str]) -> Converters:
         """Return the connector's converters, or else the worker's."""
@@ -150,3 +270,13 @@ def prefixed(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
         key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)
     }
+
+
+def _aliases(config: Mapping[str, str], setting: str) -> list[str]:
+    texts = config.get(setting, "").split(",")
+    return [alias for text in texts if (alias := text.strip())]
+
+
+def _with_defaults(plugin: Transformation | Predicate, settings: dict[str, str]) -> dict[str, Any]:
+    defaults = {key.name: key.default for key in plugin.config if key.default is not None}
+    return defaults | settings

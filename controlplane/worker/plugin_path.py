@@ -11,17 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from controlplane import connectors
 from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
+from controlplane.connect.transforms import Predicate, Transformation
 from controlplane.plugins import GROUP, Unloadable
-from controlplane.worker.connector_classes import (
-    AnyConnectorClass,
-    ConnectorClasses,
-    class_name,
-)
+from controlplane.worker.connector_classes import ConnectorClasses, class_name
 
-_BASES = (Source, Sink, SourceConnector, SinkConnector)
+_BASES = (Source, Sink, SourceConnector, SinkConnector, Transformation, Predicate)
 
 SHIPPED = connectors.__name__
 """Module of the connectors that ship with this project."""
@@ -35,7 +33,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
     Raises:
         Unloadable: a module or a directory cannot be loaded.
     """
-    classes: dict[str, AnyConnectorClass] = {}
+    classes: dict[str, type[Any]] = {}
     for place in plugin_path:
         if place == SHIPPED:
             classes |= connectors.shipped(folders)
@@ -43,10 +41,14 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
             classes |= _in_directory(Path(place))
         else:
             classes |= _in_module(place)
-    return ConnectorClasses(named=classes)
+    others = (Transformation, Predicate)
+    return ConnectorClasses(
+        named={name: found for name, found in classes.items() if not issubclass(found, others)},
+        others=[found for found in classes.values() if issubclass(found, others)],
+    )
 
 
-def _in_module(name: str) -> Mapping[str, AnyConnectorClass]:
+def _in_module(name: str) -> Mapping[str, type[Any]]:
     """Return the classes of a module, and those that packages declare in it or below it.
 
     Raises:
@@ -66,7 +68,7 @@ def _in_module(name: str) -> Mapping[str, AnyConnectorClass]:
     return classes
 
 
-def _declared(point: EntryPoint) -> Mapping[str, AnyConnectorClass]:
+def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
     """Load an entry point; one that is no connector of this API declares its config only."""
     try:
         loaded = point.load()
@@ -77,13 +79,13 @@ def _declared(point: EntryPoint) -> Mapping[str, AnyConnectorClass]:
     return {}
 
 
-def _in_directory(folder: Path) -> Mapping[str, AnyConnectorClass]:
+def _in_directory(folder: Path) -> Mapping[str, type[Any]]:
     """Return the classes of all modules in a directory; a class is called `module.Class`.
 
     Raises:
         Unloadable: a module cannot be loaded, or has the name of another one.
     """
-    classes: dict[str, AnyConnectorClass] = {}
+    classes: dict[str, type[Any]] = {}
     for path in sorted(folder.glob("*.py")):
         classes |= _defined_in(_loaded(path))
     return classes
@@ -108,12 +110,12 @@ def _loaded(path: Path) -> ModuleType:
     return module
 
 
-def _defined_in(module: ModuleType) -> Mapping[str, AnyConnectorClass]:
-    """Return the connectors that a module defines or exports."""
+def _defined_in(module: ModuleType) -> Mapping[str, type[Any]]:
+    """Return the plugins that a module defines or exports."""
     return {class_name(connector): connector for connector in _connectors_of(module)}
 
 
-def _connectors_of(module: ModuleType) -> Iterator[AnyConnectorClass]:
+def _connectors_of(module: ModuleType) -> Iterator[type[Any]]:
     exported = set(getattr(module, "__all__", ()))
     for name, value in vars(module).items():
         if not isinstance(value, type) or not issubclass(value, _BASES) or value in _BASES:

@@ -1,6 +1,6 @@
 """Author's side of a sink task: the two forms of a sink behind one interface."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from controlplane.connect.errors import ConnectError
@@ -13,8 +13,9 @@ from controlplane.connect.sink import (
 )
 from controlplane.connect.source import ResolvedConfig
 from controlplane.worker.author_thread import AuthorThread
+from controlplane.worker.error_reports import ErrorReport
 
-Report = Callable[[SinkRecord, BaseException], Awaitable[None]]
+Report = Callable[[SinkRecord, BaseException], ErrorReport]
 """Reports a record that a sink cannot take (KIP-610)."""
 
 
@@ -22,6 +23,11 @@ class SinkDriver(Protocol):
     """Calls the author's code of one sink task."""
 
     context: "SinkContext"
+
+    @property
+    def author(self) -> object:
+        """The author's object."""
+        ...
 
     async def start(self) -> None:
         """Start the task."""
@@ -54,11 +60,12 @@ class SinkContext:
     The author's thread sets requests here; the runtime takes them between two calls.
     """
 
-    def __init__(self, connector: str, number: int, config: ResolvedConfig, report: Report) -> None:
+    def __init__(self, connector: str, number: int, config: ResolvedConfig) -> None:
         self._connector = connector
         self._number = number
         self._config = config
-        self._report = report
+        self.reporting: Report
+        """Reports a record; set before the task starts."""
         self._assignment: frozenset[KafkaPartition] = frozenset()
         self._rewinds: dict[KafkaPartition, int] = {}
         self._paused: set[KafkaPartition] = set()
@@ -123,9 +130,9 @@ class SinkContext:
         """Commit offsets soon, instead of at the next interval."""
         self._commit_requested = True
 
-    def report(self, record: SinkRecord, error: BaseException) -> Awaitable[None]:
+    def report(self, record: SinkRecord, error: BaseException) -> ErrorReport:
         """Report a record that the sink cannot take, as `errors.*` says (KIP-610)."""
-        return self._report(record, error)
+        return self.reporting(record, error)
 
     # --- the runtime's side -------------------------------------------------------------------
 
@@ -159,7 +166,7 @@ class ClassicSinkDriver:
     """Runs a `SinkTask`."""
 
     def __init__(self, task: SinkTask, context: SinkContext, thread: AuthorThread) -> None:
-        self._task = task
+        self._task = self.author = task
         self.context = context
         self._thread = thread
         task.context = context
@@ -197,7 +204,7 @@ class OneClassSinkDriver:
     """Runs the tasks' side of a `Sink`."""
 
     def __init__(self, sink: Sink, context: SinkContext, thread: AuthorThread) -> None:
-        self._sink = sink
+        self._sink = self.author = sink
         self.context = context
         self._thread = thread
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
@@ -10,8 +11,10 @@ from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.projection.notices import Notices
 from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.clients import Consumer, ProducerFailure, Rebalancing
+from controlplane.worker.clients import Consumer, Producer, ProducerFailure, Rebalancing
+from controlplane.worker.connector_classes import class_name
 from controlplane.worker.conversion import SinkPipeline
+from controlplane.worker.error_reports import ErrorReport, ErrorReporter
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import SinkDriver
 from controlplane.worker.task_control import TaskControl
@@ -29,6 +32,7 @@ class SinkTaskParts(NamedTuple):
     driver: SinkDriver
     thread: AuthorThread
     pipeline: SinkPipeline
+    reporter: ErrorReporter
     control: TaskControl
     settings: RuntimeSettings
     note_topic: Callable[[str], None]
@@ -37,15 +41,26 @@ class SinkTaskParts(NamedTuple):
 
 
 OpenConsumer = Callable[[Rebalancing], AbstractAsyncContextManager[Consumer]]
+OpenProducer = Callable[[], AbstractAsyncContextManager[Producer]]
 
 
 class SinkTaskRun:
     """One run of a sink task, from its start to its end."""
 
-    def __init__(self, parts: SinkTaskParts, open_consumer: OpenConsumer) -> None:
+    def __init__(
+        self, parts: SinkTaskParts, open_consumer: OpenConsumer, open_producer: OpenProducer
+    ) -> None:
         self._parts = parts
         self._open_consumer = open_consumer
+        self._open_producer = open_producer
         self._consumer: Consumer
+        self._dead_letters: Producer
+        self._loop = asyncio.get_running_loop()
+        self._entries: dict[tuple[str, int, int], Entry] = {}
+        """Records of the batch as they are in the log, for dead letters."""
+        self._reports: set[Future[None]] = set()
+        """Reports of the task that are on their way (KIP-610)."""
+        parts.control.when_stopped(parts.pipeline.errors.stop)
         self._consumed: dict[TopicPartition, int] = {}
         """Offset behind the last record that was put, by partition."""
         self._committed: dict[TopicPartition, int] = {}
@@ -64,7 +79,11 @@ class SinkTaskRun:
             Exception: the task failed; everything is closed.
         """
         control = self._parts.control
-        async with self._open_consumer(self) as self._consumer, self._stopped():
+        async with (
+            self._open_producer() as self._dead_letters,
+            self._open_consumer(self) as self._consumer,
+            self._stopped(),
+        ):
             await control.while_paused()
             if control.stopping:
                 return
@@ -174,7 +193,12 @@ class SinkTaskRun:
         def converted() -> list[tuple[Entry, SinkRecord | None]]:
             return [(entry, pipeline.converted(entry)) for entry in entries]
 
-        for entry, record in await self._parts.thread.call(converted):
+        try:
+            results = await self._parts.thread.call(converted)
+        finally:
+            await self._parts.reporter.report(self._dead_letters)
+        for entry, record in results:
+            self._entries[entry.topic, entry.partition, entry.offset] = entry
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
             if record is not None:
                 self._batch.append(record)
@@ -199,6 +223,25 @@ class SinkTaskRun:
             self._redelivering = False
             self._consumed |= self._behind_batch
             self._batch, self._behind_batch = [], {}
+            if not self._reports:
+                self._entries.clear()
+
+    def report(self, record: SinkRecord, error: BaseException) -> ErrorReport:
+        """Report a record that the task cannot take; called in the task's thread (KIP-610).
+
+        Raises:
+            ToleranceExceeded: no error is tolerated.
+        """
+        place = record.original_topic or record.topic
+        entry = self._entries.get((place, record.kafka_partition, record.kafka_offset))
+        driver = class_name(type(self._parts.driver.author))
+        self._parts.pipeline.errors.failed_put(driver, error, entry)
+        sending = asyncio.run_coroutine_threadsafe(
+            self._parts.reporter.report(self._dead_letters), self._loop
+        )
+        self._reports.add(sending)
+        sending.add_done_callback(self._reports.discard)
+        return ErrorReport(sending)
 
     # --- commits ----------------------------------------------------------------------------------
 
@@ -207,6 +250,7 @@ class SinkTaskRun:
 
         If the task cannot flush, the records since the last commit are put again.
         """
+        await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
         try:
             offered = await self._parts.driver.pre_commit(dict(self._consumed))
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything

@@ -11,6 +11,7 @@ from controlplane.projection.notices import Notices
 from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.clients import Producer, ProducerRecord
 from controlplane.worker.conversion import SourcePipeline
+from controlplane.worker.error_reports import ErrorReporter
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.source_drivers import PolledItem, SourceDriver
 from controlplane.worker.source_offsets import SourceOffsetStore
@@ -37,6 +38,7 @@ class SourceTaskParts(NamedTuple):
     driver: SourceDriver
     thread: AuthorThread
     pipeline: SourcePipeline
+    reporter: ErrorReporter
     offsets: SourceOffsetStore
     control: TaskControl
     settings: RuntimeSettings
@@ -157,7 +159,10 @@ class SourceTaskRun:
                 for item in items
             ]
 
-        items_: list[DispatchItem] = await self._parts.thread.call(converted)
+        try:
+            items_: list[DispatchItem] = await self._parts.thread.call(converted)
+        finally:
+            await self._parts.reporter.report()
         return items_
 
 

@@ -1,6 +1,7 @@
 """Target state of a running task. The task obeys between two calls of the author's code."""
 
 import asyncio
+from collections.abc import Callable
 
 
 class TaskControl:
@@ -9,6 +10,7 @@ class TaskControl:
     def __init__(self, *, paused: bool) -> None:
         self.paused = paused
         self.stopping = False
+        self._callbacks: list[Callable[[], None]] = []
         self._changed = asyncio.Event()
         self._stopped = asyncio.Event()
 
@@ -25,8 +27,14 @@ class TaskControl:
     def stop(self) -> None:
         """Stop after the present call; a call that can be cancelled is cancelled."""
         self.stopping = True
+        for callback in self._callbacks:
+            callback()
         self._stopped.set()
         self._wake()
+
+    def when_stopped(self, callback: Callable[[], None]) -> None:
+        """Call a function when the task shall stop: it ends a wait in the task's thread."""
+        self._callbacks.append(callback)
 
     async def until_stopped(self) -> None:
         """Wait until the task shall stop."""

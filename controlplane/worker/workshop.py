@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.connect.errors import ConnectError
-from controlplane.connect.records import SinkRecord
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
@@ -33,6 +32,7 @@ from controlplane.worker.connector_drivers import (
 )
 from controlplane.worker.conversion import Pipelines, prefixed
 from controlplane.worker.embedded_clients import LogClients
+from controlplane.worker.error_reports import ErrorReporter
 from controlplane.worker.exactly_once import ExactlyOnce
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import (
@@ -84,7 +84,7 @@ class Workshop:
         self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
-        self._pipelines = Pipelines(self._settings)
+        self._pipelines = Pipelines(self._classes, self._settings)
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
 
@@ -181,15 +181,15 @@ class Workshop:
         transaction = TransactionRequests() if boundary == "connector" else None
         offsets = self._offsets[name]
         context = TaskContext(name, number, draft.config, offsets, transaction)
-        pipeline = await draft.thread.call(
-            self._pipelines.source, draft.identity, draft.connector_config
-        )
+        pipeline = await draft.thread.call(self._pipelines.source, draft.connector_config)
+        draft.control.when_stopped(pipeline.errors.stop)
         parts = SourceTaskParts(
             connector=name,
             number=number,
             driver=await _source_driver(draft, context),
             thread=draft.thread,
             pipeline=pipeline,
+            reporter=ErrorReporter(draft.identity, pipeline.errors, self._plane.notices),
             offsets=offsets,
             control=draft.control,
             settings=self._settings,
@@ -204,14 +204,13 @@ class Workshop:
 
     async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
         name, number = draft.identity
-        pipeline = await draft.thread.call(
-            self._pipelines.sink, draft.identity, draft.connector_config
-        )
-        context = SinkContext(name, number, draft.config, _report_nothing)
+        pipeline = await draft.thread.call(self._pipelines.sink, draft.connector_config)
+        context = SinkContext(name, number, draft.config)
         parts = SinkTaskParts(
             driver=await _sink_driver(draft, context),
             thread=draft.thread,
             pipeline=pipeline,
+            reporter=ErrorReporter(draft.identity, pipeline.errors, self._plane.notices),
             control=draft.control,
             settings=self._settings,
             note_topic=partial(self._statuses.note_topic, name, number),
@@ -228,10 +227,13 @@ class Workshop:
             internal_topics=frozenset({*msgspec.structs.astuple(topics), GROUPS_TOPIC}),
             **_consumer_settings(overrides),
         )
-        return SinkTaskRun(
+        run = SinkTaskRun(
             parts,
             lambda rebalancing: self._clients.consumer(group, subscription, rebalancing, settings),
+            lambda: self._clients.producer(f"connector-dlq-producer-{draft.identity}", {}),
         )
+        context.reporting = run.report
+        return run
 
     def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
         """Return a config as authors get it: references resolved, defaults of the class added."""
@@ -265,12 +267,6 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
         return OneClassSinkDriver(sink, context, draft.thread)
     assert issubclass(draft.connector, SinkConnector)
     return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
-
-
-async def _report_nothing(record: SinkRecord, error: BaseException) -> None:
-    """Fail the task: no error is tolerated."""
-    del record
-    raise ConnectError("Error encountered in task; no errors are tolerated") from error
 
 
 def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:

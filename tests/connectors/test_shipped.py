@@ -69,7 +69,8 @@ async def test_a_file_arrives_in_another_file(tmp_path: Path) -> None:
         await until_text(sink, "one\ntwo\nthree\n")
         task = plane.state.config.tasks["in"][0]
         assert task["task.class"] == f"{FILE}SourceTask"
-        assert offsets(worker, "in") == {str({"filename": str(source)}): {"position": 14}}
+        committed = {str({"filename": str(source)}): {"position": 14}}
+        await until(lambda: offsets(worker, "in") == committed)
         await plane.execute(StopConnector("in"))
         await until_state(worker, "in", "STOPPED")
         change = OffsetChange({"filename": str(source)}, {"position": 8})

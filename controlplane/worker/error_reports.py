@@ -1,0 +1,85 @@
+"""Reports of failed records: log lines and dead letters (KIP-298, KIP-610)."""
+
+import asyncio
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from controlplane.core.entry import Entry
+from controlplane.projection.notices import Notices
+from controlplane.worker.clients import Producer, ProducerRecord
+from controlplane.worker.record_errors import FailedRecord, RecordErrors, dead_letter_headers
+from controlplane.worker.task_instance import TaskIdentity
+
+
+class ErrorReport:
+    """A report that is on its way (`ErrantRecordReporter`): `await` it, or `wait` in plain code."""
+
+    def __init__(self, sending: "Future[None]") -> None:
+        self._sending = sending
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in a coroutine."""
+        return asyncio.wrap_future(self._sending).__await__()
+
+    def wait(self) -> None:
+        """Wait in plain code."""
+        self._sending.result()
+
+
+class ErrorReporter:
+    """Reports the failures of one task as its `errors.*` settings say."""
+
+    def __init__(self, task: TaskIdentity, errors: RecordErrors, notices: Notices) -> None:
+        self._task = task
+        self._errors = errors
+        self._notices = notices
+
+    async def report(self, dead_letters: Producer | None = None) -> None:
+        """Report the failures since the last call; return when the dead letters are in the log.
+
+        Raises:
+            ProducerFailure, ProducerFenced: a dead letter cannot be written.
+        """
+        failures = self._errors.take_failures()
+        for failed in failures:
+            self._log(failed)
+        topic = self._errors.settings.dead_letter_topic
+        letters = [
+            self._letter(topic, failed, failed.entry)
+            for failed in failures
+            if topic and failed.entry is not None
+        ]
+        if dead_letters is not None and letters:
+            await _sent(dead_letters, letters)
+
+    def _log(self, failed: FailedRecord) -> None:
+        settings = self._errors.settings
+        if not settings.log:
+            return
+        facts: dict[str, Any] = {}
+        if settings.log_records and failed.entry is not None:
+            entry = failed.entry
+            facts = {"record": f"{entry.topic}-{entry.partition}@{entry.offset}"}
+        self._notices.warning(
+            "record_failed",
+            task=str(self._task),
+            stage=failed.stage.value,
+            class_name=failed.class_name,
+            reason=repr(failed.error),
+            **facts,
+        )
+
+    def _letter(self, topic: str, failed: FailedRecord, entry: Entry) -> ProducerRecord:
+        """Return the record as it was in the log, with the reason in its headers if wanted."""
+        context = (
+            dead_letter_headers(failed, *self._task)
+            if self._errors.settings.dead_letter_headers
+            else ()
+        )
+        return ProducerRecord(topic, entry.key, entry.value, headers=(*entry.headers, *context))
+
+
+async def _sent(producer: Producer, letters: Sequence[ProducerRecord]) -> None:
+    for acknowledged in await producer.send(letters):
+        await acknowledged

@@ -1,0 +1,165 @@
+"""Errors of single records: retries, tolerance, log lines, dead letters (KIP-298, KIP-610).
+
+Kafka: `RetryWithToleranceOperator`. Everything here runs in the task's thread, so a retry may wait
+there; `stop` ends the wait.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from enum import Enum
+from threading import Event
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+from controlplane.connect.errors import ConnectError, RetriableError
+from controlplane.core.entry import Entry, Headers
+
+T = TypeVar("T")
+
+FIRST_DELAY_MS = 300
+"""First pause before an operation is retried; it doubles each time (`RETRIES_DELAY_MIN_MS`)."""
+
+
+class Stage(Enum):
+    """Stage of a record's way in which it failed."""
+
+    TASK_PUT = "TASK_PUT"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+
+
+class ErrorSettings(NamedTuple):
+    """Settings `errors.*` of a connector."""
+
+    retry_timeout_ms: int = 0
+    """Time for retries; -1: without end."""
+    retry_delay_max_ms: int = 60_000
+    tolerant: bool = False
+    log: bool = False
+    log_records: bool = False
+    dead_letter_topic: str = ""
+    dead_letter_headers: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "ErrorSettings":
+        """Read the settings of a connector's config."""
+        return cls(
+            int(config.get("errors.retry.timeout") or 0),
+            int(config.get("errors.retry.delay.max.ms") or 60_000),
+            tolerant=config.get("errors.tolerance") == "all",
+            log=_is_true(config.get("errors.log.enable")),
+            log_records=_is_true(config.get("errors.log.include.messages")),
+            dead_letter_topic=config.get("errors.deadletterqueue.topic.name") or "",
+            dead_letter_headers=_is_true(
+                config.get("errors.deadletterqueue.context.headers.enable")
+            ),
+        )
+
+
+def _is_true(text: str | None) -> bool:
+    return (text or "").strip().lower() == "true"
+
+
+class FailedRecord(NamedTuple):
+    """A record that failed, and where."""
+
+    stage: Stage
+    class_name: str
+    error: BaseException
+    entry: Entry | None
+    """The record in the log; None: it comes from a source."""
+
+
+class ToleranceExceeded(ConnectError):
+    """A record failed, and `errors.tolerance` is `none`."""
+
+
+class RecordErrors:
+    """Runs the stages of one task, and keeps the failures until they are reported."""
+
+    def __init__(self, settings: ErrorSettings) -> None:
+        self.settings = settings
+        self._failures: list[FailedRecord] = []
+        self._stopping = Event()
+
+    def stop(self) -> None:
+        """End the wait of a retry; nothing is retried any more."""
+        self._stopping.set()
+
+    def run(
+        self, stage: Stage, class_name: str, operation: Callable[[], T], entry: Entry | None
+    ) -> T | None:
+        """Run a stage for one record, with retries; None: it failed, and that is tolerated.
+
+        Raises:
+            ToleranceExceeded: it failed.
+        """
+        try:
+            return self._retried(operation)
+        except Exception as error:
+            self._failures.append(FailedRecord(stage, class_name, error, entry))
+            if not self.settings.tolerant:
+                raise ToleranceExceeded("Tolerance exceeded in error handler") from error
+            return None
+
+    def failed_put(self, class_name: str, error: BaseException, entry: Entry | None) -> None:
+        """Take note of a record that a sink has reported (KIP-610).
+
+        Raises:
+            ToleranceExceeded: no error is tolerated.
+        """
+        self._failures.append(FailedRecord(Stage.TASK_PUT, class_name, error, entry))
+        if not self.settings.tolerant:
+            raise ToleranceExceeded("Error tolerance exceeded") from error
+
+    @property
+    def failed(self) -> int:
+        """Number of failures that are not reported yet."""
+        return len(self._failures)
+
+    def take_failures(self) -> list[FailedRecord]:
+        """Return the failures since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def _retried(self, operation: Callable[[], T]) -> T:
+        timeout_ms = self.settings.retry_timeout_ms
+        deadline = None if timeout_ms < 0 else monotonic() + timeout_ms / 1_000
+        delay_ms = FIRST_DELAY_MS
+        while True:
+            try:
+                return operation()
+            except RetriableError:
+                left_s = None if deadline is None else deadline - monotonic()
+                if self._stopping.is_set() or (left_s is not None and left_s <= 0):
+                    raise
+                pause_s = min(delay_ms, self.settings.retry_delay_max_ms) / 1_000
+                self._stopping.wait(pause_s if left_s is None else min(pause_s, left_s))
+                delay_ms *= 2
+
+
+def dead_letter_headers(failed: FailedRecord, connector: str, task: int) -> Headers:
+    """Return the headers that tell why a record is a dead letter."""
+    entry = failed.entry
+    context: dict[str, Any] = {
+        "topic": entry.topic if entry else "",
+        "partition": entry.partition if entry else -1,
+        "offset": entry.offset if entry else -1,
+        "connector.name": connector,
+        "task.id": task,
+        "stage": failed.stage.value,
+        "class.name": failed.class_name,
+        "exception.class.name": _java_name(failed.error),
+        "exception.message": str(failed.error),
+        "exception.stacktrace": "".join(traceback.format_exception(failed.error)),
+    }
+    return tuple(
+        (f"__connect.errors.{name}", str(value).encode()) for name, value in context.items()
+    )
+
+
+def _java_name(error: BaseException) -> str:
+    """Return the class of an error by its full name."""
+    return f"{type(error).__module__}.{type(error).__qualname__}"
