@@ -18,6 +18,7 @@ from controlplane.attached.connect_client import (
     OutcomeUnknown,
 )
 from controlplane.attached.execution import (
+    CHECK,
     AcceptedCommand,
     AttachedAnswer,
     CommandExecution,
@@ -465,14 +466,11 @@ class AttachedPlane:
         return Rejected(Reason.FAILED, _CUT_OFF)
 
 
-_CHECK = "check before you repeat it"
-"""End of each answer about an unknown outcome."""
-
 _UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
 
 _UNKNOWN = (
     "{}, and the log of the cluster does not show that the request was done: it may still be done; "
-    f"{_CHECK}"
+    f"{CHECK}"
 )
 
 _ENDED_LATER = (
@@ -482,13 +480,13 @@ _ENDED_LATER = (
 
 _CUT_OFF = (
     "This service was cut off before a worker had answered, and the log of the cluster does not "
-    f"show that the request was done: {_CHECK}"
+    f"show that the request was done: {CHECK}"
 )
 
 
 def _ending(answer: AttachedAnswer) -> dict[str, Any]:
     """Ending for the trail if neither a worker nor the log tells whether the command was done."""
-    is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(_CHECK)
+    is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(CHECK)
     return {"ended": UNKNOWN} if is_unknown else {}
 
 

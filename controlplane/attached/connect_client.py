@@ -5,6 +5,7 @@ to the next worker, for a bounded time. A change without an answer is never sent
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -285,5 +286,12 @@ def _answer_of(answer: httpx.Response) -> WorkerAnswer:
     )
 
 
+_UNTRUSTED = re.compile(r"certificate verify failed: (.+?)(?: \(_ssl|$)")
+"""Words of OpenSSL about a certificate."""
+
+
 def _why(failure: httpx.HTTPError) -> str:
+    untrusted = _UNTRUSTED.search(str(failure))
+    if untrusted is not None:
+        return safe(f"its certificate is refused: {untrusted[1]}")
     return safe(str(failure)) or type(failure).__name__

@@ -187,12 +187,17 @@ class CommandExecution:
     ) -> AttachedAnswer:
         """Continue a creation that was cut off while the request `step` was under way.
 
-        The log tells whether the connector is the one that this command has created. A connector
+        The log tells whether the connector is the one that this command has created. A creation
+        that was sent may still lie in a worker's queue, so its record is waited for. A connector
         that somebody has changed since is left alone.
         """
+        created = WORDS[CreateConnector]
+        name = command.connector
+        if step == created and not await self._log.config_appears(accepted.since, name):
+            return Rejected(Reason.FAILED, _NOT_SEEN.format(name))
         state = await self._log.state_at_end()
         mine = await self._is_mine(accepted, state, command)
-        if step in ("", WORDS[CreateConnector]) and not mine:
+        if step in ("", created) and not mine:
             return Rejected(Reason.FAILED, _NOT_DONE.format(command.connector))
         if step == TAKE_BACK:
             if mine:
@@ -203,7 +208,7 @@ class CommandExecution:
         if state.config.targets.get(command.connector) is not Target.STOPPED:
             return outcome_of(HookSuccess(definite=False))  # resumed or paused: the last request
         # Offsets may be set half: both of their requests are sent again, which has no other effect.
-        return await self._create_with_offsets(accepted, command, WORDS[CreateConnector])
+        return await self._create_with_offsets(accepted, command, created)
 
     async def _is_mine(
         self, accepted: AcceptedCommand, state: ClusterState, command: CreateConnector
@@ -225,10 +230,17 @@ class CommandExecution:
         return answer
 
 
+CHECK = "check before you repeat it"
+"""End of each answer about an unknown outcome."""
+
 TAKE_BACK = "take-back"
 """Step in which a failed creation is removed."""
 
 _NOT_DONE = "Connector {} was not created before this service was cut off: send the request again"
+_NOT_SEEN = (
+    "The creation of connector {} was sent and got no answer, and the log of the cluster does not "
+    f"show it: it may still be created, stopped and without its offsets; {CHECK}"
+)
 _CHANGED = (
     "Connector {} was changed by somebody else before its creation with offsets was complete: it "
     "is left as it is; check its offsets, and resume it"

@@ -160,6 +160,20 @@ class LogFollowUp:
         entries = await self._entries(topics_of(plan, topics), since)
         return compare(plan, entries, topics, connector)
 
+    async def config_appears(self, since: Ends, connector: str) -> bool:
+        """Wait during `records_ms` for a config record of a connector since a point; False: none.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._limits.records_ms / 1_000
+        while not await self.configs_since(since, connector):
+            if clock() > end:
+                return False
+            await asyncio.sleep(self._limits.retry_ms / 1_000)
+        return True
+
     async def configs_since(self, since: Ends, connector: str) -> Sequence[Entry]:
         """Config records of a connector since a point, tombstones included."""
         topic, key = self.present.topics.config, f"connector-{connector}".encode()

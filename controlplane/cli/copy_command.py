@@ -1,7 +1,7 @@
 """The command `copy`: carry a log to topics in Kafka, or such topics to an embedded log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -12,7 +12,13 @@ from controlplane.cli.own_topics import check_free_group
 from controlplane.core.state import Topics
 from controlplane.core.text.safe_text import count
 from controlplane.logs.log import HasWriterLock, LogNotUsable, LogUnavailable, ReadableLog
-from controlplane.logs.log_copy import CopyProgress, LogCopy, put_all
+from controlplane.logs.log_copy import (
+    CopyProgress,
+    LogCopy,
+    check_finished,
+    new_names,
+    put_all,
+)
 from controlplane.logs.log_factory import open_kafka_log, open_log
 from controlplane.logs.names import is_cluster, path_of, without_login
 from controlplane.logs.position_runs import PositionRun, PositionRuns
@@ -20,6 +26,7 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.logs.sqlite.files import place
 from controlplane.logs.sqlite.writer_lock import LogHeld
 from controlplane.private_files import draft_folder, remove_abandoned
+from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
@@ -27,6 +34,7 @@ from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.progress_bar import counting
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
+from controlplane.terminal.worker_options import TargetOptions, target_options
 
 RUNS_SHOWN = 40
 """Number of rows of positions in a table: a screen."""
@@ -44,27 +52,40 @@ class CopyReport(msgspec.Struct, frozen=True):
     marked: bool
     """True if the command topic of the copy has a mark, because the source has no commands."""
     positions: list[PositionRun]
+    """Topics are those of the source."""
+    topics: dict[str, str] = {}
+    """Name of each topic in the copy, by its name in the source."""
 
 
 @click.command("copy")
 @click.argument("source", metavar="FROM", shell_complete=complete_files)
 @click.argument("target", metavar="TO", shell_complete=complete_files)
+@target_options
 @output_option
 @log_options
-def copy(source: str, target: str, reading: LogOptions, *, output: str) -> None:
+def copy(
+    source: str,
+    target: str,
+    reading: LogOptions,
+    *,
+    to: TargetOptions,
+    output: str,
+) -> None:
     """Carry a log to Kafka, or back: one of FROM and TO is kafka://host:port.
 
     TO gets the topics of configs, offsets, statuses and commands, which are empty or do not exist;
-    or it is a new file. Records keep their bytes, times and headers. In Kafka, their offsets may
-    change: the output tells which became which. Stop the control plane of FROM before. After a
-    failure, the same command continues.
+    or it is a new file. Topics keep their names, unless --to-worker-properties or --to-…-topic give
+    them others. Records keep their bytes, times and headers. In Kafka, their offsets may change:
+    the output tells which became which. Stop the control plane of FROM before. After a failure,
+    the same command continues.
     """
     _check_kinds(source, target)
+    settings = to.settings(reading.configuration)
     with counting(f"copying {without_login(source)}") as progress:
         if is_cluster(target):
-            report = asyncio.run(_to_kafka(source, target, reading, progress))
+            report = asyncio.run(_to_kafka(source, target, reading, settings, progress))
         else:
-            report = asyncio.run(_to_file(source, target, reading, progress))
+            report = asyncio.run(_to_file(source, target, reading, settings, progress))
     _print(report, output)
 
 
@@ -82,62 +103,77 @@ def _check_kinds(source: str, target: str) -> None:
 
 
 async def _to_kafka(
-    source: str, target: str, reading: LogOptions, progress: CopyProgress
+    source: str, target: str, reading: LogOptions, settings: Configuration, progress: CopyProgress
 ) -> CopyReport:
-    """Copy a log into topics of a cluster."""
+    """Copy a log into topics of a cluster; `settings` are those of the cluster."""
+    worker = settings.settings(WorkerSettings)
     async with AsyncExitStack() as stack:
-        original = await stack.enter_async_context(_original(source, reading))
-        log = await open_kafka_log(target, reading.configuration, all_headers=True)
+        original = await stack.enter_async_context(_original(source, reading, worker.topics))
+        log = await open_kafka_log(target, settings, all_headers=True)
         stack.push_async_callback(log.close)
-        await check_free_group(log, reading.settings.group_id)
-        copying = LogCopy(original, log, reading.topics, progress)
+        await check_free_group(log, worker.group_id)
+        copying = LogCopy(original, log, reading.topics, progress, worker.topics)
         try:
             await copying.run()
         except LogUnavailable as failure:
             raise LogUnavailable(f"{failure}. The same command continues the copy") from None
-        runs = copying.runs
-        return CopyReport(source, target, runs.records, copying.added, copying.marked, runs.all)
+        runs, names = copying.runs, new_names(reading.topics, worker.topics)
+        return CopyReport(
+            source, target, runs.records, copying.added, copying.marked, runs.all, names
+        )
 
 
 async def _to_file(
-    source: str, target: str, reading: LogOptions, progress: CopyProgress
+    source: str, target: str, reading: LogOptions, settings: Configuration, progress: CopyProgress
 ) -> CopyReport:
     """Copy the topics of a cluster into a new embedded log, which appears when it is complete."""
     path = path_of(target)
     if path.exists():
         raise LogNotUsable(f"There is a file {path} already: name one that is not there")
-    async with _original(source, reading) as original:
+    renamed = settings.settings(WorkerSettings).topics
+    async with _original(source, reading, renamed) as original:
         remove_abandoned(path.parent)
         with draft_folder(path) as folder:
             made = folder / path.name
-            runs = await _filled(made, original, reading, progress)
+            runs = await _filled(made, original, reading, renamed, progress)
             try:
                 place(made, path)
             except FileExistsError:
                 raise LogNotUsable(
                     f"There is a file {path} by now: name one that is not there"
                 ) from None
-    return CopyReport(source, target, runs.records, runs.records, marked=False, positions=runs.all)
+    return CopyReport(
+        source,
+        target,
+        runs.records,
+        runs.records,
+        marked=False,
+        positions=runs.all,
+        topics=new_names(reading.topics, renamed),
+    )
 
 
 async def _filled(
-    path: Path, original: ReadableLog, reading: LogOptions, progress: CopyProgress
+    path: Path, original: ReadableLog, reading: LogOptions, renamed: Topics, progress: CopyProgress
 ) -> PositionRuns:
     """Fill a new embedded log with the records of another log."""
     limits = reading.configuration.settings(SqliteSettings, SQLITE)
     log = await SqliteLog.open(path, settings=limits)
     try:
-        return await put_all(original, log, reading.topics, progress)
+        return await put_all(original, log, reading.topics, progress, renamed)
     finally:
         await log.close()
 
 
 @asynccontextmanager
-async def _original(source: str, reading: LogOptions) -> AsyncIterator[ReadableLog]:
+async def _original(
+    source: str, reading: LogOptions, renamed: Topics
+) -> AsyncIterator[ReadableLog]:
     """Open the log to copy; an embedded one cannot be written meanwhile.
 
     Raises:
-        LogError: it cannot be opened, or another process is its control plane.
+        LogError: it cannot be opened, another process is its control plane, or its topics are to
+            be `renamed` and a command has not ended.
     """
     named = reading.named - {"commands"}
     how = msgspec.structs.replace(reading.opening(), named=named)
@@ -148,6 +184,8 @@ async def _original(source: str, reading: LogOptions) -> AsyncIterator[ReadableL
         log = opened.log
         try:
             with log.writer_lock() if isinstance(log, HasWriterLock) else nullcontext():
+                if renamed != reading.topics:
+                    await check_finished(log, reading.topics)
                 yield log
         except LogHeld as held:
             raise LogHeld(held.path, held.process, _BACKUP) from None
@@ -171,7 +209,7 @@ def _print(report: CopyReport, output: str) -> None:
         print_json(msgspec.to_builtins(report))
         return
     heads = ("TOPIC", "PARTITION", "FROM OFFSETS", "TO OFFSETS", "RECORDS")
-    table(heads, map(_row, report.positions[:RUNS_SHOWN]))
+    table(heads, (_row(run, report.topics) for run in report.positions[:RUNS_SHOWN]))
     more = len(report.positions) - RUNS_SHOWN
     if more > 0:
         say(f"… and {count(more, 'more range')}; -o json has all")
@@ -179,9 +217,11 @@ def _print(report: CopyReport, output: str) -> None:
     say(_summary(report))
 
 
-def _row(run: PositionRun) -> Sequence[str]:
+def _row(run: PositionRun, names: Mapping[str, str]) -> Sequence[str]:
     spans = (f"{first}-{first + run.records - 1}" for first in (run.source, run.target))
-    return (run.topic, str(run.partition), *spans, str(run.records))
+    copy = names[run.topic]
+    topic = run.topic if copy == run.topic else f"{run.topic} → {copy}"
+    return (topic, str(run.partition), *spans, str(run.records))
 
 
 def _summary(report: CopyReport) -> str:

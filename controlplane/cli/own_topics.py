@@ -41,7 +41,9 @@ async def own_plane(
     log = await open_kafka_log(where, configuration)
     clusters = ConnectorClusters(brokers_of(where), configuration)
     try:
-        await check_free_group(log, configuration.settings(WorkerSettings).group_id)
+        worker = configuration.settings(WorkerSettings)
+        await check_free_group(log, worker.group_id)
+        await log.check_readable(msgspec.structs.astuple(worker.topics))
         outside = KafkaActions(clusters)
         async with ControlPlane.open(log, settings, around._replace(outside=outside)) as plane:
             yield OwnPlane(plane, log)

@@ -7,8 +7,10 @@ from contextlib import aclosing
 import msgspec
 
 from controlplane.core.entry import Entry, TopicPartition
+from controlplane.core.fold.commands import CommandFold
 from controlplane.core.order import Ends
 from controlplane.core.state import Topics
+from controlplane.core.text.safe_text import count
 from controlplane.logs.log import EmbeddedLog, Log, LogNotUsable, ReadableLog, Record
 from controlplane.logs.position_runs import PositionRuns
 
@@ -33,13 +35,23 @@ class LogCopy:
     command topic is the last one, in one append. So topics with commands are a complete copy, and
     those of a copy that was cut off are refused by `check_own_topics`. Such a copy is continued:
     its records must be the first ones of the source. Kafka may have compacted them meanwhile.
+
+    The topics may have other names in the target. Places are those of the source, except in
+    messages about the target.
     """
 
     def __init__(
-        self, source: ReadableLog, target: Log, topics: Topics, progress: CopyProgress
+        self,
+        source: ReadableLog,
+        target: Log,
+        topics: Topics,
+        progress: CopyProgress,
+        renamed: Topics | None = None,
     ) -> None:
+        """`renamed`: names of the topics in the target; None: the same as in the source."""
         self._source = source
         self._target = target
+        self._renamed = new_names(topics, renamed or topics)
         self._commands = topics.commands
         self._names = (topics.offsets, topics.status, topics.config, topics.commands)
         self._progress = progress
@@ -71,7 +83,7 @@ class LogCopy:
             self._check_complete(rest)
             return
         for topic, size in sizes.items():
-            await self._target.create_topic(topic, size)
+            await self._target.create_topic(self._renamed[topic], size)
         epoch = await self._target.claim()
         claimed = await self._ends(sizes)
         if claimed != before:
@@ -92,9 +104,10 @@ class LogCopy:
         sizes = {topic: there[topic] for topic in self._names if topic in there}
         sizes.setdefault(self._commands, 1)
         for topic, size in sizes.items():
-            if known.get(topic, size) != size:
+            copy = self._renamed[topic]
+            if known.get(copy, size) != size:
                 raise LogNotUsable(
-                    f"topic {topic} has {known[topic]} partitions and must have {size}, as in the "
+                    f"topic {copy} has {known[copy]} partitions and must have {size}, as in the "
                     f"source: {_OTHER_TOPICS}"
                 )
         return sizes
@@ -102,8 +115,11 @@ class LogCopy:
     async def _ends(self, sizes: Mapping[str, int]) -> Ends:
         """Ends of the target's topics; 0 where a topic does not exist."""
         known = await self._target.topics()
-        ends = await self._target.ends([topic for topic in sizes if topic in known])
-        return {topic: list(ends.get(topic, [0] * size)) for topic, size in sizes.items()}
+        copies = [self._renamed[topic] for topic in sizes]
+        ends = await self._target.ends([copy for copy in copies if copy in known])
+        return {
+            topic: list(ends.get(self._renamed[topic], [0] * size)) for topic, size in sizes.items()
+        }
 
     def _is_complete(self, ends: Ends) -> bool:
         return any(ends[self._commands])
@@ -134,9 +150,11 @@ class LogCopy:
 
     async def _matched_in(self, place: TopicPartition, ends: Ends) -> int | None:
         """As `_matched`, in one partition."""
-        there = ends if ends[place[0]][place[1]] else {}  # an empty topic may not exist yet
+        copy_place = self._renamed[place[0]], place[1]
+        # An empty topic may not exist yet.
+        there = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}
         async with (
-            aclosing(_committed(self._target, place, 0, there)) as copies,
+            aclosing(_committed(self._target, copy_place, 0, there)) as copies,
             aclosing(_committed(self._source, place, 0, self._stop)) as originals,
         ):
             superseded: set[bytes | None] = set()
@@ -147,15 +165,15 @@ class LogCopy:
                 original = await _found(copy, originals, superseded)
                 if original is None:
                     raise LogNotUsable(
-                        f"{place[0]}-{place[1]} already has records, and the one at offset "
+                        f"{partition_text(copy_place)} already has records, and the one at offset "
                         f"{copy.offset} is not of the source: {_OTHER_TOPICS}"
                     )
                 self.runs.add(original.position, copy.offset)
                 self._advance(1)
             if superseded:
                 raise LogNotUsable(
-                    f"{place[0]}-{place[1]} already has records, and lacks some before its last "
-                    f"one: {_OTHER_TOPICS}"
+                    f"{partition_text(copy_place)} already has records, and lacks some before its "
+                    f"last one: {_OTHER_TOPICS}"
                 )
             first = await anext(originals, None)
             return None if first is None else first.offset
@@ -185,13 +203,19 @@ class LogCopy:
             await self._append(commands, epoch)
         else:
             now_ms = time.time_ns() // 1_000_000
-            await self._target.append([Record(self._commands, 0, now_ms, COPY_MARK, None)], epoch)
+            mark = Record(self._renamed[self._commands], 0, now_ms, COPY_MARK, None)
+            await self._target.append([mark], epoch)
             self.marked = True
 
     async def _append(self, entries: Sequence[Entry], epoch: int) -> None:
         records = [
             Record(
-                entry.topic, entry.partition, entry.timestamp, entry.key, entry.value, entry.headers
+                self._renamed[entry.topic],
+                entry.partition,
+                entry.timestamp,
+                entry.key,
+                entry.value,
+                entry.headers,
             )
             for entry in entries
         ]
@@ -205,10 +229,47 @@ class LogCopy:
         self._progress(self._done, self._all)
 
 
+def new_names(topics: Topics, renamed: Topics) -> dict[str, str]:
+    """Return the name in the target by the name in the source."""
+    names = zip(msgspec.structs.astuple(topics), msgspec.structs.astuple(renamed), strict=True)
+    return dict(names)
+
+
+def partition_text(place: TopicPartition) -> str:
+    """Format a partition for messages."""
+    return f"{place[0]}-{place[1]}"
+
+
+async def check_finished(source: ReadableLog, topics: Topics) -> None:
+    """Raise `LogNotUsable` if a command of the log has not ended.
+
+    Its plan names the topics of the log, so it could not be ended under other names.
+    """
+    if topics.commands not in await source.topics():
+        return
+    fold = CommandFold()
+    async for batch in source.read([topics.commands]):
+        for entry in batch.entries():
+            if not entry.aborted:
+                fold.apply(entry)
+    open_commands = [trace for trace in fold.publish().values() if trace.unfinished]
+    if open_commands:
+        raise LogNotUsable(
+            f"FROM has {count(len(open_commands), 'command')} that has not ended, and its topics "
+            "would get other names: serve FROM once, so that it ends, and copy again"
+        )
+
+
 async def put_all(
-    source: ReadableLog, target: EmbeddedLog, topics: Topics, progress: CopyProgress
+    source: ReadableLog,
+    target: EmbeddedLog,
+    topics: Topics,
+    progress: CopyProgress,
+    renamed: Topics | None = None,
 ) -> PositionRuns:
     """Copy the topics of a cluster into a new embedded log, which keeps offsets and aborted marks.
+
+    `renamed`: names of the topics in the target; None: the same as in the source.
 
     Raises:
         LogError: a log failed; the copy is incomplete.
@@ -217,16 +278,24 @@ async def put_all(
     sizes = {topic: there[topic] for topic in msgspec.structs.astuple(topics) if topic in there}
     stop = await source.ends(sizes)
     done, runs = 0, PositionRuns()
+    names = new_names(topics, renamed or topics)
     for topic, size in sizes.items():
-        await target.create_topic(topic, size)
+        await target.create_topic(names[topic], size)
         async for batch in source.read([topic], stop={topic: stop[topic]}):
             entries = list(batch.entries())
-            await target.put(entries)
+            await target.put(_under(names[topic], entries))
             for entry in entries:
                 runs.add(entry.position, entry.offset)
             done += len(entries)
             progress(done, sum(map(sum, stop.values())))
     return runs
+
+
+def _under(topic: str, entries: list[Entry]) -> list[Entry]:
+    """Entries under the name of a topic; the same ones if it is theirs."""
+    if entries[0].topic == topic:
+        return entries
+    return [msgspec.structs.replace(entry, topic=topic) for entry in entries]
 
 
 _OTHER_TOPICS = "name other topics, or delete these and copy again"

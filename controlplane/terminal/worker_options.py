@@ -159,6 +159,53 @@ def _options() -> list[Callable[[Any], Any]]:
     ]
 
 
+class TargetOptions(msgspec.Struct, frozen=True):
+    """Options about the cluster of TO."""
+
+    file: Path | None
+    """Its worker's file."""
+    topics: Mapping[str, str | None]
+    """Names by `config_topic` and so on; None: not given."""
+
+    def settings(self, common: Configuration) -> Configuration:
+        """Return the settings of TO, which beat the common ones.
+
+        Raises:
+            SettingsError: the file is invalid.
+        """
+        flags = [
+            (f"--to-{name.replace('_', '-')}", TOPICS[name][0], topic)
+            for name, topic in self.topics.items()
+            if topic is not None
+        ]
+        return common.beneath(flag_values(flags), file_values(self.file) if self.file else {})
+
+
+def target_options(command: Decorated) -> Decorated:
+    """Add the options about a second cluster, that of TO: its worker's file, and its topics.
+
+    The command gets them as one argument, `to: TargetOptions`.
+    """
+
+    @functools.wraps(command)
+    def with_target(**arguments: Any) -> Any:
+        topics = {name: arguments.pop(f"to_{name}") for name in TOPICS}
+        to = TargetOptions(arguments.pop("to_worker_properties"), topics)
+        return command(to=to, **arguments)
+
+    for name, (_, about) in reversed(TOPICS.items()):
+        words = f"{about.removesuffix('.').removesuffix(' (ours)')} in TO. [default: as in FROM]"
+        option = click.option(f"--to-{name.replace('_', '-')}", metavar="NAME", help=words)
+        with_target = option(with_target)
+    return click.option(
+        "--to-worker-properties",
+        type=FILE,
+        metavar="FILE",
+        help="Take topics, group, TLS and SASL of TO from another worker's .properties. "
+        "[default: as --worker-properties]",
+    )(with_target)  # type: ignore[return-value]  # click's decorators change the type
+
+
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 

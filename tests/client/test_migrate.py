@@ -14,7 +14,7 @@ from controlplane.client.migration.migration_plan import (
     UNDO_CRASH_POINTS,
     MigrationStep,
 )
-from tests.cli.command_calls import CommandResult, call
+from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.worker_check.stand_in import PreparedAnswer, standing_in
 from tests.client.client_calls import PARTITION, SOURCE, ClusterCalls
 from tests.client.migration_cases import CutOffMigration, Killed, Meddling
@@ -216,6 +216,15 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
     assert (same.code, "--from and --to name the same cluster" in same.err) == (2, True)
     missing = migrate("--from", cluster.where, "--to", f"sqlite:///{folder}/no.db", "--yes")
     assert (missing.code, "no.db does not exist" in missing.err) == (2, True)
+    for words in ((), ("--dry-run",)):
+        said = refusal(migrate("--from", cluster.where, "--to", "sqlite:///new.db", *words))
+        assert said == (
+            "--to: new.db does not exist: check the path. To migrate to a new log, create it: "
+            "`controlplane serve sqlite:///new.db` does, and Ctrl-C ends it"
+        )
+    said = refusal(migrate("--from", "sqlite:///new.db", "--to", cluster.where))
+    assert said == "--from: new.db does not exist: check the path"
+    assert not (folder / "new.db").exists()
     down = migrate("--from", cluster.where, "--to", "http://127.0.0.1:1", "--yes")
     assert (down.code, "cannot be reached" in down.err) == (4, True)
     other.create()

@@ -1,14 +1,18 @@
 """`deploy/compose.yaml` names files, options, ports and connectors that exist."""
 
 import json
+import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from controlplane.settings.properties import read_properties
-from tests.deploy.test_deploy import accepted, last
+from tests.deploy.test_deploy import CONTAINERFILE, accepted, last
 from tests.deploy.test_monitoring import ALERTS
 
 DEPLOY = ALERTS.parent
@@ -83,9 +87,7 @@ def test_the_command_line_takes_the_commands() -> None:
 
 def test_addresses_are_those_of_services() -> None:
     """Host names of addresses are services; ports are published on the loopback address only."""
-    worker = {
-        line.key: line.value for line in read_properties(_file("connect-distributed.properties"))
-    }
+    worker = _worker()
     assert worker["bootstrap.servers"] == "kafka:9092"
     assert worker["rest.advertised.host.name"] in services()
     assert "--connect-url=http://connect:8083" in services()["controlplane"]["command"]
@@ -97,6 +99,108 @@ def test_addresses_are_those_of_services() -> None:
     published = [port for service in services().values() for port in service.get("ports", ())]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+IMAGES = {
+    "kafka": "apache/kafka:${KAFKA_RELEASE:-3.9.1}",
+    "connect": "apache/kafka:${KAFKA_RELEASE:-3.9.1}",
+    "lines": "busybox",
+    "prometheus": "prom/prometheus",
+    "grafana": "grafana/grafana",
+}
+"""Public images by service; the others are built here."""
+
+
+def test_images() -> None:
+    """Public images, or ours, built from the Containerfile."""
+    named = {name: service["image"] for name, service in services().items() if "image" in service}
+    assert named == IMAGES
+    built = {name: service["build"] for name, service in services().items() if "build" in service}
+    assert built.keys() == {*OURS}
+    for build in built.values():
+        assert (DEPLOY / build["context"] / build["dockerfile"]).is_file()
+
+
+def test_published_ports_are_listened_on() -> None:
+    """Each port of this machine leads to the port on which its service listens; none is twice."""
+    command = services()["controlplane"]["command"]
+    listened = {
+        "connect": _worker()["listeners"].rpartition(":")[2],
+        "controlplane": _option(command, "--port"),
+        "prometheus": "9090",
+        "grafana": "3000",
+    }
+    ports = {name: service["ports"] for name, service in services().items() if service.get("ports")}
+    assert {name: port.rpartition(":")[2] for name, (port,) in ports.items()} == listened
+    assert f"EXPOSE {listened['controlplane']}" in CONTAINERFILE.read_text(encoding="utf-8")
+    outside = [port.split(":")[1] for (port,) in ports.values()]
+    assert len({*outside}) == len(outside)
+
+
+def test_health_checks() -> None:
+    """Each asks the service itself, and leaves a slow start two minutes."""
+    checks = {
+        name: service["healthcheck"]
+        for name, service in services().items()
+        if "healthcheck" in service
+    }
+    assert checks.keys() == {"kafka", "connect"}
+    for check in checks.values():
+        assert check["test"][0] == "CMD"
+        interval, timeout = (_seconds(check[key]) for key in ("interval", "timeout"))
+        assert interval > 0 < timeout
+        assert interval * check["retries"] >= 120
+    advertised = services()["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    asked = checks["kafka"]["test"]
+    assert f"PLAINTEXT://{asked[asked.index('--bootstrap-server') + 1]}" == advertised
+    port = _worker()["listeners"].rpartition(":")[2]
+    assert checks["connect"]["test"][-1] == f"http://127.0.0.1:{port}/connectors"
+
+
+def test_volumes_are_used() -> None:
+    """Every volume is mounted, files of the repository read-only; source and sink share one."""
+    for name, service in services().items():
+        for volume in service.get("volumes", ()):
+            assert volume.startswith("./") == volume.endswith(":ro"), (name, volume)
+    used = {source for _, source, _ in mounts()}
+    assert document()["volumes"].keys() == {source for source in used if not source.startswith(".")}
+    shared = [(name, target) for name, source, target in mounts() if source == "data"]
+    assert sorted(shared) == [("connect", "/data"), ("lines", "/data")]
+    for file in (DEPLOY / "compose" / "connectors").glob("*.json"):
+        assert json.loads(file.read_text())["config"]["file"].startswith("/data/")
+
+
+def _has_compose() -> bool:
+    """True if this machine has the client of Compose, which needs no engine for a check."""
+    if shutil.which("docker") is None:
+        return False
+    asked = ["docker", "compose", "version"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _has_compose(), reason="needs docker compose")
+def test_compose_takes_the_file() -> None:
+    """Compose finds no unknown key, and every variable has a value."""
+    command = ["docker", "compose", "-f", str(COMPOSE), "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _option(command: list[str], name: str) -> str:
+    (value,) = (word.partition("=")[2] for word in command if word.startswith(f"{name}="))
+    return value
+
+
+def _seconds(duration: str) -> int:
+    match = re.fullmatch(r"(\d+)s", duration)
+    assert match is not None, duration
+    return int(match[1])
+
+
+def _worker() -> dict[str, str]:
+    """Settings of the Connect worker."""
+    lines = read_properties(_file("connect-distributed.properties"))
+    return {line.key: line.value for line in lines}
 
 
 def _file(name: str) -> Path:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from aiokafka.protocol.admin import CreateAclsRequest
 
 from controlplane.attached.attached_plane import AttachedSurroundings
 from controlplane.attached.attached_service import attached_service
@@ -30,7 +29,7 @@ from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
-from tests.kafka.producer import admin
+from tests.kafka.access_rights import Right
 from tests.kafka.real_kafka import USERS, Broker, KafkaWorker
 from tests.patience import PATIENCE_S
 
@@ -125,20 +124,12 @@ def login_of(broker: Broker, user: str, password: str | None = None) -> BrokerLo
     }
 
 
-async def allow_reading(broker: Broker, user: str) -> None:
-    """Let a user read all topics and describe all groups; the broker refuses any write."""
-    async with admin(broker) as client:
-        for resource, operation in ((_TOPIC, _READ), (_TOPIC, _DESCRIBE_CONFIGS), (_GROUP, _READ)):
-            request = CreateAclsRequest(
-                resource, "*", _LITERAL, f"User:{user}", "*", operation, _ALLOW
-            )
-            answer = await client._send_request(request)
-            assert [code for code, _ in answer.creation_responses] == [0]
-
-
-_TOPIC, _GROUP, _LITERAL, _ALLOW = 2, 3, 3, 3
-_READ, _DESCRIBE_CONFIGS = 3, 10
-"""Numbers of Kafka's protocol: resource types, pattern type, permission, operations."""
+READING = (
+    Right("READ", "topic", "*"),
+    Right("DESCRIBE_CONFIGS", "topic", "*"),
+    Right("READ", "group", "*"),
+)
+"""Rights of a user who reads everything; the broker refuses any write."""
 
 
 async def ended(rest: httpx.AsyncClient, **query: str) -> dict[str, Any]:

@@ -40,10 +40,14 @@ class Certificates:
         )
         hidden = ("-passout", f"pass:{password}") if password else ("-nocrypt",)
         self._openssl("pkcs8", "-topk8", *hidden, "-in", f"{name}.key", "-out", f"{name}.pk8")
-        identity = self._directory / f"{name}.pem"
+        identity = self.identity_file(name)
         parts = (f"{name}.pk8", f"{name}.crt", "authority.pem")
         identity.write_text("".join((self._directory / part).read_text() for part in parts))
         return identity
+
+    def identity_file(self, name: str) -> Path:
+        """File that `identity` writes."""
+        return self._directory / f"{name}.pem"
 
     def expired(self) -> Path:
         """PEM with a key and a certificate for 127.0.0.1 that has expired; it signs itself."""

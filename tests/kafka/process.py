@@ -6,8 +6,16 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from tests.jars import java
+from tests.kafka.containers import (
+    LIBRARIES,
+    KafkaImage,
+    run_command,
+    signal_command,
+    this_user,
+)
 from tests.patience import PATIENCE_S
 
 STOP_TIMEOUT_S = 20
@@ -32,13 +40,20 @@ class JavaProgram:
         self,
         name: str,
         directory: Path,
-        path: str,
+        path: str | KafkaImage,
         *arguments: str,
         jvm: tuple[str, ...] = SMALL_JVM,
     ) -> None:
+        """`path` is a class path, or the image of a container that has it."""
         self._name = name
         self._directory = directory
-        self._command = [str(java()), *jvm, "-cp", path, *arguments]
+        self._container: str | None = None
+        if isinstance(path, KafkaImage):
+            self._container = f"{directory.name}-{name}-{uuid4().hex[:8]}"
+            words = [*jvm, "-cp", LIBRARIES, *arguments]
+            self._command = run_command(path, self._container, directory, words, this_user())
+        else:
+            self._command = [str(java()), *jvm, "-cp", path, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -105,16 +120,21 @@ class JavaProgram:
     def tell(self, what: signal.Signals) -> None:
         """Send it a signal after which it is still there."""
         assert self._process is not None
-        self._process.send_signal(what)
+        if self._container is None:
+            self._process.send_signal(what)
+        else:
+            subprocess.run(
+                signal_command(self._container, what.name), check=False, capture_output=True
+            )
 
     async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait for the end."""
         process = self._process
         if process is None or process.poll() is not None:
             return
-        process.send_signal(how)
+        self.tell(how)
         try:
             await asyncio.to_thread(process.wait, STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self.tell(signal.SIGKILL)
             await asyncio.to_thread(process.wait)

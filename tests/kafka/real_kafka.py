@@ -1,4 +1,8 @@
-"""Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback."""
+"""Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback.
+
+A broker at `KAFKA_BOOTSTRAP` is taken if it is given. Else programs run from Kafka's jars by Maven;
+else in containers of Kafka's image (`runtime`).
+"""
 
 import os
 import signal
@@ -12,8 +16,9 @@ import pytest
 
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError
-from tests.jars import classpath
+from tests.jars import JarsUnavailable, classpath, java
 from tests.kafka.certificates import Certificates
+from tests.kafka.containers import KafkaImage, engine_answers
 from tests.kafka.process import SMALL_JVM, JavaProgram
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
@@ -155,12 +160,8 @@ class Broker(_Service):
         self.controller: str = joins.controller if joins else f"127.0.0.1:{controller}"
         joining = SECOND | {"listeners": self._advertised} if joins else {}
         _write(self._config, self._settings(), joining, _dotted(settings))
-        self._path = classpath(
-            f"org.apache.kafka:kafka_2.13:{release}",
-            f"org.apache.kafka:kafka-tools:{release}",
-            LOGGING,
-            silent=False,
-        )
+        artifacts = (f"org.apache.kafka:{name}:{release}" for name in ("kafka_2.13", "kafka-tools"))
+        self._path = runtime(release, *artifacts)
         self._program = self._java("broker", "kafka.Kafka", str(self._config))
 
     @property
@@ -324,9 +325,9 @@ class KafkaWorker(_Service):
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, _dotted(settings))
         artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
-        path = classpath(*artifacts, *more, LOGGING, silent=False)
+        path = runtime(release, *artifacts, *more, in_image=not (more or classes))
         if classes is not None:
-            path = os.pathsep.join((str(classes), path))
+            path = os.pathsep.join((str(classes), str(path)))
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
@@ -342,6 +343,28 @@ class KafkaWorker(_Service):
             return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
+
+
+def runtime(release: str, *artifacts: str, in_image: bool = True) -> str | KafkaImage:
+    """The class path of these artifacts by Maven; else Kafka's image, if an engine runs it.
+
+    `in_image`: the image has all of them.
+
+    Raises:
+        JarsUnavailable: there is neither.
+    """
+    try:
+        return _by_maven(*artifacts)
+    except JarsUnavailable:
+        if in_image and engine_answers():
+            return KafkaImage(release)
+        raise
+
+
+def _by_maven(*artifacts: str) -> str:
+    if java() is None:
+        raise JarsUnavailable("Java is missing: apt-get install openjdk-17-jdk-headless")
+    return classpath(*artifacts, LOGGING, silent=False)
 
 
 def _dotted(settings: ProgramSettings) -> dict[str, object]:

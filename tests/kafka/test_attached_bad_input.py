@@ -5,6 +5,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,12 +13,14 @@ import pytest_asyncio
 
 from controlplane.attached.settings import ConnectSettings
 from controlplane.clock import now_ms
+from controlplane.core.state import Topics
 from controlplane.logs.log import LogError
 from tests.cli.command_calls import call
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended, login_of
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
+from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.kafka.test_verify_against import asked, until
 from tests.patience import PATIENCE_S
@@ -88,6 +91,26 @@ async def test_no_broker(cluster: RunningPair) -> None:
             raise AssertionError("attached without a broker")
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("missing-configs", None, "topic missing-configs does not exist"),
+        ("deleted", {"cleanup__policy": "delete"}, "topic deleted has cleanup.policy=delete"),
+        ("split", {"partitions": 2}, "of another Connect cluster than topic split"),
+    ],
+)
+async def test_bad_topics(
+    cluster: RunningPair, name: str, settings: dict[str, Any] | None, sentence: str
+) -> None:
+    """Topics that no worker of the cluster would use: the service does not start."""
+    broker, worker = cluster
+    if settings is not None:
+        await create_topic(broker, name, **settings)
+    with pytest.raises(LogError, match=sentence):
+        async with attached_to(broker, [worker], topics=Topics(config=name), limits=BRIEF):
+            raise AssertionError("attached to such a topic")
+
+
 OFFSETS: tuple[tuple[str, int], ...] = (("lines", -1), ("lines", 999_999), ("missing", 0))
 
 
@@ -155,7 +178,11 @@ async def test_an_expired_certificate(tmp_path: Path) -> None:
         )
         _, printed = await process.communicate()
     assert process.returncode == 2, printed
-    assert b"certificate has expired" in printed
+    sentence = printed.decode().splitlines()[-1]
+    assert (
+        f"{url} does not answer (its certificate is refused: certificate has expired)" in sentence
+    )
+    assert b"Traceback" not in printed
 
 
 async def test_the_broker_goes_in_the_middle(cluster: RunningPair, tmp_path: Path) -> None:

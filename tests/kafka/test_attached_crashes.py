@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 
+from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.trail import ClusterIdentity, Trail
 from controlplane.client.http.request_errors import Declined, Unavailable
 from controlplane.core.commands import CommandRequest
@@ -125,6 +127,54 @@ async def test_a_creation_that_was_never_sent(cluster: SteeredCluster, tmp_path:
         assert row["outcome"] == "failed"
         assert "was not created before this service was cut off" in row["reason"]
         assert await offsets_of(cluster, "unsent") is None
+
+
+QUICK = ConnectSettings(
+    answer_timeout_ms=1_000, retry_ms=100, records_ms=PATIENCE_S * 1_000, patience_ms=60_000
+)
+"""Limits with which a worker that hangs has soon given no answer."""
+
+
+@asynccontextmanager
+async def hanging_at_creation(
+    cluster: SteeredCluster, trail: Path, limits: ConnectSettings
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A service whose worker hangs from the first request of a creation on; it goes on behind."""
+
+    async def hang(_: CommandRequest, step: str) -> None:
+        if step == "accepted":
+            await cluster.worker.hang()
+
+    attach = (cluster.broker, [cluster.worker])
+    try:
+        async with attached_to(*attach, trail=trail, stepped=hang, limits=limits) as rest:
+            yield rest
+            await cluster.worker.go_on()
+    finally:
+        await cluster.worker.go_on()
+
+
+async def test_a_creation_that_is_done_late(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """A worker creates the connector after the answer is given up: it gets its offsets, too."""
+    async with hanging_at_creation(cluster, tmp_path / "trail.db", QUICK) as rest:
+        answer = await rest.post("/connectors", json=creation("late"))
+        assert answer.is_server_error
+        assert "completed or taken back once the workers answer" in answer.json()["message"]
+        await asyncio.sleep(QUICK.answer_timeout_ms / 1_000)  # by now the log was looked into
+        await cluster.worker.go_on()
+        row = await ended(rest)
+    assert (row["outcome"], row["recovered"]) == ("done", True), row
+    assert await offsets_of(cluster, "late") == AT_4
+
+
+async def test_a_creation_that_does_not_appear(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """After the patience the outcome is unknown: the worker may still create it."""
+    limits = msgspec.structs.replace(QUICK, records_ms=300)
+    async with hanging_at_creation(cluster, tmp_path / "trail.db", limits) as rest:
+        assert (await rest.post("/connectors", json=creation("unseen"))).is_server_error
+        row = await ended(rest)
+    assert row["outcome"] == "unknown", row
+    assert "it may still be created, stopped and without its offsets" in row["reason"]
 
 
 async def test_a_creation_that_fails_is_taken_back(cluster: SteeredCluster) -> None:

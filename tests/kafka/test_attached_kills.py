@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tests.conftest import PROVE, seeded
-from tests.kafka.attached_cluster import PATIENT, allow_reading, attached_to, login_of
+from tests.kafka.access_rights import allow
+from tests.kafka.attached_cluster import PATIENT, READING, attached_to, login_of
 from tests.kafka.conftest import up
 from tests.kafka.live_cluster import PAUSE_S, TOPICS, Beside, FollowingService
 from tests.kafka.producer import reading
@@ -71,7 +72,7 @@ async def test_random_commands_while_all_are_killed(tmp_path: Path) -> None:
         KafkaWorker(RELEASE, broker, **SOON_DEAD) as first,
         KafkaWorker(RELEASE, broker, **SOON_DEAD) as second,
     ):
-        await allow_reading(broker, READER)
+        await allow(broker, READER, READING)
         trail, workers = tmp_path / "trail.db", [first, second]
         login = login_of(broker, READER)
         attached = attached_to(broker, workers, trail=trail, login=login, limits=LIMITS)

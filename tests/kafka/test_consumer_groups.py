@@ -10,7 +10,7 @@ import pytest_asyncio
 from aiokafka.errors import KafkaError
 
 from controlplane.core.views.group_progress import LogEnd
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
+from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupMembers, GroupRefusal
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret
@@ -102,8 +102,10 @@ async def test_group_of_the_new_protocol(broker: Broker, groups: GroupAdmin, top
     try:
         await has_committed(groups, group)
         await refused_as_active(groups, topic, group)
+        assert await groups.members(group) == GroupMembers("consumer", ("127.0.0.1",))
     finally:
         await consumer.end()
+    assert (await groups.members(group)).hosts == ()
     await groups.commit(group, {(topic, 0): 0})
     assert (await groups.committed(group))[topic, 0] == 0
     await groups.delete(group)
@@ -173,7 +175,7 @@ async def test_fenced_producer(broker: Broker, groups: GroupAdmin, topic: str) -
 
 
 async def test_missing_acls(broker: Broker, topic: str) -> None:
-    """Each request of a user without rights is refused with the advice to add an ACL."""
+    """Each request of a user without rights is refused with the right that it needs."""
     async with groups_of(broker.address("SASL_PLAINTEXT"), BOB) as groups:
         for request in (
             groups.committed("group"),
@@ -182,10 +184,10 @@ async def test_missing_acls(broker: Broker, topic: str) -> None:
             groups.delete("group"),
             groups.fence("producer"),
         ):
-            with pytest.raises(GroupRefusal, match=r"no access to .* add an ACL for it"):
+            with pytest.raises(GroupRefusal, match=r"allow this user [A-Z]+ on "):
                 await request
         ends = await groups.ends([(topic, 0)])
-        assert "add an ACL" in ends[topic, 0].reason
+        assert f"allow this user DESCRIBE on topic {topic}" in ends[topic, 0].reason
 
 
 async def test_no_broker() -> None:

@@ -10,8 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from controlplane.core.codec import encode_command
+from controlplane.core.commands import StopConnector
 from controlplane.core.entry import Entry
+from controlplane.core.records import CommandAccepted
 from controlplane.core.state import Topics
+from controlplane.logs.log import Record
 from controlplane.logs.log_copy import COPY_MARK
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.command_calls import ROOT, CommandResult, refusal, shell
@@ -34,9 +38,9 @@ MANY = 60_000
 """Records of a log whose copy takes long enough to be killed."""
 
 
-async def run(*words: object) -> CommandResult:
+async def run(*words: object, **environment: str) -> CommandResult:
     """A command as a process of its own."""
-    return await asyncio.to_thread(shell, *words)
+    return await asyncio.to_thread(shell, *words, **environment)
 
 
 async def embedded(path: Path, names: Topics) -> list[Entry]:
@@ -142,6 +146,54 @@ async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: 
     async with serving_own(broker, file) as (_, client):
         assert (await client.get("/connectors")).json() == ["a"]
         assert (await client.get("/commands")).json()["commands"] == []
+
+
+async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Topics of other names, chosen by the worker's file of TO, by options, and on the way back."""
+    log, back, names = tmp_path / "a.db", tmp_path / "b.db", Topics()
+    entries = await embedded(log, names)
+    file = worker_file(tmp_path, topics)
+    where = f"kafka://{broker.bootstrap}"
+    words = ("copy", log, where, "--to-worker-properties", file)
+    copied = await run(*words, "-o", "json")
+    assert copied.code == 0, copied.err
+    renamed = dict(
+        zip(msgspec.structs.astuple(names), msgspec.structs.astuple(topics), strict=True)
+    )
+    assert copied.json["topics"] == renamed
+    there = await on_kafka(broker, topics)
+    moved = [
+        (renamed[topic], *content)
+        for topic, *content in translated(copied.json["positions"], entries)
+    ]
+    assert moved == contents(there)
+    again = await run(*words)
+    assert f"nothing copied: all {len(entries)} records were in {where} already" in again.out
+    assert f"{names.config} → {topics.config}" in again.out
+    async with serving_own(broker, file) as (_, client):
+        assert "orders" in (await client.get("/connectors")).json()
+    config = ("--to-config-topic", "fleet")
+    returned = await run("copy", where, back, "--worker", file, *config, "-o", "json")
+    assert returned.code == 0, returned.err
+    assert returned.json["topics"][topics.config] == "fleet"
+    shown = await run("get", "connectors", "-c", back, CONTROLPLANE_CONFIG_STORAGE_TOPIC="fleet")
+    assert shown.code == 0, shown
+
+
+async def test_names_that_are_refused(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Two topics of one name, and a command that has not ended: nothing is created."""
+    file, log, names = worker_file(tmp_path, topics), tmp_path / "a.db", Topics()
+    await embedded(log, names)
+    words = ("copy", log, f"kafka://{broker.bootstrap}", "--to-worker-properties", file)
+    said = await run(*words, "--to-status-topic", topics.config)
+    assert f"--to-status-topic: status.storage.topic is {topics.config}, and so is" in refusal(said)
+    stop = msgspec.to_builtins(StopConnector("orders"))
+    key, value = encode_command(CommandAccepted("cut-off", 1, "somebody", stop, {}))
+    opened = await SqliteLog.open(log)
+    await opened.append([Record(names.commands, 0, 1, key, value)])
+    await opened.close()
+    assert "FROM has 1 command that has not ended" in refusal(await run(*words))
+    assert await on_kafka(broker, topics) == []
 
 
 async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_logins_of_overrides(broker: Broker, topic: str) -> None:
         assert await outside.group_offsets(group, alice) == ((topic, 0, 4),)
         for overrides, words in (
             (of("alice", "wrong"), "refuses the name or the password"),
-            (of("bob", USERS["bob"]), "no access to the group: add an ACL for it"),
+            (of("bob", USERS["bob"]), f"allow this user DESCRIBE on group {group}"),
             (secured, "sasl.jaas.config names no username"),
             ({"bootstrap.servers": "nobody"}, "does not resolve"),
             ({"security.protocol": "TLS"}, r"admin\.override\.\*.* security\.protocol"),

@@ -1,8 +1,5 @@
 """Security, and everything that can be wrong with a cluster: one clear sentence each."""
 
-import json
-import time
-from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.sources import flag_values
+from tests.kafka.access_rights import unsigned_token
 from tests.kafka.producer import NewTopic, found, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, SASL, USERS, Broker
 from tests.kafka.test_log_writes import keys, opened, put
@@ -95,14 +93,6 @@ async def test_a_wrong_password(broker: Broker, case: str) -> None:
     assert "wrong" not in str(refused.value)
 
 
-def _unsigned(name: str, valid_s: int = 3_600) -> str:
-    """A token that a broker without an identity provider takes."""
-    now = int(time.time())
-    claims = {"sub": name, "iat": now - 60, "exp": now + valid_s}
-    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-    return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
-
-
 async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
     """A token file is read at each login; the broker gets another user after it was rewritten."""
     file = tmp_path / "token"
@@ -113,15 +103,15 @@ async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
     ]
     security = Configuration(flag_values(flags)).make(AccessSettings, kafka_security)
     address = broker.address(OAUTH_LISTENER)
-    file.write_text(_unsigned("alice") + "\n")
+    file.write_text(unsigned_token("alice") + "\n")
     async with opened(address, security) as log:
         await log.append([put(topic, "a")])
         await log.append([put(topic, "b"), put(topic, "c", 1)], await log.claim())
         assert await keys(log, topic) == ["a", "b", "c"]
-    file.write_text(_unsigned("bob"))
+    file.write_text(unsigned_token("bob"))
     async with reading(address, security=security) as reader:
         assert await reader.topics() == {}
-    for token in (_unsigned("alice", -60), "no token"):
+    for token in (unsigned_token("alice", -60), "no token"):
         file.write_text(token)
         with pytest.raises(LogNotUsable, match=r"refuses .* the token"):
             await KafkaReader.open(address, security=security)

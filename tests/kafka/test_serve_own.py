@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,27 @@ import httpx
 import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from controlplane.clock import now_ms
 from controlplane.controller.messages import FENCED
+from controlplane.core import views
+from controlplane.core.commands import (
+    AlterOffsets,
+    OffsetChange,
+    PutConfig,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.records import Target
 from controlplane.core.state import Topics
+from controlplane.plane import ControlPlane, Settings, Surroundings
 from tests.cli.command_calls import refusal, shell
 from tests.kafka.conftest import RELEASES, unused_name, up
-from tests.kafka.consumers import groups_of
+from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
-from tests.kafka.real_kafka import Broker, KafkaWorker
+from tests.kafka.real_kafka import USERS, Broker, KafkaWorker
 from tests.kafka.test_command_line import login
+from tests.kafka.test_log_writes import opened
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
@@ -30,6 +43,8 @@ SINK = {"connector.class": "FileStreamSink", "file": "out.txt"}
 PLACE = {"filename": "in.txt"}
 READS_BEFORE = 1
 """Connections by which a creation reads a sink's group, before it writes anything."""
+
+HOUR_MS = 3_600_000
 
 AT_ONCE = 8
 """Commands under way when the process is killed."""
@@ -313,4 +328,60 @@ async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path:
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
     said = await asyncio.to_thread(shell, "serve", where, "--own", "--worker", str(file))
     assert said.code == 2
-    assert "this user has no access to the group: add an ACL" in said.err.splitlines()[-1]
+    assert f"allow this user DESCRIBE on group {topics.config}" in said.err.splitlines()[-1]
+    file.write_text(file.read_text("utf-8").replace(USERS["bob"], "other-secret"), "utf-8")
+    said = await asyncio.to_thread(shell, "serve", where, "--own", "--worker", str(file))
+    assert "refuses the name or the password" in said.err.splitlines()[-1]
+    assert "other-secret" not in said.err
+    async with reading(broker.bootstrap) as reader:
+        assert not {topics.config, topics.commands} & {*await reader.topics()}
+
+
+def skewed(by_ms: int) -> int:
+    """The time by a clock that is wrong."""
+    return now_ms() + by_ms
+
+
+async def test_clock_skew(broker: Broker, topics: Topics) -> None:
+    """A clock that is wrong, and then goes back, changes no outcome, no order and no fencing."""
+    settings = Settings(topics=topics)
+    for number, skew_ms in enumerate((HOUR_MS, -HOUR_MS), 1):
+        around = Surroundings(now_ms=partial(skewed, skew_ms))
+        async with (
+            opened(broker.bootstrap, transactional_id=topics.config) as log,
+            ControlPlane.open(log, settings, around) as plane,
+        ):
+            await plane.execute(PutConfig("a", {**SOURCE, "topic": f"t{number}"}))
+            await plane.execute(StopConnector("a"))
+            await plane.execute(AlterOffsets("a", (OffsetChange(PLACE, {"position": number}),)))
+            await plane.execute(ResumeConnector("a"))
+            state = plane.state
+            assert state.config.connectors["a"]["topic"] == f"t{number}"
+            assert state.config.targets["a"] is Target.STARTED
+            shown = [view.offset for view in views.source_offsets(state, "a")]
+            assert shown == [{"position": number}]
+
+
+@pytest.mark.parametrize("broker", RELEASES[-1:], indirect=True)
+async def test_consumers_of_the_new_protocol(
+    broker: Broker, topics: Topics, topic: str, tmp_path: Path
+) -> None:
+    """A group of KIP-848 is seen, too: its members hold the name; nothing is created."""
+    file, group = worker_file(tmp_path, topics), topics.config
+    consumer = java_consumer(broker, topic, group, group__protocol="consumer")
+    consumer.start()
+    try:
+        async with groups_of(broker.bootstrap) as groups:
+
+            async def joined() -> bool:
+                return bool((await groups.members(group)).hosts)
+
+            await until(joined)
+        sentence = refusal(await refused_own(broker, file))
+    finally:
+        await consumer.end()
+    assert f"group {group} has 1 member of the protocol consumer, on 127.0.0.1" in sentence
+    async with reading(broker.bootstrap) as reader:
+        assert not {topics.config, topics.commands} & {*await reader.topics()}
+    async with serving_own(broker, file) as (_, client):
+        assert (await client.get("/connectors")).json() == []

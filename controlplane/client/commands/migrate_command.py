@@ -19,6 +19,7 @@ from controlplane.client.migration.migration_journal import MigrationJournal, de
 from controlplane.client.migration.migration_plan import Migration
 from controlplane.client.migration.migration_run import MigrationRun
 from controlplane.core.text.safe_text import count
+from controlplane.logs.names import SQLITE, NoSuchLog, path_of
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.output import note, say
@@ -133,7 +134,7 @@ async def _migrated(
     )
     async with AsyncExitStack() as stack:
         source, target = [
-            await stack.enter_async_context(connected(place, need, option=option))
+            await _opened(stack, place, need, option)
             for place, need, option in zip(places, needs, ("--from", "--to"), strict=True)
         ]
         migration = await _planned(source, target, name, stored, given)
@@ -145,6 +146,26 @@ async def _migrated(
         run = MigrationRun(migration, journal, source, target, timeout_s=given.timeout)
         await run.run(lambda step: note(f"{name}: {step.value}"))
         _print_done(run.migration, given.output)
+
+
+async def _opened(
+    stack: AsyncExitStack, place: ClusterAddress, need: ClusterAccess, option: str
+) -> Api:
+    """Connect to a cluster, until the stack ends.
+
+    Raises:
+        NoSuchLog: there is no such log; the message has the option, and how to create a target.
+    """
+    try:
+        return await stack.enter_async_context(connected(place, need, option=option))
+    except NoSuchLog as missing:
+        creation = f". To migrate to a new log, create it: {_created(place)}"
+        raise NoSuchLog(f"{option}: {missing}{creation * (option == '--to')}") from None
+
+
+def _created(place: ClusterAddress) -> str:
+    """Command that creates an embedded log."""
+    return f"`controlplane serve {SQLITE}/{path_of(place.where)}` does, and Ctrl-C ends it"
 
 
 async def _planned(

@@ -1,7 +1,7 @@
 """Admin requests that aiokafka lacks or refuses, and the fields of the responses.
 
 aiokafka picks the newest version that it and the broker share. Each request class here has one
-version, which brokers of 2.4 to 4.3 support.
+version, which brokers of 2.4 to 4.3 support (ConsumerGroupDescribe: from 3.7 on).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +10,21 @@ from typing import Any, NamedTuple
 from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetCommitRequest
-from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Schema,
+    String,
+    TaggedFields,
+)
 
 from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.metadata import TopicId
 
 BROKER_DEFAULT = -1
 """Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""
@@ -198,3 +210,79 @@ def partition_codes(response: Any) -> dict[TopicPartition, int]:
         for topic, partitions in response.topics
         for partition, code in partitions
     }
+
+
+_COMPACT_TEXT = CompactString("utf-8")
+_TAGS = ("tags", TaggedFields)
+_ASSIGNMENT = CompactArray(
+    ("topic_id", TopicId),
+    ("topic_name", _COMPACT_TEXT),
+    ("partitions", CompactArray(Int32)),
+    _TAGS,
+)
+
+
+class _ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]
+    API_KEY = 69
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "groups",
+            CompactArray(
+                ("error_code", Int16),
+                ("error_message", _COMPACT_TEXT),
+                ("group_id", _COMPACT_TEXT),
+                ("group_state", _COMPACT_TEXT),
+                ("group_epoch", Int32),
+                ("assignment_epoch", Int32),
+                ("assignor", _COMPACT_TEXT),
+                (
+                    "members",
+                    CompactArray(
+                        ("member_id", _COMPACT_TEXT),
+                        ("instance_id", _COMPACT_TEXT),
+                        ("rack_id", _COMPACT_TEXT),
+                        ("member_epoch", Int32),
+                        ("client_id", _COMPACT_TEXT),
+                        ("client_host", _COMPACT_TEXT),
+                        ("subscribed_topics", CompactArray(_COMPACT_TEXT)),
+                        ("subscribed_pattern", _COMPACT_TEXT),
+                        ("assignment", _ASSIGNMENT),
+                        ("assignment_tags", TaggedFields),
+                        ("target_assignment", _ASSIGNMENT),
+                        ("target_assignment_tags", TaggedFields),
+                        _TAGS,
+                    ),
+                ),
+                ("operations", Int32),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class _ConsumerGroupDescribeStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 69
+    API_VERSION = 0
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _ConsumerGroupDescribeResponse
+    SCHEMA = Schema(
+        ("groups", CompactArray(_COMPACT_TEXT)),
+        ("operations", Boolean),
+        _TAGS,
+    )
+
+
+class ConsumerGroupDescribeRequest(Request[_ConsumerGroupDescribeStruct]):  # type: ignore[misc]
+    """Request for the members of a group of KIP-848, which DescribeGroups does not show."""
+
+    API_KEY = 69
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class([self._group], False, {})

@@ -113,10 +113,7 @@ class AppendQueue:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
                 return await waiting.result
         except TimeoutError:
-            raise LogUnavailable(
-                f"the brokers did not finish a write within {self._limits.append_timeout_ms} ms: "
-                "check them, and try again"
-            ) from None
+            raise self._transactions.too_late() from None
 
     async def _work(self) -> None:
         """Run what waits until nothing does, and until nothing is in doubt."""

@@ -11,7 +11,7 @@ from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
 from controlplane.logs.kafka.errors import connection_error, topic_error
-from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity, OAuthBearer, TokenCallback
@@ -84,6 +84,8 @@ class Cluster:
         self._brokers: dict[int, BrokerAddress] = {}
         self._closing: list[asyncio.Future[None]] = []
         self._closed = False
+        self.trouble: LogError | None = None
+        """Failure of the last request; None if a broker answered it."""
 
     @property
     def client_options(self) -> dict[str, Any]:
@@ -180,12 +182,15 @@ class Cluster:
     async def _send_once(self, address: BrokerAddress, request: Any) -> Any:
         try:
             connection = await self._connection(address)
-            return await connection.send(request)
+            response = await connection.send(request)
         except _FAILURES as failure:
             self._forget(address)
             if self._closed:
                 raise LogUnavailable(_CLOSED) from failure
-            raise connection_error(_shown(address), failure) from failure
+            self.trouble = connection_error(_shown(address), failure)
+            raise self.trouble from failure
+        self.trouble = None
+        return response
 
     async def _connection(self, address: BrokerAddress) -> AIOKafkaConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):
@@ -221,6 +226,16 @@ class Cluster:
         """Wait until sockets are closed, at most `close_timeout_ms`: `close` only schedules it."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
+
+
+def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable:
+    """Build the error for brokers that have not done something in time, with the reason if known.
+
+    A producer of aiokafka does not tell why it cannot reach a broker.
+    """
+    advice = "check them, and try again" if cluster.trouble is None else cluster.trouble
+    late = f"the brokers did not {what} within {limits.append_timeout_ms} ms"
+    return LogUnavailable(f"{late}: {advice}")
 
 
 def _shown(address: BrokerAddress) -> str:

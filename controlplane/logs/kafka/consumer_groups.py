@@ -13,6 +13,7 @@ from controlplane.core.entry import TopicPartition
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.admin_requests import (
+    ConsumerGroupDescribeRequest,
     OffsetDeleteRequest,
     commit_request,
     partition_codes,
@@ -20,7 +21,7 @@ from controlplane.logs.kafka.admin_requests import (
 from controlplane.logs.kafka.bounded_retry import retried
 from controlplane.logs.kafka.cluster import BrokerAddress, Cluster
 from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import RETRIABLE
+from controlplane.logs.kafka.errors import RETRIABLE, UnsupportedRequest
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 
@@ -48,8 +49,9 @@ _FENCING_TIMEOUT_MS = 1
 class GroupRefusal(LogNotUsable):
     """The cluster refuses a request about a consumer group or a producer."""
 
-    def __init__(self, about: str, code: int) -> None:
-        super().__init__(f"{about}: {described(code)}")
+    def __init__(self, about: str, code: int, right: str) -> None:
+        """`right` is the one that the request needs, such as `DESCRIBE on group g`."""
+        super().__init__(f"{about}: {described(code, right)}")
         self.code = code
 
     @property
@@ -65,6 +67,15 @@ class GroupMembers(NamedTuple):
     """Protocol that they share: `connect` for workers, `consumer` for consumers."""
     hosts: tuple[str, ...]
     """Address of each member, as the broker sees it."""
+
+
+_DEAD = "Dead"
+"""State of a group that is missing, or that only ConsumerGroupDescribe describes."""
+
+_NO_NEW_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""Answers of a broker without such a group, and of one without its protocol."""
+
+_NO_MEMBERS = GroupMembers("", ())
 
 
 class _Coordinator(IntEnum):
@@ -92,19 +103,21 @@ class GroupAdmin:
         Raises:
             LogUnavailable, GroupRefusal: see the class.
         """
+        right = f"DESCRIBE on group {group}"
 
         def offsets(response: Any) -> dict[TopicPartition, int]:
-            _check(f"the offsets of group {group} cannot be read", response.error_code)
+            _check(f"the offsets of group {group} cannot be read", response.error_code, right)
             ends: dict[TopicPartition, int] = {}
             for topic, partitions in response.topics:
                 for partition, offset, _, code in partitions:
-                    _check(f"the offset of group {group} in {topic}-{partition} is unknown", code)
+                    about = f"the offset of group {group} in {topic}-{partition} is unknown"
+                    _check(about, code, f"DESCRIBE on topic {topic}")
                     if offset >= 0:
                         ends[topic, partition] = offset
             return dict(sorted(ends.items()))
 
         request = OffsetFetchRequest(group, None)
-        return await self._asked(_Coordinator.GROUP, group, request, offsets)
+        return await self._asked_group(group, right, request, offsets)
 
     async def members(self, group: str) -> GroupMembers:
         """Return the members of a group; none if there is no such group.
@@ -112,16 +125,36 @@ class GroupAdmin:
         Raises:
             LogUnavailable, GroupRefusal: see the class.
         """
+        right = f"DESCRIBE on group {group}"
+        about = f"the members of group {group} are unknown"
 
-        def members(response: Any) -> GroupMembers:
-            code, _, _, protocol_type, _, described_members, *_ = response.groups[0]
-            if code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return GroupMembers("", ())
-            _check(f"the members of group {group} are unknown", code)
+        def members(response: Any) -> GroupMembers | None:
+            code, _, state, protocol_type, _, described_members, *_ = response.groups[0]
+            if code == ErrorCode.GROUP_ID_NOT_FOUND or state == _DEAD:
+                return None
+            _check(about, code, right)
             hosts = tuple(host.removeprefix("/") for _, _, host, *_ in described_members)
             return GroupMembers(protocol_type, hosts)
 
-        return await self._asked(_Coordinator.GROUP, group, DescribeGroupsRequest([group]), members)
+        def new_members(response: Any) -> GroupMembers:
+            ((code, _, _, _, _, _, _, described_members, *_),) = response.groups
+            if code in _NO_NEW_GROUP:
+                return _NO_MEMBERS
+            # A member may subscribe to topics that this user may not see.
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise GroupRefusal(about, code, f"DESCRIBE on the topics that group {group} reads")
+            _check(about, code, right)
+            hosts = tuple(member[5].removeprefix("/") for member in described_members)
+            return GroupMembers("consumer", hosts)
+
+        classic = await self._asked_group(group, right, DescribeGroupsRequest([group]), members)
+        if classic is not None:
+            return classic
+        request = ConsumerGroupDescribeRequest(group)
+        try:
+            return await self._asked_group(group, right, request, new_members)
+        except UnsupportedRequest:
+            return _NO_MEMBERS
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets of a group without members; the group is created if it does not exist.
@@ -132,9 +165,10 @@ class GroupAdmin:
             LogUnavailable, GroupRefusal: see the class.
         """
         if offsets:
+            right = f"READ on group {group}"
             request = commit_request(group, offsets)
-            await self._asked(
-                _Coordinator.GROUP, group, request, lambda response: _check_all(group, response)
+            await self._asked_group(
+                group, right, request, lambda response: _check_all(group, response, right)
             )
 
     async def remove(self, group: str, partitions: Collection[TopicPartition]) -> None:
@@ -145,15 +179,16 @@ class GroupAdmin:
         Raises:
             LogUnavailable, GroupRefusal: see the class.
         """
+        right = f"DELETE on group {group}"
 
         def check(response: Any) -> None:
             if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                _check(f"offsets of group {group} cannot be removed", response.error_code)
-                _check_all(group, response)
+                _check(f"offsets of group {group} cannot be removed", response.error_code, right)
+                _check_all(group, response, right)
 
         if partitions:
             request = OffsetDeleteRequest(group, partitions)
-            await self._asked(_Coordinator.GROUP, group, request, check)
+            await self._asked_group(group, right, request, check)
 
     async def delete(self, group: str) -> None:
         """Delete a group with all its offsets; a group that does not exist counts as deleted.
@@ -161,13 +196,14 @@ class GroupAdmin:
         Raises:
             LogUnavailable, GroupRefusal: see the class.
         """
+        right = f"DELETE on group {group}"
 
         def check(response: Any) -> None:
             for _, code in response.results:
                 if code != ErrorCode.GROUP_ID_NOT_FOUND:
-                    _check(f"group {group} cannot be deleted", code)
+                    _check(f"group {group} cannot be deleted", code, right)
 
-        await self._asked(_Coordinator.GROUP, group, DeleteGroupsRequest([group]), check)
+        await self._asked_group(group, right, DeleteGroupsRequest([group]), check)
 
     async def fence(self, transactional_id: str) -> None:
         """Fence the producers with a transactional id; their open transaction is aborted.
@@ -178,12 +214,13 @@ class GroupAdmin:
         Raises:
             LogUnavailable, GroupRefusal: see the class.
         """
+        right = f"WRITE on transactional id {transactional_id}"
 
         def check(response: Any) -> None:
-            _check(f"producers {transactional_id} cannot be fenced", response.error_code)
+            _check(f"producers {transactional_id} cannot be fenced", response.error_code, right)
 
         request = InitProducerIdRequest(transactional_id, _FENCING_TIMEOUT_MS)
-        await self._asked(_Coordinator.TRANSACTION, transactional_id, request, check)
+        await self._asked(_Coordinator.TRANSACTION, transactional_id, right, request, check)
 
     async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
         """Return the high watermark of each partition; the reason where it is unknown.
@@ -201,7 +238,7 @@ class GroupAdmin:
         layout = await self._cluster.layout(topics)
         missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         ends = {
-            (topic, partition): LogEnd(None, described(layout.errors[topic]))
+            (topic, partition): LogEnd(None, described(layout.errors[topic], _seeing(topic)))
             if topic in layout.errors
             else missing
             for topic, partition in wanted
@@ -211,39 +248,55 @@ class GroupAdmin:
             if led_here and broker in layout.brokers:
                 request = wire.offsets_request(led_here, wire.LATEST, "read_uncommitted")
                 for partition, code, end in wire.offsets(await self._cluster.send(broker, request)):
-                    ends[partition] = LogEnd(None, described(code)) if code else LogEnd(end)
+                    reason = described(code, _seeing(partition[0]))
+                    ends[partition] = LogEnd(None, reason) if code else LogEnd(end)
             for partition in led_here if broker not in layout.brokers else ():
                 ends[partition] = LogEnd(None, "the partition has no leader at the moment")
         return ends
 
-    async def _asked(
-        self, kind: _Coordinator, key: str, request: Any, read: Callable[[Any], T]
+    async def _asked_group(
+        self, group: str, right: str, request: Any, read: Callable[[Any], T]
     ) -> T:
-        """Send a request to the coordinator of a group or producer, and read the response."""
+        return await self._asked(_Coordinator.GROUP, group, right, request, read)
+
+    async def _asked(
+        self, kind: _Coordinator, key: str, right: str, request: Any, read: Callable[[Any], T]
+    ) -> T:
+        """Send a request to the coordinator of a group or producer, and read the response.
+
+        `right` is the one that the request needs: it includes the one to find the coordinator.
+        """
 
         async def attempt() -> T:
-            address = await self._coordinator(kind, key)
+            address = await self._coordinator(kind, key, right)
             return read(await self._cluster.send_to(address, request))
 
         return await retried(attempt, self._limits)
 
-    async def _coordinator(self, kind: _Coordinator, key: str) -> BrokerAddress:
+    async def _coordinator(self, kind: _Coordinator, key: str, right: str) -> BrokerAddress:
         response = await self._cluster.ask(FindCoordinatorRequest(key, int(kind)))
         what = "group" if kind is _Coordinator.GROUP else "producers"
-        _check(f"the coordinator of {what} {key} is unknown", response.error_code)
+        _check(f"the coordinator of {what} {key} is unknown", response.error_code, right)
         return response.host, response.port
 
 
-def _check_all(group: str, response: Any) -> None:
+def _seeing(topic: str) -> str:
+    """Right to ask for the end of a topic."""
+    return f"DESCRIBE on topic {topic}"
+
+
+def _check_all(group: str, response: Any, right: str) -> None:
     """Raise the first refusal of a partition; a transient error only if none is refused."""
     codes = partition_codes(response)
     ordered = sorted(codes.items(), key=lambda item: item[1] in _TRANSIENT)
     for (topic, partition), code in ordered:
-        _check(f"the offset of group {group} in {topic}-{partition} cannot be changed", code)
+        about = f"the offset of group {group} in {topic}-{partition} cannot be changed"
+        of_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        _check(about, code, f"READ on topic {topic}" if of_topic else right)
 
 
-def _check(about: str, code: int) -> None:
+def _check(about: str, code: int, right: str) -> None:
     if code in _TRANSIENT:
         raise LogUnavailable(f"{about}: {described(code)}")
     if code:
-        raise GroupRefusal(about, code)
+        raise GroupRefusal(about, code, right)

@@ -97,12 +97,15 @@ class TransactionCoordinator:
     async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
         """Give the producer its next epoch; return the error code and the new identity.
 
+        After an error the identity is the old one.
+
         Its transaction must have ended. A repeated request returns the same epoch again.
         """
         timeout_ms = self._limits.transaction_timeout_ms
         response = await self._asked(BumpEpochRequest(self._id, timeout_ms, identity))
-        bumped = ProducerIdentity(response.producer_id, response.producer_epoch)
-        return int(response.error_code), bumped
+        if response.error_code:
+            return int(response.error_code), identity
+        return 0, ProducerIdentity(response.producer_id, response.producer_epoch)
 
     async def _asked(self, request: Any) -> Any:
         for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):

@@ -29,6 +29,7 @@ class ErrorCode(IntEnum):
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     NOT_CONTROLLER = 41
     INVALID_PRODUCER_EPOCH = 47
@@ -40,12 +41,27 @@ class ErrorCode(IntEnum):
     PRODUCER_FENCED = 90
 
 
-def described(code: int) -> str:
-    """Return sentence, name and number of a code for a message."""
+def described(code: int, right: str = "") -> str:
+    """Return sentence, name and number of a code for a message.
+
+    `right` is what a user lacks who is refused for want of an ACL: `DESCRIBE on group g`.
+    """
     error = ERRORS.get(code)
     if error is None:
         return f"the broker answered with error code {code}, which this program does not know"
-    return f"{error.sentence} ({error.name}, code {code})"
+    lacks = right and code in _REFUSED_ACCESS
+    sentence = f"allow this user {right}" if lacks else error.sentence
+    return f"{sentence} ({error.name}, code {code})"
+
+
+_REFUSED_ACCESS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 
 _TABLE: tuple[tuple[int, str, str], ...] = (

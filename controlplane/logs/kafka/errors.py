@@ -24,6 +24,10 @@ class NoLeader(LogUnavailable):
     """A partition has no leader at the moment: a new topic, or a leader election."""
 
 
+class UnsupportedRequest(LogNotUsable):
+    """A broker does not know a request in any version of this program."""
+
+
 class _ErrorMeaning(NamedTuple):
     """Meaning of an error code for a topic: the class of error, and the rest of the sentence."""
 
@@ -85,21 +89,35 @@ def append_error(topic: str, failure: BaseException) -> LogError:
     return LogNotUsable(f"topic {topic} {_REFUSALS[getattr(failure, 'errno', -1)]}")
 
 
+_REFUSED_ID = 53
+
 _START_REFUSALS = {
-    31: "may not be used: allow this user IDEMPOTENT_WRITE on the cluster",
+    31: "may not be used: allow this user WRITE on the topics, or IDEMPOTENT_WRITE on the cluster",
     50: "needs a shorter transaction_timeout_ms: it exceeds the brokers' "
     "transaction.max.timeout.ms",
-    53: "may not be used: allow this user WRITE and DESCRIBE on this transactional id",
+    _REFUSED_ID: "may not be used: allow this user WRITE and DESCRIBE on this transactional id",
 }
 """Answers to a producer that starts, by error code."""
 
 
-def start_error(producer: str, failure: BaseException) -> LogError:
-    """Build the error for a producer that cannot start; `producer` is its transactional id."""
+def start_error(transactional_id: str | None, failure: BaseException) -> LogError:
+    """Build the error for a producer that cannot start; None: it has no transactional id."""
     words = _START_REFUSALS.get(getattr(failure, "errno", 0))
-    if words is not None:
-        return LogNotUsable(f"transactional.id {producer} {words}")
-    return LogUnavailable(f"producer {producer} cannot start ({failure!r}): check the brokers")
+    producer = "the producer" if transactional_id is None else f"producer {transactional_id}"
+    if words is None:
+        return LogUnavailable(f"{producer} cannot start ({failure!r}): check the brokers")
+    name = producer if transactional_id is None else f"transactional.id {transactional_id}"
+    return LogNotUsable(f"{name} {words}")
+
+
+def is_refused_id(code: int) -> bool:
+    """True if a user may not use a transactional id."""
+    return code == _REFUSED_ID
+
+
+def refused_id(transactional_id: str) -> LogNotUsable:
+    """Build the error for a transactional id that this user may not use."""
+    return LogNotUsable(f"transactional.id {transactional_id} {_START_REFUSALS[_REFUSED_ID]}")
 
 
 def connection_error(broker: str, failure: BaseException) -> LogError:
@@ -128,7 +146,15 @@ def _too_late(broker: str, _: BaseException) -> LogError:
     )
 
 
+_EXPIRED = 10
+"""OpenSSL's code for a certificate whose time is over."""
+
+
 def _untrusted(broker: str, failure: BaseException) -> LogError:
+    if getattr(failure, "verify_code", 0) == _EXPIRED:
+        return LogNotUsable(
+            f"the certificate of broker {broker} has expired: renew it there, or set the clock here"
+        )
     why = getattr(failure, "verify_message", "not trusted")
     return LogNotUsable(
         f"the certificate of broker {broker} is refused ({why}): check the trust store"
@@ -155,7 +181,9 @@ def _nonsense(broker: str, _: BaseException) -> LogError:
 
 
 def _too_old(broker: str, _: BaseException) -> LogError:
-    return LogNotUsable(f"broker {broker} is too old, or too new, to be read: use Kafka 0.11 to 4")
+    return UnsupportedRequest(
+        f"broker {broker} is too old, or too new, to be read: use Kafka 0.11 to 4"
+    )
 
 
 _LOGIN = {

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from aiokafka.errors import KafkaError
 
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.errors import append_error, is_refusal, start_error
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
 from controlplane.logs.kafka.producer import KafkaProducer, SendFailed
 from controlplane.logs.kafka.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.log import LogError, LogUnavailable, Record
-
-_OUTAGE = "the brokers did not acknowledge a batch within {} ms: check them, and try again"
 
 
 class IdempotentAppends:
@@ -50,7 +48,7 @@ class IdempotentAppends:
                     return None
                 return positions(batches, await self._sent(producer, batches), len(records))
         except TimeoutError:
-            raise LogUnavailable(_OUTAGE.format(self._limits.append_timeout_ms)) from None
+            raise self._too_late() from None
 
     async def decided(self) -> None:
         """Wait until no batch is on its way whose caller has gone.
@@ -63,7 +61,7 @@ class IdempotentAppends:
         timeout_s = self._limits.append_timeout_ms / 1000
         _, unknown = await asyncio.wait([*self._given_up], timeout=timeout_s)
         if unknown:
-            raise LogUnavailable(_OUTAGE.format(self._limits.append_timeout_ms))
+            raise self._too_late()
 
     async def close(self) -> None:
         """Let batches on their way arrive within `close_timeout_ms`, then drop the rest."""
@@ -92,6 +90,9 @@ class IdempotentAppends:
             task.add_done_callback(self._forget)
             raise
 
+    def _too_late(self) -> LogUnavailable:
+        return too_late("acknowledge a batch", self._limits, self._cluster)
+
     def _forget(self, task: "asyncio.Task[list[int]]") -> None:
         self._given_up.discard(task)
         if not task.cancelled():
@@ -105,7 +106,7 @@ class IdempotentAppends:
                 try:
                     await producer.start()
                 except (KafkaError, AssertionError, OSError) as failure:
-                    raise start_error("of this program", failure) from failure
+                    raise start_error(None, failure) from failure
                 self._producer = producer
             return self._producer
 

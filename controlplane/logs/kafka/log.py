@@ -8,10 +8,12 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
+from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.admin_requests import BROKER_DEFAULT, TopicSpec
 from controlplane.logs.kafka.append_queue import AppendQueue
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupMembers
+from controlplane.logs.kafka.error_codes import ErrorCode
 from controlplane.logs.kafka.errors import topic_error
 from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
@@ -121,7 +123,10 @@ class KafkaLog(KafkaReader):
             LogUnavailable: the brokers do not create it in time.
         """
         self._check_open()
-        there = (await self._cluster.layout([topic])).leaders.get(topic, {})
+        layout = await self._cluster.layout([topic])
+        if layout.errors.get(topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise topic_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        there = layout.leaders.get(topic, {})
         if there or partitions != BROKER_DEFAULT:
             check_partitions(topic, partitions, len(there))
         check_topic(topic, max(partitions, 1))
@@ -144,6 +149,18 @@ class KafkaLog(KafkaReader):
         """
         self._check_open()
         return await GroupAdmin(self._cluster, self._settings.reading).members(group)
+
+    async def check_readable(self, topics: Iterable[str]) -> None:
+        """Raise `LogNotUsable` for a topic whose records this user may not read.
+
+        A broker tells it of a topic without records, and of one that is missing.
+        """
+        limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
+        positions = {(topic, 0): 0 for topic in topics}
+        request = wire.fetch_request(positions, "read_uncommitted", limits)
+        for fetched in wire.fetched(await self._cluster.ask(request)):
+            if fetched.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise topic_error(fetched.partition[0], fetched.code)
 
     async def claim(self) -> int:
         """Become the only writer: fence every other producer of `transactional_id`.

@@ -53,15 +53,17 @@ class ClusterLayout(NamedTuple):
         return brokers
 
 
-class _Id(AbstractType):  # type: ignore[misc]  # aiokafka has no types
+class TopicId(AbstractType):  # type: ignore[misc]  # aiokafka has no types
     """Type of a topic id: 16 bytes."""
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
+        """Return the bytes as they are."""
         return value
 
     @classmethod
     def decode(cls, octets: BytesIO) -> bytes:
+        """Read the next id."""
         return octets.read(_ID_SIZE)
 
 
@@ -90,7 +92,7 @@ class _MetadataResponse10(Response):  # type: ignore[misc]
             _compact(
                 ("error_code", Int16),
                 ("name", CompactString("utf-8")),
-                ("topic_id", _Id),
+                ("topic_id", TopicId),
                 ("is_internal", Boolean),
                 (
                     "partitions",
@@ -118,7 +120,7 @@ class _MetadataRequest10(RequestStruct):  # type: ignore[misc]
     FLEXIBLE_VERSION = True
     RESPONSE_TYPE = _MetadataResponse10
     SCHEMA = Schema(
-        ("topics", _compact(("topic_id", _Id), ("name", CompactString("utf-8")))),
+        ("topics", _compact(("topic_id", TopicId), ("name", CompactString("utf-8")))),
         ("create", Boolean),
         ("cluster_operations", Boolean),
         ("topic_operations", Boolean),

@@ -7,12 +7,15 @@ from controlplane.logs.kafka.admin_requests import TopicAnswer, TopicSpec
 from controlplane.logs.kafka.bounded_retry import retried
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import RETRIABLE
+from controlplane.logs.kafka.errors import RETRIABLE, topic_error
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 _NO_CONTROLLER = "the cluster has no controller at the moment: try again"
 _TRANSIENT = RETRIABLE | {ErrorCode.NOT_CONTROLLER}
+
+_RIGHTS = {"created": "CREATE", "described": "DESCRIBE_CONFIGS", "altered": "ALTER_CONFIGS"}
+"""Operation of the ACL that a request needs, by the verb of its refusal."""
 
 
 class TopicAdmin:
@@ -57,6 +60,8 @@ class TopicAdmin:
         """
         layout = await self._cluster.layout(topics)
         for topic in topics:
+            if layout.errors.get(topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise topic_error(topic, layout.errors[topic])
             leaders = layout.leaders.get(topic, {}).values()
             if not leaders or not all(leader in layout.brokers for leader in leaders):
                 raise LogUnavailable(f"topic {topic} has been created and has no leader yet")
@@ -111,4 +116,5 @@ def _check(answers: Iterable[TopicAnswer], verb: str, accepted: int = ErrorCode.
 def _failure(answer: TopicAnswer, verb: str) -> LogError:
     kind = LogUnavailable if answer.code in _TRANSIENT else LogNotUsable
     reason = f": {answer.message}" if answer.message else ""
-    return kind(f"topic {answer.topic} cannot be {verb}: {described(answer.code)}{reason}")
+    cause = described(answer.code, f"{_RIGHTS[verb]} on topic {answer.topic}")
+    return kind(f"topic {answer.topic} cannot be {verb}: {cause}{reason}")

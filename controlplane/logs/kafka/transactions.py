@@ -9,10 +9,16 @@ from aiokafka.errors import KafkaError
 
 from controlplane.clock import backoff
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.cluster import Cluster, too_late
 from controlplane.logs.kafka.coordinator import RETRY_MAX_MS, TransactionCoordinator
 from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import append_error, is_refusal, start_error
+from controlplane.logs.kafka.errors import (
+    append_error,
+    is_refusal,
+    is_refused_id,
+    refused_id,
+    start_error,
+)
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.producer import KafkaProducer, ProducerIdentity, SendFailed
 from controlplane.logs.kafka.record_batches import positions, record_batches
@@ -114,7 +120,7 @@ class Transactions:
                         raise failure
                     await asyncio.sleep(next(pauses))
         except TimeoutError:
-            raise _too_late(self._limits) from None
+            raise self.too_late() from None
 
     async def settle(self) -> None:
         """Decide an interrupted transaction, and make the producer anew.
@@ -156,6 +162,8 @@ class Transactions:
         if code in _FENCED:
             self._fenced, self._interrupted = True, None
             self._step_down()
+        if is_refused_id(code):
+            raise refused_id(self._id)
         if code:
             raise LogNotUsable(f"producer {self._id} cannot go on: {described(code)}")
         cut.identity = identity
@@ -163,16 +171,27 @@ class Transactions:
         self._interrupted = None
 
     async def check(self) -> None:
-        """Raise `Fenced` if another writer has claimed the id. Writes nothing.
+        """Raise an error unless this producer could write now. Writes nothing.
 
         To end a transaction while none is open changes nothing, but the coordinator compares the
         epoch first.
+
+        Raises:
+            Fenced: another writer has claimed the id.
+            LogNotUsable: this user may not use the id any more.
         """
         await self.settle()
         assert self._producer is not None
-        if await self._coordinator.end(self._producer.identity, commit=False) in _FENCED:
+        code = await self._coordinator.end(self._producer.identity, commit=False)
+        if is_refused_id(code):
+            raise refused_id(self._id)
+        if code in _FENCED:
             self._fenced = True
             self._step_down()
+
+    def too_late(self) -> LogUnavailable:
+        """Build the error for a write that the brokers have not finished in time."""
+        return too_late("finish a write", self._limits, self._cluster)
 
     async def close(self) -> None:
         """Close the producer. An interrupted transaction is left to the broker's time-out."""
@@ -214,7 +233,7 @@ class Transactions:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
                 await producer.start(identity)
         except TimeoutError:
-            raise _too_late(self._limits) from None
+            raise self.too_late() from None
         except (KafkaError, AssertionError, OSError) as failure:
             raise start_error(self._id, failure) from failure
         self._producer = producer
@@ -229,10 +248,3 @@ class Transactions:
             f"another writer has claimed {self._id}, or a transaction of this one was open for "
             f"{self._limits.transaction_timeout_ms} ms: read the log again, then claim it"
         )
-
-
-def _too_late(limits: WriteLimits) -> LogUnavailable:
-    return LogUnavailable(
-        f"the brokers did not finish a write within {limits.append_timeout_ms} ms: "
-        "check them, and try again"
-    )

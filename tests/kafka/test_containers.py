@@ -1,0 +1,81 @@
+"""The way of Kafka into tests: jars by Maven, else containers where an engine answers."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import jars
+from tests.jars import JarsUnavailable
+from tests.kafka.containers import KafkaImage, engine_answers, run_command, signal_command
+from tests.kafka.real_kafka import runtime
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+NOWHERE = "org.apache.kafka:connect-json:0.0.9"
+"""An artifact that does not exist, so no class path of it is remembered."""
+
+
+def engine(folder: Path, code: int) -> None:
+    """Put a `docker` into a folder that answers every command with an exit code."""
+    program = folder / "docker"
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Folder with the only programs that tests find: no Java, no Maven, no Docker."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    jars.java.cache_clear()
+    yield folder
+    jars.java.cache_clear()
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """Java in Kafka's image, with this machine's network and files, as the same user."""
+    arguments = ["-Xmx384m", "-cp", "/opt/kafka/libs/*", "kafka.Kafka", "server.properties"]
+    files = tempfile.gettempdir()
+    assert run_command(KafkaImage("4.3.0"), "broker", tmp_path, arguments, "1000:1000") == [
+        *("docker", "run", "--rm", "--name", "broker", "--network", "host"),
+        *("--user", "1000:1000", "--volume", f"{files}:{files}", "--workdir", str(tmp_path)),
+        *("--entrypoint", "java", "apache/kafka:4.3.0", *arguments),
+    ]
+    assert signal_command("broker", "SIGKILL") == [
+        "docker",
+        "kill",
+        "--signal",
+        "SIGKILL",
+        "broker",
+    ]
+
+
+@pytest.mark.parametrize(("code", "answers"), [(0, True), (1, False), (None, False)])
+def test_an_engine_that_answers(tools: Path, code: int | None, answers: bool) -> None:
+    """Containers count only where `docker info` succeeds: a client alone runs nothing."""
+    if code is not None:
+        engine(tools, code)
+    assert engine_answers() is answers
+
+
+def test_the_last_way(tools: Path) -> None:
+    """Without Java: the image if an engine answers and has the artifacts, else the reason."""
+    with pytest.raises(JarsUnavailable, match="Java is missing"):
+        runtime("4.3.0", NOWHERE)
+    engine(tools, 0)
+    assert runtime("4.3.0", NOWHERE) == KafkaImage("4.3.0")
+    with pytest.raises(JarsUnavailable, match="Java is missing"):
+        runtime("4.3.0", NOWHERE, in_image=False)
+
+
+def test_jars_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Maven's jars no engine is asked."""
+    engine(tmp_path, 0)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    path = runtime("4.3.0", "org.apache.kafka:connect-json:4.3.0")
+    assert isinstance(path, str)
+    assert "connect-json-4.3.0.jar" in path
