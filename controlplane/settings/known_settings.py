@@ -23,7 +23,7 @@ _UNUSED = {
         key.converter.plugin.version value.converter.plugin.version
         header.converter.plugin.version
         internal.key.converter internal.value.converter""",
-    "no tasks run here": "topic.creation.enable",
+    "topics are created when a record is sent to them": "topic.creation.enable",
     "plugins.catalogue names the connector classes": "plugin.discovery",
     "only Java workers form a group": """
         session.timeout.ms rebalance.timeout.ms heartbeat.interval.ms connect.protocol
@@ -56,9 +56,6 @@ _UNUSED = {
 """Keys without effect here, by the reason."""
 
 _FAMILIES = {
-    "key.converter.": _CONVERTED_ELSEWHERE,
-    "value.converter.": _CONVERTED_ELSEWHERE,
-    "header.converter.": _CONVERTED_ELSEWHERE,
     "internal.key.converter.": _CONVERTED_ELSEWHERE,
     "internal.value.converter.": _CONVERTED_ELSEWHERE,
     "admin.listeners.https.": _PYTHON_TLS,
@@ -112,8 +109,8 @@ class UnknownSetting(msgspec.Struct, frozen=True):
         return f"{self.source}: {self.key} is no setting of a worker{guess}"
 
 
-PROVIDERS = "config.providers."
-"""Prefix of supported keys with arbitrary endings: settings of providers."""
+OPEN_ENDED = ("config.providers.", "key.converter.", "value.converter.", "header.converter.")
+"""Prefixes of supported keys with arbitrary endings: settings of providers and converters."""
 
 
 def unused(key: str) -> str | None:
@@ -131,7 +128,7 @@ def unknown(values: Mapping[str, SourcedValue], supported: Iterable[str]) -> lis
     names = sorted(supported | UNUSED.keys())
     unknown_keys: list[UnknownSetting] = []
     for key, (_, source) in values.items():
-        if key in supported or key.startswith(PROVIDERS) or unused(key):
+        if key in supported or key.startswith(OPEN_ENDED) or unused(key):
             continue
         guesses = len(unknown_keys) < GUESSES
         close = get_close_matches(key, names, n=1, cutoff=ALIKE) if guesses else []

@@ -12,10 +12,10 @@ SAMPLE = """\
 bootstrap.servers=one:9092,two:9092
 group.id=fleet
 key.converter=org.apache.kafka.connect.json.JsonConverter
-key.converter.schemas.enable=false
+consumer.max.poll.records=100
 config.storage.topic=fleet-configs
 config.storage.min.insync.replicas=1
-offset.flush.interval.ms=10000
+worker.sync.timeout.ms=10000
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=PLAIN
 sasl.jaas.config=org.example.Login required username="me" password="hunter2";
@@ -77,14 +77,17 @@ def test_what_changes_nothing_is_shown_to_who_asks(worker: Path) -> None:
         show("--worker", worker),
         show("--worker", worker, "--all"),
     )
-    unused = "key.converter.schemas.enable"
-    asked = {unused, "offset.flush.interval.ms", "reader.patience.ms", "listeners"}
+    unused = "consumer.max.poll.records"
+    asked = {unused, "worker.sync.timeout.ms", "reader.patience.ms", "listeners"}
     assert not asked & lines(few).keys()
     assert few.err == ""
     shown = lines(all_of_them)
     assert asked < shown.keys()
-    assert " ".join(shown["offset.flush.interval.ms"]) == f"10000 {worker}:8 no tasks run here"
-    assert "records are converted where connectors run" in " ".join(shown[unused])
+    assert (
+        " ".join(shown["worker.sync.timeout.ms"])
+        == f"10000 {worker}:8 no worker calls another one here"
+    )
+    assert "it configures the clients of connectors" in " ".join(shown[unused])
     assert shown["listeners"] == ["-", "default"]
 
 
@@ -125,7 +128,7 @@ def test_for_machines(worker: Path) -> None:
     assert rows(result, "limits")["reader.fetch.wait.ms"]["value"] == 500
     assert rows(result, "limits")["reader.fetch.wait.ms"]["source"] == {"kind": "default"}
     assert rows(result, "unused").keys() == {
-        "key.converter.schemas.enable",
+        "consumer.max.poll.records",
         "config.storage.min.insync.replicas",
         "producer.sasl.jaas.config",
     }

@@ -7,7 +7,10 @@ import pytest
 
 from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
-DOCUMENTS = ("cli", "embed", "inspect", "operate", "replay", "rest", "testing", "tour", "upgrade")
+DOCUMENTS = (
+    *("cli", "connectors", "embed", "inspect", "operate", "replay", "rest", "testing", "tour"),
+    "upgrade",
+)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

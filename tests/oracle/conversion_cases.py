@@ -25,7 +25,9 @@ JSON = f"{PACKAGE}.json.JsonConverter"
 SIMPLE = f"{PACKAGE}.storage.SimpleHeaderConverter"
 STRING = f"{PACKAGE}.storage.StringConverter"
 NUMBERS = ("Short", "Integer", "Long", "Float", "Double")
-PLAIN = tuple(f"{PACKAGE}.converters.{kind}Converter" for kind in (*NUMBERS, "Boolean", "ByteArray"))
+PLAIN = tuple(
+    f"{PACKAGE}.converters.{kind}Converter" for kind in (*NUMBERS, "Boolean", "ByteArray")
+)
 
 TEXTS = (
     *("", "a", "null", "true", "ü", "\U0001f600", "x\x1f\n", 'q"\\/', "1", "2024-01-31", "[1,2]"),
@@ -187,7 +189,9 @@ def anything(random: Random, depth: int = 2) -> Described:
     if kind == "map":
         keys = random.choice((list(TEXTS), list(TEXTS), [*TEXTS[:4], 1, 2]))
         chosen = random.sample(keys, random.randrange(4))
-        described = [["string", key] if isinstance(key, str) else ["i64", str(key)] for key in chosen]
+        described = [
+            ["string", key] if isinstance(key, str) else ["i64", str(key)] for key in chosen
+        ]
         return ["map", [[key, _member(random, depth)] for key in described]]
     if kind == "odd":
         odd = (["decimal", "125", 2], ["big", str(2**70)], ["date", "0", "datetime"])
@@ -204,7 +208,18 @@ def _member(random: Random, depth: int) -> Described:
 NODES = (
     *("null", "true", "false", "0", "-0", "1", "7", "-1", "128", "-129", "40000", "2147483648"),
     *("9223372036854775808", "-18446744073709551617", "1.5", "-0.0", "1e2", "1.0", "1e-2", "1E400"),
-    *('"a"', '""', '"AQID"', '"AQ=="', '"AQ"', '"A Q I D"', '" AQID "', '"fQ=="', '"ü"', r'"\ud83d"'),
+    *(
+        '"a"',
+        '""',
+        '"AQID"',
+        '"AQ=="',
+        '"AQ"',
+        '"A Q I D"',
+        '" AQID "',
+        '"fQ=="',
+        '"ü"',
+        r'"\ud83d"',
+    ),
     *("[]", "{}", "[1]", '[[1,"x"]]', '[["a"]]', '{"a":1}', '{"a":null,"b":"x"}', "16777217.0"),
     *("340282356779733661637539395458142568447", "1e39", "86400000", "86399999", "2932896", "01"),
     *("0.100000001490116119384765626", "1e-50", "123456789.125", "9007199254740993", "18000"),
@@ -248,7 +263,11 @@ def _mutated(random: Random, text: bytes) -> bytes:
         return text
     at = random.randrange(len(text))
     cut = random.randrange(3)
-    return text[:at] + random.choice((b"", b" ", b"}", b'"', b"1", b"null", b"\xff")) + text[at + cut :]
+    return (
+        text[:at]
+        + random.choice((b"", b" ", b"}", b'"', b"1", b"null", b"\xff"))
+        + text[at + cut :]
+    )
 
 
 def _json_schema(random: Random, depth: int) -> Any:
@@ -309,7 +328,20 @@ TOKENS = (
     *("[", "]", "{", "}", ",", ":", '"', "\\", " ", "\t", "1", "2", "300", "70000", "5000000000"),
     *("1.5", "-2", "+3", "1e400", "0.1", "null", "true", "false", "a", "ü", "\U0001f600", "x y"),
     *("2024-01-31", "2024-02-30", "12:30:00.000Z", "2024-01-31T12:30:00.000Z", "1500-01-01"),
-    *("20-1-1", "1.0", "100", "-", "+", ".5", "1.", "1e5", "99999999999999999999", "٣", '\\"', "\\:"),
+    *(
+        "20-1-1",
+        "1.0",
+        "100",
+        "-",
+        "+",
+        ".5",
+        "1.",
+        "1e5",
+        "99999999999999999999",
+        "٣",
+        '\\"',
+        "\\:",
+    ),
     *('"b"', '"2024-01-31"', '"c\\"d"', "1.25", "3.4028236e38", "1e39", "0e5", "-0.0", "1d"),
 )
 TEMPLATES = (
@@ -337,7 +369,9 @@ def date_string(random: Random) -> bytes:
         f"{random.choice(('01', '1', '13', '00', '10', '-1', ' 2', '02'))}-"
         f"{random.choice(('01', '31', '30', '5', '15', '00', '99', '4x', '05'))}"
     )
-    time = f"{random.choice(('00', '23', '24', '9', '99'))}:{random.choice(('00', '59', '60', '7'))}:"
+    time = (
+        f"{random.choice(('00', '23', '24', '9', '99'))}:{random.choice(('00', '59', '60', '7'))}:"
+    )
     time += f"{random.choice(('00', '59', '61'))}.{random.choice(('000', '999', '5', '1000'))}Z"
     odd = "".join(random.choice(pieces) for _ in range(6))
     text = random.choice((shaped, time, f"{shaped}T{time}", odd, f'["{shaped}"]', f'"{time}"'))

@@ -25,7 +25,9 @@ def comparable(answer: ConversionAnswer) -> ConversionAnswer:
         answer = answer | {"error": "DataException"}
     if answer.get("error") in _CONFIG_ERRORS:
         answer = answer | {"error": "ConnectException"}
-    return json.loads(json.dumps(_sorted(answer)).replace("java.util.LinkedHashMap", "java.util.HashMap"))
+    return json.loads(
+        json.dumps(_sorted(answer)).replace("java.util.LinkedHashMap", "java.util.HashMap")
+    )
 
 
 def _sorted(part: Any) -> Any:
@@ -42,7 +44,9 @@ def deviation(question: Question, kafkas: ConversionAnswer, ours: ConversionAnsw
     return next(applying, None)
 
 
-def _one_number_class(_question: Question, kafkas: ConversionAnswer, ours: ConversionAnswer) -> bool:
+def _one_number_class(
+    _question: Question, kafkas: ConversionAnswer, ours: ConversionAnswer
+) -> bool:
     return bool(_BOXED.search(kafkas.get("message") or "")) and "error" not in ours
 
 

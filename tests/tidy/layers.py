@@ -41,6 +41,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.worker_http": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.connect": CORE,
+    "controlplane.connectors": CORE | {"controlplane.connect"},
     "controlplane.event_loop": set(),
     "controlplane.garbage_collection": set(),
     "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,
@@ -48,6 +49,8 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.settings.plane": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
     "controlplane.plane": BELOW_REST,
+    "controlplane.worker": BELOW_REST
+    | {"controlplane.plane", "controlplane.connect", "controlplane.connectors"},
     "controlplane.read_only": REST_AND_BELOW,
     "controlplane.attached": REST_AND_BELOW | WORKER_HTTP | {"controlplane.read_only"},
     "controlplane.terminal": CORE | BESIDE | LOGS,

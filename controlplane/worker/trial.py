@@ -1,0 +1,168 @@
+r"""A connector on a log in memory, for the tests of its author.
+
+async def test_lines_arrive(tmp_path):
+    (tmp_path / "in.txt").write_text("one\\n")
+    async with trial(Lines, {"file": str(tmp_path / "in.txt"), "topic": "t"}) as run:
+        assert [record.value for record in await run.records("t", 1)] == [b"one"]
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.commands import CreateConnector
+from controlplane.core.entry import Entry
+from controlplane.core.records import State, Status
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from controlplane.worker.connector_classes import (
+    AnyConnectorClass,
+    ConnectorClasses,
+    class_name,
+)
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.worker import ConnectWorker
+from controlplane.worker.workshop import RuntimeEnvironment
+
+NAME = "trial"
+"""Name of the connector."""
+
+PATIENCE_S = 30.0
+"""Time after which something that does not happen fails the test."""
+
+POLL_S = 0.005
+
+SETTINGS = RuntimeSettings(
+    offset_flush_interval_ms=50,
+    key_converter="org.apache.kafka.connect.storage.StringConverter",
+    value_converter="org.apache.kafka.connect.storage.StringConverter",
+)
+"""Settings of a trial: short commit intervals, and text as keys and values."""
+
+
+class ConnectorTrial:
+    """A running connector, and the log that it reads and writes."""
+
+    def __init__(self, worker: ConnectWorker) -> None:
+        self._worker = worker
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The control plane: pause, stop and restart the connector with its commands."""
+        return self._worker.plane
+
+    async def records(self, topic: str, count: int) -> Sequence[Entry]:
+        """Wait for so many records in a topic; return all that it has then.
+
+        Raises:
+            AssertionError: a task has failed, with its trace, or the records do not come.
+        """
+        log, entries = self.plane.log, list[Entry]()
+        async for _ in self._polls(f"{count} records in {topic}"):
+            if topic in await log.topics():
+                entries = [entry async for batch in log.read([topic]) for entry in batch.entries()]
+            if len(entries) >= count:
+                break
+        return entries
+
+    async def offsets(self, expected: Mapping[str, Any] | None = None) -> list[tuple[Any, Any]]:
+        """Return the committed offsets of a source; wait until `expected` is one of them."""
+        committed: list[tuple[Any, Any]] = []
+        async for _ in self._polls(f"the offset {expected}"):
+            committed = [
+                (dict(view.partition), dict(view.offset))
+                for view in views.source_offsets(self.plane.state, NAME)
+                if view.offset is not None
+            ]
+            if expected is None or expected in [offset for _, offset in committed]:
+                break
+        return committed
+
+    async def produce(self, topic: str, values: Iterable[str | None]) -> None:
+        """Write records for a sink."""
+        log = self.plane.log
+        if topic not in await log.topics():
+            await log.create_topic(topic, 1)
+        now_ms = self.plane.now_ms()
+        await log.append(
+            [
+                Record(topic, 0, now_ms, None, None if value is None else value.encode())
+                for value in values
+            ]
+        )
+
+    async def consumed(self, topic: str, offset: int) -> None:
+        """Wait until a sink has committed an offset of a topic's first partition.
+
+        Raises:
+            AssertionError: a task has failed, with its trace, or it does not happen.
+        """
+        async for _ in self._polls(f"offset {offset} of {topic} to be committed"):
+            committed = self._worker.groups.committed(f"connect-{NAME}")
+            if committed.get((topic, 0), 0) >= offset:
+                break
+
+    async def status(self, state: str, *tasks: str) -> Status:
+        """Wait until the connector and its tasks are reported in these states.
+
+        Returns the status of the connector.
+        """
+        found: Status | None = None
+        async for _ in self._polls(f"{state} {tasks}", failing=False):
+            found = self.plane.state.status.connectors.get(NAME)
+            reported = self.plane.state.status.tasks.get(NAME, {})
+            states = [reported[number].state.value for number in sorted(reported)]
+            if found is not None and found.state.value == state and states == [*tasks]:
+                break
+        assert found is not None
+        return found
+
+    async def _polls(self, awaited: str, *, failing: bool = True) -> AsyncIterator[None]:
+        """Iterate at an interval until the caller ends the loop."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE_S
+        while True:
+            yield
+            if failing and (trace := self._trace()) is not None:
+                raise AssertionError(f"The connector failed:\n{trace}")
+            if loop.time() > deadline:
+                raise AssertionError(f"{PATIENCE_S:g} s are over without {awaited}")
+            await asyncio.sleep(POLL_S)
+
+    def _trace(self) -> str | None:
+        """Return the trace of the connector or of a task that has failed."""
+        status = self.plane.state.status
+        reported = [*status.tasks.get(NAME, {}).values()]
+        reported += [found for found in [status.connectors.get(NAME)] if found is not None]
+        return next((found.trace for found in reported if found.state is State.FAILED), None)
+
+
+@asynccontextmanager
+async def trial(
+    connector: AnyConnectorClass,
+    config: Mapping[str, str],
+    *,
+    settings: RuntimeSettings = SETTINGS,
+    log: MemoryLog | None = None,
+    **changes: Any,
+) -> AsyncIterator[ConnectorTrial]:
+    """Run a connector on a log in memory until the block ends.
+
+    `changes` are further fields of `settings`. Pass the same `log` twice to try a second life.
+
+    Raises:
+        Refusal: the config is invalid, in Kafka's words.
+    """
+    classes = ConnectorClasses(named={class_name(connector): connector})
+    runtime = msgspec.structs.replace(settings, **changes)
+    environment = RuntimeEnvironment(classes, runtime)
+    async with ConnectWorker.open(log or MemoryLog(), environment) as worker:
+        if NAME not in worker.plane.state.config.connectors:
+            full = {"connector.class": class_name(connector), **config}
+            await worker.plane.execute(CreateConnector(NAME, full))
+        yield ConnectorTrial(worker)
