@@ -42,6 +42,8 @@ class AtLeastOnce:
         self._settled = asyncio.Event()
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
+        self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
+        """True if the task is asked for further offsets: it is shown all that are committed."""
         self._tolerant = parts.config.get("errors.tolerance") == "all"
         self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
 
@@ -58,7 +60,7 @@ class AtLeastOnce:
         What the task returns counts as acknowledged. Earlier records of the same partition still
         hold it back, so no offset passes a record in flight (Q1).
         """
-        if self._parts.updates_offsets:
+        if self._asks:
             about_to_commit = deepcopy([*self._committable.values()])
             returned = await self._parts.driver.update_offsets(about_to_commit)
             self._submitted.submit_acked(returned or ())
@@ -139,7 +141,8 @@ class AtLeastOnce:
     async def _commit(self, *, tell: bool) -> None:
         """Commit what is committable; after a failure it stays so, and newer offsets win (Q3)."""
         async with self._committing:
-            self._merge()
+            if not self._asks:
+                self._merge()
             offsets, self._committable = self._committable, {}
             pairs = [*offsets.values()]
             parts = self._parts

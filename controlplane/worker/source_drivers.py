@@ -61,6 +61,11 @@ class SourceDriver(Protocol):
         """Return the next items; may wait. A cancelled call cancels an `async def`."""
         ...
 
+    @property
+    def has_offsets_hook(self) -> bool:
+        """True if the author has written `update_offsets`."""
+        ...
+
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
         """Ask for further offsets (KIP-910)."""
         ...
@@ -184,9 +189,14 @@ class PollingDriver:
         requests = self._context.transaction
         return requests.bounded(records) if isinstance(requests, TransactionRequests) else records
 
+    @property
+    def has_offsets_hook(self) -> bool:
+        """True if the task has `update_offsets`."""
+        return _overrides(self._task, SourceTask, "update_offsets")
+
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
         """Ask for further offsets, if the task has the method."""
-        if not _overrides(self._task, SourceTask, "update_offsets"):
+        if not self.has_offsets_hook:
             return None
         return checked_offsets(await self._thread.call(self._task.update_offsets, offsets))
 
@@ -323,9 +333,14 @@ class GeneratorDriver:
         """True while the generator runs: then no other method of the source is called."""
         return self._pulling is not None
 
+    @property
+    def has_offsets_hook(self) -> bool:
+        """True if the source has `update_offsets`."""
+        return _overrides(self._source, Source, "update_offsets")
+
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
         """Ask for further offsets, if the source has the method and its generator rests."""
-        if self._busy or not _overrides(self._source, Source, "update_offsets"):
+        if self._busy or not self.has_offsets_hook:
             return None
         hook = self._source.update_offsets
         return checked_offsets(await self._thread.call(hook, self._run, offsets))

@@ -19,6 +19,9 @@ from controlplane.worker.task_control import TaskControl
 
 Boundary = TransactionCommit | TransactionAbort
 
+EMPTY_POLL_S = 0.001
+"""Pause after a poll without records: a task that does not wait by itself takes no whole core."""
+
 
 class SentRecord(NamedTuple):
     """A record of the source, and its form in the log; None: it is not sent."""
@@ -129,6 +132,8 @@ class SourceTaskRun:
                 return
             await delivery.dispatch(await self._converted(items))
             await delivery.batch_dispatched()
+            if not items:
+                await asyncio.sleep(EMPTY_POLL_S)
 
     async def _polled(self) -> Sequence[PolledItem] | None:
         """Poll; None: the task shall stop, and a poll that can be cancelled is cancelled."""

@@ -1,0 +1,141 @@
+"""A source whose polls and hooks a test sets, and a log that holds records back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from controlplane.connect import SourceConnector, SourceRecord, SourceTask, key
+from controlplane.core.commands import CreateConnector
+from controlplane.core.context import DecisionSettings
+from controlplane.core.entry import Position
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.worker_fixture import QUICK, config_of, offsets, running
+
+Pairs = Sequence[tuple[Any, Any]]
+
+NAME = "source"
+
+
+class Script:
+    """Polls of a task in their order, its hook, and the calls that it got."""
+
+    def __init__(
+        self, polls: Sequence[Sequence[SourceRecord]], hook: Callable[[Pairs], Any] | None = None
+    ) -> None:
+        self.polls = [*polls]
+        self.hook = hook
+        self.calls: list[str] = []
+        self.shown: list[dict[str, Any]] = []
+        """Offsets that each call of the hook was shown, by the name of the partition."""
+
+
+scripts: list[Script] = []
+"""The script of the running test, at the end."""
+
+
+class ScriptedTask(SourceTask):
+    """Returns the polls of the script, then nothing."""
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """Return the next poll."""
+        script = scripts[-1]
+        script.calls.append("poll")
+        return script.polls.pop(0) if script.polls else None
+
+    def commit(self) -> None:
+        """Note the call."""
+        scripts[-1].calls.append("commit")
+
+
+class HookedTask(ScriptedTask):
+    """Has the hook of KIP-910, too."""
+
+    def update_offsets(self, offsets: Pairs) -> Any:
+        """Call the hook of the script."""
+        script = scripts[-1]
+        script.calls.append("hook")
+        script.shown.append({partition["p"]: offset for partition, offset in offsets})
+        return None if script.hook is None else script.hook(offsets)
+
+
+class PlainSource(SourceConnector):
+    """Connector of tasks without the hook."""
+
+    config = (key("topic", default="t"),)
+    task = ScriptedTask
+    exactly_once = True
+    boundaries = True
+
+    def start(self, config: Any) -> None:
+        """Keep the config."""
+        self.given = config
+
+    def task_configs(self, limit: int) -> Any:
+        """Return one task."""
+        del limit
+        return [self.given]
+
+
+class HookedSource(PlainSource):
+    """Connector of tasks with the hook."""
+
+    task = HookedTask
+
+
+def record(partition: str, at: int, topic: str = "t") -> SourceRecord:
+    """A record with its offset."""
+    return SourceRecord(
+        topic=topic, value=str(at), source_partition={"p": partition}, source_offset={"at": at}
+    )
+
+
+class HoldingLog(MemoryLog):
+    """Log that appends to the topic `held` only when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append; records of the topic `held` wait."""
+        if any(each.topic == "held" for each in records):
+            await self.released.wait()
+        return await super().append(records, epoch)
+
+
+@asynccontextmanager
+async def scripted(
+    script: Script,
+    connector: type[SourceConnector] = HookedSource,
+    *,
+    boundary: str | None = None,
+    log: MemoryLog | None = None,
+    release: str = "kip",
+) -> AsyncIterator[ConnectWorker]:
+    """Run a source with this script; a boundary means exactly-once support."""
+    scripts.append(script)
+    runtime = msgspec.structs.replace(QUICK, exactly_once=boundary is not None)
+    settings = Settings(
+        profile=release,
+        exactly_once=boundary is not None,
+        worker=DecisionSettings(exactly_once_source=boundary is not None),
+    )
+    config = config_of(connector)
+    if boundary is not None:
+        config["transaction.boundary"] = boundary
+    async with running(connector, runtime=runtime, settings=settings, log=log) as worker:
+        await worker.plane.execute(CreateConnector(NAME, config))
+        yield worker
+
+
+def committed(worker: ConnectWorker) -> dict[str, Any]:
+    """Committed offsets by the name of the partition."""
+    return {text.split("'")[3]: offset["at"] for text, offset in offsets(worker, NAME).items()}

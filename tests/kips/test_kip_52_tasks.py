@@ -1,0 +1,68 @@
+"""KIP-52 with tasks that run: pause and resume."""
+
+from controlplane.core.commands import CreateConnector, PauseConnector, ResumeConnector
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Surroundings
+from controlplane.worker.connector_classes import ConnectorClasses
+from tests.worker.test_source import CountingSource
+from tests.worker.worker_fixture import config_of, running, task_states, until_state, until_values
+
+
+class TestPauseConnector:
+    """Pause connector."""
+
+    async def test_comes_to_rest_later(self) -> None:
+        """Connector and tasks come to rest some time after the request was answered."""
+        async with running(CountingSource) as worker:
+            plane = worker.plane
+            config = config_of(CountingSource, topic="t", tasks_max="1")
+            await plane.execute(CreateConnector("c", config))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(PauseConnector("c"))
+            assert plane.state.config.targets["c"] is Target.PAUSED
+            await until_state(worker, "c", "PAUSED", "PAUSED")
+
+
+class TestResumeConnector:
+    """Resume Connector."""
+
+    async def test_goes_on_later(self) -> None:
+        """Connector and tasks go on, likewise."""
+        async with running(CountingSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(PauseConnector("c"))
+            await until_state(worker, "c", "PAUSED", "PAUSED")
+            await plane.execute(ResumeConnector("c"))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await until_values(plane.log, "t", [b"1", b"2", b"3"])
+
+
+class TestPauseAndResume:
+    """Pause/resume Connector."""
+
+    async def test_each_task_reports(self) -> None:
+        """Each task changes its state, and reports it, when it comes to that."""
+        async with running(CountingSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(PauseConnector("c"))
+            await until_state(worker, "c", "PAUSED", "PAUSED")
+            assert task_states(worker, "c") == ["PAUSED"]
+
+
+class TestUpgrade:
+    """Compatibility, Deprecation, and Migration Plan."""
+
+    async def test_a_pause_before_the_start(self) -> None:
+        """When all workers are upgraded, what was paused meanwhile comes to rest."""
+        log = MemoryLog()
+        around = Surroundings(plugins=ConnectorClasses([CountingSource]).plugins())
+        async with ControlPlane.open(log, around=around) as plane:
+            await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
+            await plane.execute(PauseConnector("c"))
+        async with running(CountingSource, log=log) as worker:
+            await until_state(worker, "c", "PAUSED")

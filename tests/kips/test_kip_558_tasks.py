@@ -1,0 +1,134 @@
+"""KIP-558 with tasks that run: the topics that a connector uses."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from controlplane.connect import Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.codec.status import decode_status
+from controlplane.core.commands import CreateConnector, DeleteConnector, ResetTopics
+from controlplane.core.context import DecisionSettings
+from controlplane.core.records import ActiveTopic
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import Log
+from controlplane.plane import Settings
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.worker_fixture import (
+    QUICK,
+    config_of,
+    running,
+    until,
+    until_state,
+    until_values,
+)
+
+
+class TopicsSource(Source):
+    """Yields a record for each topic of its config, again and again."""
+
+    config = (key("used", "LIST"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield records for the topics in turn."""
+        while True:
+            for topic in task.config["used"].split(","):
+                yield task.record("value", {"topic": topic}, {"at": 1}, topic=topic)
+            yield task.idle(0.005)
+
+
+def active(worker: ConnectWorker) -> list[str]:
+    """Active topics of the connector."""
+    return sorted(worker.plane.state.status.active_topics.get("c", {}))
+
+
+async def notes(log: Log) -> list[str]:
+    """Topics of the records about active topics, in their order; `-` before a tombstone."""
+    profile = Profile.of("kip")
+    records = [
+        decode_status(entry.key, entry.value, profile)
+        async for batch in log.read(["connect-status"])
+        for entry in batch.entries()
+    ]
+    return [
+        record.topic if record.activity is not None else f"-{record.topic}"
+        for record in records
+        if isinstance(record, ActiveTopic)
+    ]
+
+
+class TestFormat:
+    """Format of the new status record."""
+
+    async def test_first_sight(self) -> None:
+        """A task that sees for the first time that a topic is used writes such a record."""
+        async with running(TopicsSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
+            await until(lambda: active(worker) == ["a"])
+            activity = plane.state.status.active_topics["c"]["a"]
+            assert (activity.topic, activity.connector, activity.task) == ("a", "c", 0)
+
+
+class TestRecording:
+    """Recording active topics."""
+
+    async def test_each_record_counts(self) -> None:
+        """From the first record on, the topic of each record that a task handles is looked at."""
+        async with running(TopicsSource) as worker:
+            await worker.plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b,c")))
+            await until(lambda: active(worker) == ["a", "b", "c"])
+
+    async def test_once(self) -> None:
+        """One that is in the set, by whoever's record, is not noted again."""
+        async with running(TopicsSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
+            await until(lambda: active(worker) == ["a"])
+            end = (await plane.log.ends(["a"]))["a"][0]
+            await until_values(plane.log, "a", [b"value"] * (end + 5))
+            assert await notes(plane.log) == ["a"]
+
+
+class TestReset:
+    """Resetting a connector's set of active topics."""
+
+    async def test_noted_again(self) -> None:
+        """Soon after a reset the tasks have noted again what they still use."""
+        async with running(TopicsSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b")))
+            await until(lambda: active(worker) == ["a", "b"])
+            await plane.execute(ResetTopics("c"))
+            await until(lambda: active(worker) == ["a", "b"])
+            assert "-a" in await notes(plane.log)
+
+
+class TestDeletion:
+    """Restarting, reconfiguring or deleting a connector."""
+
+    async def test_empties_the_set(self) -> None:
+        """A deletion empties the set, even where nobody may ask for a reset."""
+        worker_settings = DecisionSettings(topic_tracking_allow_reset=False)
+        settings = Settings(worker=worker_settings)
+        async with running(TopicsSource, settings=settings) as worker:
+            await worker.plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
+            await until(lambda: active(worker) == ["a"])
+            await worker.plane.execute(DeleteConnector("c"))
+            await until(lambda: active(worker) == [])
+
+
+class TestConfiguration:
+    """Configuration."""
+
+    async def test_off(self) -> None:
+        """Where tracking is off, nothing is noted."""
+        runtime = msgspec.structs.replace(QUICK, topic_tracking=False)
+        settings = Settings(worker=DecisionSettings(topic_tracking_enable=False))
+        async with running(TopicsSource, runtime=runtime, settings=settings) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await until_values(plane.log, "a", [b"value"] * 3)
+            assert await notes(plane.log) == []

@@ -1,0 +1,198 @@
+"""KIP-875 with tasks that run: the state STOPPED, and offsets."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.connect import SourceConnector, SourceTask, key
+from controlplane.core.commands import (
+    CreateConnector,
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.plane import Settings
+from tests.worker.test_sink import Collecting, produce
+from tests.worker.test_source import CountingSource
+from tests.worker.worker_fixture import (
+    config_of,
+    offsets,
+    running,
+    task_states,
+    until,
+    until_state,
+)
+
+calls: list[str] = []
+"""Calls of the connector and its tasks, in order."""
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    calls.clear()
+
+
+class TracedTask(SourceTask):
+    """Notes its calls."""
+
+    def start(self, config: Any) -> None:
+        """Note the call."""
+        del config
+        calls.append("task start")
+
+    def poll(self) -> None:
+        """Return nothing."""
+
+    def stop(self) -> None:
+        """Note the call."""
+        calls.append("task stop")
+
+
+class TracedSource(SourceConnector):
+    """Notes its calls, and fails where its config says."""
+
+    config = (key("fail", default=""),)
+    task = TracedTask
+
+    def start(self, config: Any) -> None:
+        """Note the call; fail once in the process if the config says so."""
+        self.given = config
+        calls.append("start")
+        if config["fail"] == "start" and calls.count("start") == 1:
+            raise ValueError("no start")
+
+    def task_configs(self, limit: int) -> Any:
+        """Return a config for each task."""
+        calls.append("task configs")
+        return [self.given] * limit
+
+    def stop(self) -> None:
+        """Note the call; fail if the config says so."""
+        calls.append("stop")
+        if self.given["fail"] == "stop":
+            raise ValueError("no stop")
+
+
+class TestTargetStates:
+    """Background: target states today."""
+
+    async def test_paused_tasks_keep_everything(self) -> None:
+        """Tasks that are paused keep their clients, converters and connections."""
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(PauseConnector("c"))
+            await until_state(worker, "c", "PAUSED", "PAUSED")
+            await plane.execute(ResumeConnector("c"))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            assert calls.count("task start") == 1
+            assert "task stop" not in calls
+
+
+class TestStopped:
+    """A new STOPPED state."""
+
+    async def test_everything_is_given_back(self) -> None:
+        """All tasks end, and give back all they had; the connector's own stop is called."""
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource, tasks_max="2")))
+            await until_state(worker, "c", "RUNNING", "RUNNING", "RUNNING")
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            assert calls.count("task stop") == 2
+            assert calls.count("stop") == 1
+
+    @pytest.mark.parametrize("fail", ["start", "stop"])
+    async def test_failures(self, fail: str) -> None:
+        """Its worker reports STOPPED, also if it had failed, or fails by being stopped.
+
+        Resumed after either failure, its tasks run again.
+        """
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource, fail=fail)))
+            before = ("FAILED",) if fail == "start" else ("RUNNING", "RUNNING")
+            await until_state(worker, "c", *before)
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            await plane.execute(ResumeConnector("c"))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+
+    async def test_not_started(self) -> None:
+        """The connector is not started, and cannot ask for other tasks."""
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            log = plane.log
+        calls.clear()
+        async with running(TracedSource, log=log) as worker:
+            await until_state(worker, "c", "STOPPED")
+            assert calls == []
+
+    async def test_paused_from_stopped(self) -> None:
+        """Resumed or paused, it is started and says which tasks it wants.
+
+        That it is so for both is what the KIP has and releases have not.
+        """
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            calls.clear()
+            await plane.execute(PauseConnector("c"))
+            await until_state(worker, "c", "PAUSED", "PAUSED")
+            assert calls[:3] == ["start", "task configs", "stop"]
+            assert "task start" not in calls
+
+    async def test_paused_from_stopped_in_a_release(self) -> None:
+        """A worker of 3.9 pauses without a start, and without tasks."""
+        async with running(TracedSource, settings=Settings(profile="3.9.1")) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            calls.clear()
+            await plane.execute(PauseConnector("c"))
+            await until_state(worker, "c", "PAUSED")
+            assert calls == []
+
+
+class TestUpgrade:
+    """Compatibility, Deprecation, and Migration Plan."""
+
+    async def test_older_release(self) -> None:
+        """A worker of an older release pauses what it has of a stopped connector."""
+        async with running(TracedSource) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("c", config_of(TracedSource)))
+            await until_state(worker, "c", "RUNNING", "RUNNING")
+            await plane.execute(StopConnector("c"))
+            await until_state(worker, "c", "STOPPED")
+            log = plane.log
+        async with running(TracedSource, log=log, settings=Settings(profile="3.4.1")) as worker:
+            await until_state(worker, "c", "PAUSED")
+            assert task_states(worker, "c") == []
+
+
+class TestPlan:
+    """Test Plan."""
+
+    async def test_offsets_of_running_connectors(self) -> None:
+        """Offsets: what is shown of a running source and sink has come as far as it must."""
+        async with running(CountingSource, Collecting) as worker:
+            plane = worker.plane
+            await plane.execute(CreateConnector("source", config_of(CountingSource, topic="t")))
+            await until(lambda: offsets(worker, "source") == {"{'source': 'numbers'}": {"at": 3}})
+            await produce(plane.log, "u", "a", "b")
+            await plane.execute(CreateConnector("sink", config_of(Collecting, topics="t,u")))
+            await until(
+                lambda: dict(worker.groups.committed("connect-sink")) == {("t", 0): 3, ("u", 0): 2}
+            )

@@ -1,0 +1,296 @@
+"""KIP-910: offsets of a source without records."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from controlplane.connect import Source, SourceRecord, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, StopConnector
+from tests.kips.running_source import (
+    HoldingLog,
+    HookedSource,
+    PlainSource,
+    Script,
+    committed,
+    record,
+    scripted,
+)
+from tests.worker.worker_fixture import (
+    config_of,
+    offsets,
+    running,
+    until,
+    until_state,
+    until_values,
+    values_in,
+)
+
+Pairs = Sequence[tuple[Any, Any]]
+
+
+def once(*pairs: tuple[str, int | None]) -> Any:
+    """A hook that returns these offsets when it is shown some, and nothing else."""
+
+    def hook(shown: Pairs) -> Any:
+        if not shown:
+            return None
+        return [({"p": name}, None if at is None else {"at": at}) for name, at in pairs]
+
+    return hook
+
+
+class TestPublicInterfaces:
+    """Public Interfaces."""
+
+    async def test_asked_before_the_commit(self) -> None:
+        """A task is asked for offsets before those that it has produced are committed."""
+        script = Script([[record("a", 1)]])
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            asked = script.calls.index("hook")
+            assert asked < script.calls.index("commit")
+            assert {"a": {"at": 1}} in script.shown
+
+    async def test_added(self) -> None:
+        """It may add offsets of partitions that are not among them."""
+        async with scripted(Script([[record("a", 1)]], once(("new", 7)))) as worker:
+            await until(lambda: committed(worker) == {"a": 1, "new": 7})
+
+    async def test_left_away(self) -> None:
+        """A partition that it leaves away is committed all the same."""
+        script = Script([[record("a", 1), record("b", 2)]], once(("a", 5)))
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 5, "b": 2})
+
+    async def test_null(self) -> None:
+        """A partition to which it gives null gets a tombstone."""
+        current = [once(("gone", 3))]
+
+        def hook(shown: Pairs) -> Any:
+            return current[-1](shown)
+
+        script = Script([[record("a", 1)]], hook)
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 1, "gone": 3})
+            current.append(once(("gone", None)))
+            script.polls.append([record("a", 2)])
+            await until(lambda: committed(worker) == {"a": 2})
+            entries = [
+                entry
+                async for batch in worker.plane.log.read(["connect-offsets"])
+                for entry in batch.entries()
+                if b"gone" in (entry.key or b"")
+            ]
+            assert [entry.value is None for entry in entries] == [False, True]
+
+    async def test_without_the_method(self) -> None:
+        """A task that has no such method changes nothing."""
+        script = Script([[record("a", 1)]])
+        async with scripted(script, PlainSource) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            assert "hook" not in script.calls
+
+
+class TestProposedChanges:
+    """Proposed Changes."""
+
+    async def test_shown(self) -> None:
+        """It is shown the latest acknowledged offset of each partition, not what a poll brought."""
+        log = HoldingLog()
+        polled = [[record("a", 1), record("a", 2)], [record("a", 3, "held")]]
+        script = Script(polled)
+        async with scripted(script, log=log) as worker:
+            await until(lambda: committed(worker) == {"a": 2})
+            await until(lambda: not script.polls)
+            assert all(shown in ({}, {"a": {"at": 2}}) for shown in script.shown)
+            assert {"a": {"at": 2}} in script.shown
+            log.released.set()
+            await until(lambda: committed(worker) == {"a": 3})
+
+    async def test_changed(self) -> None:
+        """An offset that it changes is the one that is committed."""
+        async with scripted(Script([[record("a", 1)]], once(("a", 9)))) as worker:
+            await until(lambda: committed(worker) == {"a": 9})
+
+    async def test_empty(self) -> None:
+        """An empty map changes nothing."""
+        script = Script([[record("a", 1)]], lambda _: {})
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            assert "hook" in script.calls
+
+    async def test_immutable(self) -> None:
+        """Changes of the argument have no effect."""
+
+        def hook(shown: Pairs) -> None:
+            for partition, offset in shown:
+                offset["at"] = 99
+                partition["p"] = "changed"
+
+        async with scripted(Script([[record("a", 1)]], hook)) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+
+
+class TestExactlyOnceSupportDisabled:
+    """Exactly Once Support- Disabled."""
+
+    async def test_every_commit(self) -> None:
+        """It is asked with every scheduled commit."""
+        script = Script([[record("a", 1)]])
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            script.polls.append([record("a", 2)])
+            await until(lambda: committed(worker) == {"a": 2})
+            assert [shown for shown in script.shown if shown][-1] == {"a": {"at": 2}}
+
+    async def test_acknowledged(self) -> None:
+        """Only partitions of which a record has been acknowledged are committed."""
+        log = HoldingLog()
+        script = Script([[record("a", 1)], [record("b", 1, "held")]])
+        async with scripted(script, log=log) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            assert "b" not in committed(worker)
+            log.released.set()
+            await until(lambda: committed(worker) == {"a": 1, "b": 1})
+
+    async def test_counts_as_acknowledged(self) -> None:
+        """What the task returns counts as acknowledged."""
+        asked: list[int] = []
+
+        def hook(_: Pairs) -> Any:
+            asked.append(1)
+            return [({"p": "beat"}, {"at": 1})]
+
+        async with scripted(Script([], hook)) as worker:
+            await until(lambda: committed(worker) == {"beat": 1})
+            assert asked
+
+    async def test_when(self) -> None:
+        """It is asked only if the last poll brought nothing, or all of it is done, or at first."""
+        script = Script([[record("a", 1)], [record("a", 2)]])
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 2})
+        steps = [call for call in script.calls if call != "commit"]
+        assert steps[0] == "hook"
+        assert all(
+            (before, after) in {("hook", "poll"), ("poll", "hook")}
+            for before, after in pairwise(steps)
+        )
+
+    async def test_no_last_call(self) -> None:
+        """The last commit of a task asks no more: the KIP is silent, and nothing runs any more."""
+        script = Script([[record("a", 1)]], once(("a", 5)))
+        async with scripted(script) as worker:
+            await until(lambda: committed(worker) == {"a": 5})
+            await worker.plane.execute(StopConnector("source"))
+            await until_state(worker, "source", "STOPPED")
+            asked = script.calls.count("hook")
+        assert script.calls.count("hook") == asked
+
+
+class TestExactlyOnceSupportEnabled:
+    """Exactly Once Support- Enabled."""
+
+    async def test_shown_alone(self) -> None:
+        """It is asked just before a transaction's offsets are flushed, and shown those alone."""
+        script = Script([[record("a", 1)], [record("b", 2)]])
+        async with scripted(script, boundary="poll") as worker:
+            await until(lambda: committed(worker) == {"a": 1, "b": 2})
+        assert [shown for shown in script.shown if shown] == [{"a": {"at": 1}}, {"b": {"at": 2}}]
+
+    async def test_same_transaction(self) -> None:
+        """What it returns is part of the same transaction."""
+        script = Script([[record("a", 1)]], once(("new", 7)))
+        async with scripted(script, boundary="poll") as worker:
+            await until(lambda: committed(worker) == {"a": 1, "new": 7})
+            times = {
+                entry.timestamp
+                async for batch in worker.plane.log.read(["connect-offsets", "t"])
+                for entry in batch.entries()
+            }
+            assert len(times) <= 2  # one append; its records get their times one after another
+
+    async def test_offsets_alone(self) -> None:
+        """Offsets without records are a transaction, too."""
+        beats = iter(range(1, 100))
+        script = Script([], lambda _: [({"p": "beat"}, {"at": next(beats, 99)})])
+        async with scripted(script, boundary="poll") as worker:
+            await until(lambda: committed(worker).get("beat", 0) >= 3)
+            assert await values_in(worker.plane.log, "t") == []
+
+    async def test_interval(self) -> None:
+        """With an interval it is asked when the transaction is due."""
+        script = Script([[record("a", 1)]], once(("new", 7)))
+        async with scripted(script, boundary="interval") as worker:
+            await until(lambda: committed(worker) == {"a": 1, "new": 7})
+
+    async def test_connectors_boundaries(self) -> None:
+        """Where the connector sets the boundaries, it is not asked without its request."""
+        script = Script([[record("a", 1)], [record("a", 2)]], once(("new", 7)))
+        async with scripted(script, boundary="connector") as worker:
+            await until(lambda: not script.polls and script.calls.count("poll") > 5)
+            assert "hook" not in script.calls
+            assert committed(worker) == {}
+            assert await values_in(worker.plane.log, "t") == []
+
+
+class TestMigration:
+    """Migration Plan and Compatibility."""
+
+    async def test_older_releases(self) -> None:
+        """A connector with that method runs in older releases, which never call it."""
+        script = Script([[record("a", 1)]], once(("a", 9)))
+        async with scripted(script, HookedSource, release="3.9.1") as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            assert "hook" not in script.calls
+
+
+class BookmarkSource(Source):
+    """Reads the rows `a` and `b`, then knows a bookmark that covers both."""
+
+    config = (key("by"),)
+
+    async def read(self, task: SourceRun) -> Any:
+        """Yield the rows, and the bookmark as the config says."""
+        yield [
+            SourceRecord(
+                topic="held", value="a", source_partition={"p": "a"}, source_offset={"at": 1}
+            ),
+            SourceRecord(
+                topic="t", value="b", source_partition={"p": "b"}, source_offset={"at": 1}
+            ),
+        ]
+        if task.config["by"] == "mark":
+            yield task.mark([({"p": "bookmark"}, {"at": 2})])
+        while True:
+            yield task.idle(0.005)
+
+    def update_offsets(self, task: SourceRun, offsets: Any) -> Any:
+        """Return the bookmark, if the hook has to do it."""
+        del offsets
+        return [({"p": "bookmark"}, {"at": 2})] if task.config["by"] == "hook" else None
+
+
+class TestMark:
+    """Invoking updateOffsets – the hook alone loses data, a mark does not."""
+
+    async def test_hook_alone(self) -> None:
+        """The hook's bookmark is committed while a row that it covers is still in flight."""
+        log = HoldingLog()
+        async with running(BookmarkSource, log=log) as worker:
+            await worker.plane.execute(CreateConnector("s", config_of(BookmarkSource, by="hook")))
+            await until(lambda: "{'p': 'bookmark'}" in offsets(worker, "s"))
+            assert "held" not in await log.topics() or await values_in(log, "held") == []
+            log.released.set()
+
+    async def test_a_mark_waits(self) -> None:
+        """A mark is committed only when every earlier row is in the log."""
+        log = HoldingLog()
+        async with running(BookmarkSource, log=log) as worker:
+            await worker.plane.execute(CreateConnector("s", config_of(BookmarkSource, by="mark")))
+            await until_state(worker, "s", "RUNNING", "RUNNING")
+            assert "{'p': 'bookmark'}" not in offsets(worker, "s")
+            log.released.set()
+            await until(lambda: "{'p': 'bookmark'}" in offsets(worker, "s"))
+            await until_values(log, "held", [b"a"])
