@@ -55,7 +55,7 @@ class SqliteLog:
         self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
         self._writer: Writer | None = None
         if connections.writing:
-            self._writer = Writer(connections.writing, path, settings, self._watch.committed)
+            self._writer = Writer(connections.writing, path, settings, self._watch)
         self._shelf = SqliteSnapshotStore(self._pool, self._need_writer)
         self._probe = WriteProbe(path, self._write)
 
