@@ -59,6 +59,7 @@ class Job:
         self.profile = profile
         """Release as which the command runs; None: the controller's."""
         self.queue = queue_of(request.command)
+        self.subject = subject_of(request.command)
         self.callers = 0
         """Number of callers that wait for the answer."""
         self.begun = False

@@ -43,18 +43,19 @@ class CommandsInDoubt:
         self._read_to_end = read_to_end
         self._end = end
         self._fenced = fenced
-        self._in_doubt: dict[str, dict[str, ReportedFailure]] = {}
+        self.by_queue: dict[str, dict[str, ReportedFailure]] = {}
+        """Failures by queue and command id."""
         self._retrying: asyncio.Task[None] | None = None
 
     def add(self, request: CommandRequest, failure: ReportedFailure) -> None:
         """Remember a command that may be half done."""
-        self._in_doubt.setdefault(queue_of(request.command), {})[request.command_id] = failure
+        self.by_queue.setdefault(queue_of(request.command), {})[request.command_id] = failure
         if self._retrying is None or self._retrying.done():
             self._retrying = asyncio.create_task(self._retry(), name="commands left unfinished")
 
     def add_not_taken_back(self, request: CommandRequest, failure: NotTakenBack) -> None:
         """Remember a failed command whose actions outside of the log are still to be taken back."""
-        if request.command_id not in self._in_doubt.get(queue_of(request.command), ()):
+        if request.command_id not in self.by_queue.get(queue_of(request.command), ()):
             self._notices.warning(
                 "command_not_taken_back",
                 command=request.command.__struct_config__.tag,
@@ -69,10 +70,10 @@ class CommandsInDoubt:
         state = await self._read_to_end()
         failures = {
             command_id: failure
-            for queue in self._in_doubt.values()
+            for queue in self.by_queue.values()
             for command_id, failure in queue.items()
         }
-        self._in_doubt.clear()
+        self.by_queue.clear()
         await self._end_unfinished(state, lambda _: True, failures)
 
     async def end_in(self, queue: str) -> None:
@@ -81,15 +82,15 @@ class CommandsInDoubt:
         Raises:
             NotTakenBack: that is not possible yet; no other command of the queue may begin.
         """
-        if queue not in self._in_doubt:
+        if queue not in self.by_queue:
             return
         state = await self._read_to_end()
         left = await self._end_unfinished(
-            state, lambda request: queue_of(request.command) == queue, self._in_doubt[queue]
+            state, lambda request: queue_of(request.command) == queue, self.by_queue[queue]
         )
         if left is not None:
             raise left
-        del self._in_doubt[queue]
+        del self.by_queue[queue]
 
     def stop_retrying(self) -> list["asyncio.Task[None]"]:
         """Cancel the retries; return their task, to be awaited."""
@@ -101,9 +102,9 @@ class CommandsInDoubt:
     async def _retry(self) -> None:
         """End commands in doubt once the log is available, unless another writer has taken over."""
         try:
-            while self._in_doubt:
+            while self.by_queue:
                 await asyncio.sleep(self._limits.retry_last_ms / 1_000)
-                for queue in sorted(self._in_doubt):
+                for queue in sorted(self.by_queue):
                     with suppress(LogUnavailable):
                         async with self._locks.turn(queue):
                             await self.end_in(queue)

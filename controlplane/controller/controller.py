@@ -1,9 +1,8 @@
 """The single writer: read log → fold → publish; command → decide → append → read back → answer."""
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,7 +18,6 @@ from controlplane.controller.admission import (
 )
 from controlplane.controller.commands_in_doubt import CommandsInDoubt
 from controlplane.controller.decision import Decider
-from controlplane.controller.external import ExternalActions
 from controlplane.controller.log_view import LogView
 from controlplane.controller.messages import not_written, timed_out
 from controlplane.controller.plan_execution import (
@@ -28,7 +26,7 @@ from controlplane.controller.plan_execution import (
     NotDone,
     NotTakenBack,
     PlanExecution,
-    StepListener,
+    WriterEnvironment,
     no_listener,
     retried,
 )
@@ -37,6 +35,7 @@ from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
     CreateConnector,
+    OffsetsCommand,
     PatchConfig,
     ResetOffsets,
 )
@@ -49,12 +48,9 @@ from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog
-from controlplane.projection.notices import Notices
 
 PROBE_S = 1.0
 """Time that a write without a change may take until the log counts as unavailable."""
-
-Clock = Callable[[], int]
 
 
 class TimedOut(Exception):
@@ -67,15 +63,6 @@ class Closed(LogUnavailable):
 
 class NotWritten(LogUnavailable):
     """The log was unavailable for too long. A command that had begun is ended once it is back."""
-
-
-class WriterEnvironment(NamedTuple):
-    """Environment of a controller: clock, actions outside of the logs, listeners."""
-
-    now_ms: Clock
-    outside: ExternalActions
-    notices: Notices
-    stepped: StepListener | None = None
 
 
 class Controller:
@@ -327,25 +314,28 @@ class Controller:
     async def _run(self, job: Job) -> CommandAnswer:
         """Hold the lock of the queue; end what is in doubt there; run the command."""
         request = job.request
+        ending: CommandAnswer | LogError | None = None
         async with self._locks.turn(job.queue):
             job.since_ms = self._world.now_ms()
             try:
                 if self.failure is not None:
                     raise Fenced(str(self.failure))
-                await self._unfinished.end_in(job.queue)
+                if job.queue in self._unfinished.by_queue:
+                    await self._unfinished.end_in(job.queue)
                 state = await retried(partial(self._state_to_decide_on, job), self._limits)
                 answer = self._earlier_answer(request, state)
                 if answer is not None:  # this command itself was in doubt
                     return answer
-                answer = await self._decide_and_perform(job, state)
-                self._report(job, answer, self._execution.written(request))
+                answer = ending = await self._decide_and_perform(job, state)
             except LogError as failure:
                 if isinstance(failure, Fenced):
                     self._step_down(failure)
-                self._report(job, failure, self._execution.written(request))
+                ending = failure
                 raise
             finally:
-                self._execution.written(request)
+                records = self._execution.written(request)
+                if ending is not None:
+                    self._report(job, ending, records)
             return answer
 
     async def _decide_and_perform(self, job: Job, state: ClusterState) -> CommandAnswer:
@@ -378,7 +368,7 @@ class Controller:
         self._world.notices.info(
             "command",
             command=command.__struct_config__.tag,
-            **subject_of(command),
+            **job.subject,
             principal=job.request.principal,
             outcome=outcome,
             reason=reason,
@@ -424,10 +414,11 @@ class Controller:
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """State of a release, with every topic that the command may concern."""
         state = self.state
-        topics = own_offsets_topics(state, command)
-        if topics:
-            await self._reader.follow(topics)
-            state = self.state
+        if isinstance(command, OffsetsCommand):
+            topics = own_offsets_topics(state, command)
+            if topics:
+                await self._reader.follow(topics)
+                state = self.state
         return state if profile is None else await self._reader.state(profile)
 
     async def _state_at_end(self) -> ClusterState:

@@ -36,7 +36,7 @@ from controlplane.event_loop import in_thread_if_large
 def _parts(state: ClusterState, command: AnyCommand) -> int:
     """Size of a decision: config keys and the like, of the command and of its connector."""
     present = state.config.connectors.get(getattr(command, "connector", ""), ())
-    return size_of(command) + len(present)
+    return len(present) + size_of(command)
 
 
 def _decided(
@@ -95,7 +95,7 @@ class Decider:
         believed: list[AskHook] = []
         while True:
             deciding = partial(_decided, state, command, context, complete=complete)
-            parts = _parts(state, command) + _offsets(state, command)
+            parts = _offsets(state, command) + _parts(state, command)
             decision = await in_thread_if_large(deciding, parts)
             match decision:
                 case Plan() if believed:

@@ -20,8 +20,9 @@ from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.event_loop import in_thread_if_large
+from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import Fenced, Log, LogNotUsable, LogUnavailable, Record
+from controlplane.projection.notices import Notices
 
 T = TypeVar("T")
 
@@ -39,6 +40,15 @@ async def _no_other_writer(_connector: str) -> bool:
 
 async def no_listener(_request: CommandRequest, _step: Step) -> None:
     """Ignore the step."""
+
+
+class WriterEnvironment(NamedTuple):
+    """Environment of a controller: clock, actions outside of the logs, listeners."""
+
+    now_ms: Callable[[], int]
+    outside: ExternalActions
+    notices: Notices
+    stepped: StepListener | None = None
 
 
 class ExecutionHooks(NamedTuple):
@@ -96,13 +106,14 @@ class PlanExecution:
             Fenced: another writer has taken over.
             NotDone, NotTakenBack, LogUnavailable: for too long; the command is unfinished.
         """
-        begun = [] if accepted else await self._accepted(request, plan)
+        parts = size_of(request.command)
+        begun = [] if accepted else await self._accepted(request, plan, parts)
         done: list[Step] = []
         for step in plan.steps:
             if step.absent and await self._connector_exists(step.absent):
                 return await self._overtaken(request, begun, step.absent)
             is_last = step is plan.steps[-1]
-            end = await self._finished(request, plan.outcome) if is_last else []
+            end = await self._finished(request, plan.outcome, parts) if is_last else []
             if step.action is None and not step.best_effort:
                 failed = await self._write(request, step, [*begun, *step.records, *end])
             else:  # a step that may fail alone is no part of a batch
@@ -117,7 +128,8 @@ class PlanExecution:
             done.append(step)
             await self._stepped(request, step)
         if not plan.steps:
-            await self._append(request, [*begun, *await self._finished(request, plan.outcome)])
+            end = await self._finished(request, plan.outcome, parts)
+            await self._append(request, [*begun, *end])
         return plan.outcome
 
     async def _overtaken(
@@ -125,7 +137,8 @@ class PlanExecution:
     ) -> Outcome | Rejected:
         """Refuse: another writer has created the connector, and may rely on the steps done here."""
         failed = Rejected(Reason.ALREADY_EXISTS, f"Connector {connector} already exists")
-        await self._append(request, [*begun, *await self._finished(request, failed)])
+        end = await self._finished(request, failed, size_of(request.command))
+        await self._append(request, [*begun, *end])
         return failed
 
     async def take_back(
@@ -144,7 +157,8 @@ class PlanExecution:
             if why is not None and undo.action is not None:
                 raise NotTakenBack(failed, begun[-1], why)
             await self._stepped(request, undo)
-        await self._append(request, await self._finished(request, failed))
+        end = await self._finished(request, failed, size_of(request.command))
+        await self._append(request, end)
 
     async def refuse(self, request: CommandRequest, rejected: Rejected, most: int) -> None:
         """Record that a command was refused, in at most so many bytes."""
@@ -189,20 +203,23 @@ class PlanExecution:
         if drafts:
             self._written[request.command_id] += await self._writer.append(request, drafts)
 
-    async def _accepted(self, request: CommandRequest, plan: Plan) -> list[Draft]:
+    async def _accepted(self, request: CommandRequest, plan: Plan, parts: int) -> list[Draft]:
         """Record that the command was accepted, with its plan unless that is one batch."""
         if self._topic is None:
             return []
         one_batch = len(plan.steps) == 1 and plan.steps[0].action is None
         draft = partial(command_log.accepted, self._topic, request, None if one_batch else plan)
-        return [await in_thread_if_large(draft, size_of(request.command))]
+        return [await in_thread_if_large(draft, parts)]
 
-    async def _finished(self, request: CommandRequest, answer: Outcome | Rejected) -> list[Draft]:
+    async def _finished(
+        self, request: CommandRequest, answer: Outcome | Rejected, parts: int
+    ) -> list[Draft]:
         """Record that the command has finished, with its answer."""
         if self._topic is None:
             return []
+        parts += _size_of_answer(answer)
         draft = partial(command_log.finished, self._topic, request, self._now_ms(), answer)
-        return [await in_thread_if_large(draft, size_of(request.command) + _size_of_answer(answer))]
+        return [await in_thread_if_large(draft, parts)]
 
 
 def _size_of_answer(answer: Outcome | Rejected) -> int:
@@ -292,7 +309,8 @@ class LogWriter:
         for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
             if topic not in self._partitions:
                 await self._find_or_create(topic)
-        placed = await in_thread_if_large(partial(self._with_partitions, drafts), len(drafts))
+        placing = partial(self._with_partitions, drafts)
+        placed = placing() if len(drafts) <= LARGE else await asyncio.to_thread(placing)
         topics = {draft.topic for draft in drafts}
         if not topics <= self._followed:
             await self._reader.follow(topics)

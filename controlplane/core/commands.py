@@ -152,6 +152,11 @@ AnyCommand = (
 )
 """All commands: `decide` handles them and the command topic can hold them."""
 
+OffsetsCommand = (
+    CreateConnector | PutConfig | PatchConfig | AlterOffsets | ResetOffsets | RestoreConnector
+)
+"""Commands that depend on offsets, or may give a connector an offsets topic of its own."""
+
 
 TEXT_IN_A_PART = 1_000
 """Characters of a config that count as much as one key."""

@@ -153,11 +153,6 @@ class CommandTrace(msgspec.Struct, frozen=True, gc=False):
         """Accepted but not ended, as after a crash."""
         return self.accepted is not None and self.finished is None
 
-    @property
-    def ended(self) -> bool:
-        """Finished, or refused without having been accepted: no more records follow."""
-        return not self.unfinished
-
 
 class ClusterState(msgspec.Struct, frozen=True):
     """State of one worker, and the offsets up to which it has read."""

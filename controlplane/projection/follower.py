@@ -6,13 +6,13 @@ arrival. Entries that arrive together are put into the one order.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
 from controlplane.clock import backoff
-from controlplane.core.entry import Batch, Entry, Position
+from controlplane.core.entry import Batch, Entry
 from controlplane.core.fold import Fold
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile, check_support
@@ -58,6 +58,9 @@ class Follower:
         self._past = Past(log, topics=topics, exactly_once=exactly_once)
         self._folds = ReleaseFolds(self._load, limits.profiles_kept, self._past.forget)
         self._positions = self._folds.positions
+        self.moved = self._positions.moved
+        self.wait_for = self._positions.wait_for
+        self.wait_for_records = self._positions.wait_for_records
         self._followed = FollowedTopics(log, topics, self._folds, limits.topics_poll_ms)
         self._tail = LogTail(log, self._followed, self._folds, limits, notices)
         self._task: asyncio.Task[None] | None = None
@@ -172,10 +175,6 @@ class Follower:
         """Counter that increases with each fold of new entries."""
         return self._positions.moves
 
-    def moved(self, moves: int) -> Awaitable[None]:
-        """Return as soon as `moves` differs from the given number."""
-        return self._positions.moved(moves)
-
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
@@ -186,18 +185,6 @@ class Follower:
             more &= (await self._log.topics()).keys()
             self._followed.add(more)
             await self.wait_for(await self._log.ends(more))
-
-    def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
-        """Return as soon as the records at these positions have been folded."""
-        return self._positions.wait_for_records(positions)
-
-    def wait_for(self, ends: Ends) -> Awaitable[None]:
-        """Return as soon as every record before these ends has been folded.
-
-        Raises:
-            LogError: the log cannot be read, for another reason than an outage.
-        """
-        return self._positions.wait_for(ends)
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
         return await load(

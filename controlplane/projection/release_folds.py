@@ -169,8 +169,8 @@ class ReleaseFold:
 
     def apply(self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]) -> None:
         """Fold entries that arrived together, up to these ends; publish no state in between."""
-        self._fold.apply_all(entries)
-        self._advance(ends)
+        self._fold.apply_all(entries, ends)
+        self._state = None
 
     async def apply_in_slices(
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
@@ -189,12 +189,7 @@ class ReleaseFold:
                 for subscription in [*self.subscriptions]:
                     await subscription.listener(entry, before, after)
                 before = after
-        self._advance(ends)
-
-    def _advance(self, ends: Mapping[TopicPartition, int]) -> None:
-        for (topic, partition), end in ends.items():
-            self._fold.advance(topic, partition, end)
-        self._state = None
+        self.apply((), ends)
 
 
 class ReleaseFolds:
@@ -331,9 +326,12 @@ def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
 
 def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
     """Return the entries in the one order if they can be folded in one go; else None."""
-    if sum(map(len, batches)) > AT_ONCE:
-        return None
-    entries = in_order([entry for batch in batches for entry in batch.entries()])
+    entries: list[Entry] = []
+    for batch in batches:
+        if len(entries) + len(batch) > AT_ONCE:
+            return None
+        entries += batch.entries()
+    entries = in_order(entries)
     return None if any(map(_is_long, entries)) else entries
 
 

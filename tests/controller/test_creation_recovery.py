@@ -133,4 +133,4 @@ async def test_given_up() -> None:
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == ["orders"]
         assert rows(plane) == [{"row": 1}]
-        assert plane.state.commands["k"].ended
+        assert not plane.state.commands["k"].unfinished

@@ -63,7 +63,7 @@ async def test_as_soon_as_it_is_there_again() -> None:
         await fails(plane)
         assert await kafka.group_offsets(GROUP) == SET
         kafka.back = True
-        await until(lambda: plane.state.commands["k"].ended)
+        await until(lambda: not plane.state.commands["k"].unfinished)
         assert await kafka.group_offsets(GROUP) == ()
         assert views.connectors(plane.state) == []
         with pytest.raises(Refusal, match=r"set the initial offsets.*Kafka is away"):
@@ -93,6 +93,6 @@ async def test_by_the_next_process() -> None:
     async with plane_on(log, SOON, **around(kafka)) as plane:
         assert plane.state.commands["k"].unfinished
         kafka.back = True
-        await until(lambda: plane.state.commands["k"].ended)
+        await until(lambda: not plane.state.commands["k"].unfinished)
         assert await kafka.group_offsets(GROUP) == ()
         assert views.connectors(plane.state) == []

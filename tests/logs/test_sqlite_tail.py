@@ -1,6 +1,7 @@
 """Tails of the embedded log: what this process appends is handed to them, the rest they read."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,16 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.watch import COMMITS_KEPT
+from controlplane.projection.release_folds import ReadPositions
 from tests.conftest import seeded
-from tests.logs.contract import entry, record
-from tests.logs.reading_contract import T0, by_place, everything, take
+from tests.logs.contract import entry, make_topics, record
+from tests.logs.reading_contract import T0, TOPICS, by_place, everything, take
+from tests.patience import PATIENCE_S
+
+NEVER_MS = 3_600_000
+"""Poll interval that no test reaches."""
 
 HEADERS = (("name", b"value"), ("name", None), ("half \ud800 a pair", b""))
 
@@ -88,3 +95,101 @@ async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
             offsets = [one.offset for one in entries if one.topic == topic]
             assert offsets == sorted(offsets)
     await other.close()
+
+
+@pytest.fixture
+async def unpolled(path: Path) -> AsyncIterator[SqliteLog]:
+    """A log whose tails do not poll: they learn of commits from their own process alone."""
+    settings = SqliteSettings(tail_poll_interval_ms=NEVER_MS)
+    log = await SqliteLog.open(path, settings=settings)
+    await make_topics(log)
+    yield log
+    await log.close()
+
+
+async def test_the_only_commit_of_a_partition_that_no_longer_fits_the_queue(
+    unpolled: SqliteLog,
+) -> None:
+    """A slow tail finds it without a poll, though no later offset shows that it is missing."""
+    tail = unpolled.tail(["config", "status"], {})
+    await unpolled.append([record("config", 0)])
+    taken = await take(tail, 1)
+    await unpolled.append([record("status", 1)])
+    for _ in range(COMMITS_KEPT):
+        await unpolled.append([record("config", 0)])
+    taken += await take(tail, COMMITS_KEPT + 1)
+    assert by_place(taken) == await everything(unpolled)
+
+
+async def test_an_import_in_the_same_transaction_as_appends(unpolled: SqliteLog) -> None:
+    """A tail finds the imported entries without a poll, in a partition without appends too."""
+    tail = unpolled.tail(["config", "status"], {})
+    await unpolled.append([record("config", 0)])
+    taken = await take(tail, 1)
+    imported = Entry("status", 1, 0, T0, b"k", b"v")
+    await asyncio.gather(
+        unpolled.append([record("config", 0)] * 5_000),  # meanwhile the others gather
+        unpolled.append([record("config", 0)]),
+        unpolled.put([imported]),
+    )
+    taken += await take(tail, 5_002)
+    assert imported in taken
+
+
+async def test_a_poll_that_fails_is_no_reason_to_wait_for_the_next_one(
+    unpolled: SqliteLog,
+) -> None:
+    """The tail reads the file after every commit that might concern it."""
+    tail = unpolled.tail(["status"], {})
+    await unpolled.append([record("status", 0)])
+    await take(tail, 1)
+    unpolled._watch._connection.close()  # from now on, each poll fails
+    reading = asyncio.ensure_future(take(tail, 1))
+    await asyncio.sleep(0.1)  # until the tail waits for a commit
+    imported = Entry("status", 1, 0, T0, b"k", b"v")
+    await unpolled.put([imported])
+    assert await reading == [imported]
+
+
+@pytest.mark.parametrize("writers", [1, 2, 8, 40])
+@pytest.mark.parametrize("slow", [False, True])
+async def test_no_record_of_this_process_waits_for_a_poll(
+    unpolled: SqliteLog, writers: int, slow: bool
+) -> None:
+    """Records of many writers arrive, between new topics and write probes."""
+    random = seeded(f"unpolled/{writers}/{slow}")
+    positions = ReadPositions()
+    positions.replace(await unpolled.ends(TOPICS))
+
+    async def follow() -> None:
+        async for batch in unpolled.tail(TOPICS, positions.ends):
+            if random.random() < 0.2:
+                await asyncio.sleep(0.02 * random.random() if slow else 0)
+            positions.advance({(batch.topic, batch.partition): batch.end})
+
+    async def write() -> None:
+        for _ in range(600 // writers):
+            await random.choice(steps)()
+
+    async def append() -> None:
+        places = [
+            (topic, random.randrange(TOPICS[topic]))
+            for topic in random.choices([*TOPICS], k=random.randint(1, 3))
+        ]
+        written = await unpolled.append([record(*place) for place in places])
+        if random.random() < 0.5:
+            await positions.wait_for_records(written)
+
+    async def create() -> None:
+        await unpolled.create_topic(f"own-{random.random()}", 1)
+
+    async def probe() -> None:
+        await unpolled.check_writable()
+
+    steps = [append, append, append, create, probe]
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*(write() for _ in range(writers)))
+        await positions.wait_for(await unpolled.ends(TOPICS))
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)

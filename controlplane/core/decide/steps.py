@@ -61,8 +61,8 @@ def config_step(
     state: ClusterState, name: str, records: Iterable[ConfigRecord], context: Context
 ) -> Step:
     """Step that writes one atomic batch to the config topic and reads it back."""
-    drafts = tuple(config_draft(state, record, context) for record in records)
-    return Step(name, drafts, read_back=(state.topics.config,))
+    drafts = [config_draft(state, record, context) for record in records]
+    return Step(name, tuple(drafts), read_back=(state.topics.config,))
 
 
 def privileged(

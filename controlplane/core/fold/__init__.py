@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from controlplane.core.copy_on_write import CopyOnWrite
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.fold.commands import CommandFold
 from controlplane.core.fold.config import ConfigFold
 from controlplane.core.fold.offsets import OffsetFold
@@ -64,7 +64,7 @@ class Fold:
         self.commands = CommandFold()
         self.offsets: dict[str, OffsetFold] = {self.topics.offsets: OffsetFold(profile)}
         self._unreadable_counts: Counter[str] = Counter()
-        self._ends: dict[tuple[str, int], int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._causes: CopyOnWrite[tuple[str, bytes | None], Position] = CopyOnWrite()
         self._unreadable: CopyOnWrite[Position, str] = CopyOnWrite()
         self._parts: dict[str, ConfigFold | StatusFold | CommandFold] = {
@@ -95,16 +95,20 @@ class Fold:
         if entry.aborted and not self.sees_aborted(entry.topic):
             return UNSEEN
         outcome = part.apply(entry)
+        position = Position(entry.topic, entry.partition, entry.offset)
         if self.trace or isinstance(part, ConfigFold | StatusFold):
-            self._causes.writable()[entry.topic, entry.key] = entry.position
+            self._causes.writable()[entry.topic, entry.key] = position
         if outcome.kind is not FateKind.ACCEPTED:
-            self._note(entry.position, outcome)
+            self._note(position, outcome)
         return outcome
 
-    def apply_all(self, entries: Iterable[Entry]) -> None:
-        """Fold entries one after the other."""
+    def apply_all(
+        self, entries: Iterable[Entry], ends: Mapping[TopicPartition, int] = MappingProxyType({})
+    ) -> None:
+        """Fold entries one after the other, and note that everything before `ends` was read."""
         for entry in entries:
             self.apply(entry)
+        self._ends.update(ends)
 
     def snapshot(self) -> ClusterState:
         """An immutable copy of the state. Cheap: nothing is copied until the next write.

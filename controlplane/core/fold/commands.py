@@ -38,7 +38,7 @@ class CommandFold:
     def adopt(self, commands: Mapping[str, CommandTrace]) -> None:
         """Take over what another fold has published."""
         self._commands.take(dict(commands))
-        ended = (command_id for command_id, trace in commands.items() if trace.ended)
+        ended = (command_id for command_id, trace in commands.items() if not trace.unfinished)
         self._ended = OrderedDict.fromkeys(ended)
 
     def apply(self, entry: Entry) -> RecordFate:
@@ -62,7 +62,7 @@ class CommandFold:
     ) -> None:
         present = self._commands.items.get(command_id, CommandTrace())
         trace = msgspec.structs.replace(present, **change)
-        if not trace.ended:
+        if trace.accepted is not None and trace.finished is None:
             self._ended.pop(command_id, None)  # refused once, and accepted now
         else:
             trace = _without_plan(trace)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec.config import NULL_POINTER, decode_config
 from controlplane.core.copy_on_write import CopyOnWrite, NestedCopyOnWrite
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.fold.record_fate import ACCEPTED, FateKind, ListenerCall, RecordFate, fate
 from controlplane.core.records import (
     ConfigRecord,
@@ -151,7 +151,9 @@ class ConfigFold:
         )
 
     def _note_change(self, aspect: Aspect, name: str) -> None:
-        self._changed.writable()[name, aspect, ""] = self._entry.position
+        entry = self._entry
+        position = Position(entry.topic, entry.partition, entry.offset)
+        self._changed.writable()[name, aspect, ""] = position
 
     def _announce(self, call: ListenerCall) -> RecordFate:
         return RecordFate(FateKind.ACCEPTED, calls=(call,)) if self.live else ACCEPTED

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controlplane.core.codec.status import decode_status
 from controlplane.core.copy_on_write import CopyOnWrite, NestedCopyOnWrite
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.fold.record_fate import ACCEPTED, FateKind, RecordFate, fate
 from controlplane.core.records import (
     ActiveTopic,
@@ -86,7 +86,9 @@ class StatusFold:
         return ACCEPTED
 
     def _note_change(self, name: str, aspect: Aspect, item: object = "") -> None:
-        self._changed.writable()[name, aspect, str(item)] = self._entry.position
+        entry = self._entry
+        position = Position(entry.topic, entry.partition, entry.offset)
+        self._changed.writable()[name, aspect, str(item)] = position
 
     def _connector(self, name: str, status: Status | None) -> None:
         if status is not None:

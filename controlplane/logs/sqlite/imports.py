@@ -47,6 +47,7 @@ def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:
         )
         slot.end = ascending[-1].offset + 1
         ledger.touch(slot)
+        ledger.imported = True
     return len(ascending)
 
 

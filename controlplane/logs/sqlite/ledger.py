@@ -42,6 +42,8 @@ class Ledger:
         self.rows: list[LogRow] = []
         self.appended: list[Entry] = []
         """Entries that this transaction appends, as a reader will get them."""
+        self.imported = False
+        """True if this transaction imports entries, which `appended` lacks."""
         self.epoch = 0
         self._topics: dict[str, list[Slot]] = {}
         self._changed: set[Slot] = set()
@@ -49,7 +51,7 @@ class Ledger:
 
     def begin(self) -> None:
         """Reload the cache if another process has written. Call it first in a transaction."""
-        self.appended = []
+        self.appended, self.imported = [], False
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self._load()

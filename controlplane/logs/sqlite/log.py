@@ -2,11 +2,11 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.order import Ends
@@ -55,7 +55,7 @@ class SqliteLog:
         self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
         self._writer: Writer | None = None
         if connections.writing:
-            self._writer = Writer(connections.writing, path, settings, self._watch.committed)
+            self._writer = Writer(connections.writing, path, settings, self._watch)
         self._shelf = SqliteSnapshotStore(self._pool, self._need_writer)
         self._probe = WriteProbe(path, self._write)
 
@@ -172,11 +172,11 @@ class SqliteLog:
         """Become the only writer: start a new epoch and return it."""
         return await self._write(Ledger.claim)
 
-    async def append(
+    def append(
         self, records: Sequence[Record], epoch: int | None = None
-    ) -> Sequence[Position]:
+    ) -> Coroutine[Any, Any, Sequence[Position]]:
         """Append all of the records, in order, or none; durable when this returns."""
-        return await self._write(lambda ledger: ledger.append(records, epoch), len(records))
+        return self._write(lambda ledger: ledger.append(records, epoch), len(records))
 
     async def put(self, entries: Sequence[Entry]) -> int:
         """Import entries of another log unchanged; return the number of new entries."""
@@ -249,9 +249,13 @@ class SqliteLog:
         """Run a query in a worker thread."""
         return await asyncio.to_thread(self._pool.ask, ask)
 
-    async def _write(self, perform: Callable[[Ledger], T], records: int = 1) -> T:
+    def _write(self, perform: Callable[[Ledger], T], records: int = 1) -> Coroutine[Any, Any, T]:
         """Run a change in a transaction, in the writer's thread."""
-        return await self._need_writer().submit(perform, records)
+        return self._refuse() if self._writer is None else self._writer.submit(perform, records)
+
+    async def _refuse(self) -> Any:
+        """Raise `LogNotUsable`: like every failure of a write, once it is awaited."""
+        self._need_writer()
 
     def _need_writer(self) -> Writer:
         if self._writer is None:

@@ -22,7 +22,7 @@ from controlplane.core.entry import (
 )
 
 COMMITS_KEPT = 64
-"""Commits queued for a slow tail. Beyond it the oldest is dropped and read from the file."""
+"""Commits queued for a slow tail. If one more comes, the tail reads all of them from the file."""
 
 Inbox = deque[Sequence[Entry]]
 """Queue of commits of this process for one tail, each as its entries in order."""
@@ -70,7 +70,7 @@ class Watch:
     @contextmanager
     def _inbox(self) -> Iterator[Inbox]:
         """Queue that receives commits of this process within the `with` block."""
-        inbox = Inbox(maxlen=COMMITS_KEPT)
+        inbox = Inbox()
         self._inboxes.append(inbox)
         try:
             yield inbox
@@ -89,28 +89,38 @@ class Watch:
             self._waiting -= 1
         return not inbox
 
-    def committed(self, appended: Sequence[Entry]) -> None:
+    def committed(self, appended: Sequence[Entry], *, imported: bool = False) -> None:
         """Hand over the entries of a commit of this process; without entries, poll the file.
 
         With entries the file is not polled: a poll takes note of the new version, and so would
-        hide a commit of another process from the next poll.
+        hide a commit of another process from the next poll. Imported entries are not handed over,
+        but read from the file.
         """
         if not appended:
             self.look()
             return
+        behind = [inbox for inbox in self._inboxes if len(inbox) == COMMITS_KEPT]
+        for inbox in behind:
+            inbox.clear()
         for inbox in self._inboxes:
             inbox.append(appended)
-        self._wake()
+        if behind or imported:
+            self._note_change()
+        else:
+            self._wake()
 
     def look(self) -> None:
-        """Poll for a commit, and wake the waiting tails after one."""
+        """Poll for a commit, and wake the waiting tails after one.
+
+        A failed poll counts as a commit: the file may be busy (recovery by another process) or
+        damaged. The next read of each tail waits until the file is free, or reports the damage.
+        """
         if self._closed:
             return
-        # The file may be busy (recovery by another process) or damaged: the next read reports it.
-        version = self._version
+        version = None
         with suppress(sqlite3.DatabaseError):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        if version != self._version:
+        if version is None or version != self._version:
             self._version = version
             self._note_change()
 

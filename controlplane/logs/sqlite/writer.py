@@ -23,6 +23,7 @@ from controlplane.logs.sqlite.errors import log_error
 from controlplane.logs.sqlite.files import FileIdentity
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.settings import SqliteSettings
+from controlplane.logs.sqlite.watch import Watch
 
 T = TypeVar("T")
 
@@ -48,12 +49,14 @@ class GroupResult(NamedTuple):
 
     outcomes: Sequence[WriteResult]
     appended: Sequence[Entry] = ()
+    imported: bool = False
+    """True if the transaction also imported entries."""
 
 
 class Writer:
     """Thread with the only connection that writes and checkpoints.
 
-    `committed` is called in the event loop after every commit, with the appended entries.
+    After every commit it passes the appended entries to `watch`, in the event loop.
     """
 
     def __init__(
@@ -61,12 +64,12 @@ class Writer:
         connection: sqlite3.Connection,
         path: Path,
         settings: SqliteSettings,
-        committed: Callable[[Sequence[Entry]], None],
+        watch: Watch,
     ) -> None:
         self._path = path
         self._settings = settings
         self._identity = FileIdentity(path)
-        self._committed = committed
+        self._watch = watch
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(connection)
         self._waiting: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
@@ -145,7 +148,7 @@ class Writer:
         outcomes = [_perform(ledger, work) for work in group]
         ledger.flush()
         ledger.connection.execute("COMMIT")
-        return GroupResult(outcomes, ledger.appended)
+        return GroupResult(outcomes, ledger.appended, ledger.imported)
 
     def _begin(self) -> None:
         """Begin a transaction; wait for the lock of other processes up to `write_wait_ms`."""
@@ -179,7 +182,7 @@ class Writer:
 
         Tails come first, so a caller that has appended finds its records in the tail's queue.
         """
-        self._committed(done.appended)
+        self._watch.committed(done.appended, imported=done.imported)
         for work, result, error in done.outcomes:
             self._room.release()
             if work.future.done():

@@ -8,6 +8,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from controlplane.rest.http.limits import HttpLimits
+from controlplane.rest.http.plain_responses import PlainResponder
 from controlplane.rest.http.response_cache import EXTENSION, LONGEST, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
@@ -149,9 +150,7 @@ class _Connection(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        most = self.config.h11_max_incomplete_event_size
-        assert most is not None  # `serving` sets it
-        self.conn = _UnambiguousParser(h11.SERVER, most)
+        self.conn = self._parser()
         self._head_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
         self._coalescing: CoalescingTransport | None = None
@@ -223,6 +222,18 @@ class _Connection(H11Protocol):
             cacheability = Cacheability()
             self.scope["extensions"] = {EXTENSION: cacheability}  # type: ignore[dict-item]
             self._pending = request, cacheability
+            responder = PlainResponder(self.cycle, self._expect_next)
+            self.cycle.send = responder.send  # type: ignore[method-assign,assignment]
+
+    def _parser(self) -> _UnambiguousParser:
+        most = self.config.h11_max_incomplete_event_size
+        assert most is not None  # `serving` sets it
+        return _UnambiguousParser(h11.SERVER, most)
+
+    def _expect_next(self) -> None:
+        """Expect the next request; h11 knows nothing of the response to the one before."""
+        before, self.conn = self.conn, self._parser()
+        self.conn.their_http_version = before.their_http_version
 
     def on_response_complete(self) -> None:
         if self._coalescing is not None:
