@@ -17,7 +17,7 @@ from controlplane.connect.converters import (
 from controlplane.connect.data import SchemaAndValue, project, validate
 from controlplane.connect.errors import ConnectError, DataError
 from tests.jars import java
-from tests.oracle.conversion_cases import SIMPLE, Question
+from tests.oracle.conversion_cases import SIMPLE, ConversionQuestion
 from tests.oracle.described_values import (
     described_schema,
     described_value,
@@ -34,7 +34,7 @@ ConversionAnswer = dict[str, Any]
 """`bytes`, `schema` and `value`, `valid`, or `error` with its `message`."""
 
 
-def kafkas_answers(questions: Iterable[Question]) -> list[ConversionAnswer]:
+def kafkas_answers(questions: Iterable[ConversionQuestion]) -> list[ConversionAnswer]:
     """Answers of Kafka's classes, in one Java process whose time zone is UTC."""
     path = os.pathsep.join((str(harness(CONVERSIONS, RELEASE)), release_path(RELEASE)))
     options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-Duser.language=en"]
@@ -49,7 +49,7 @@ def kafkas_answers(questions: Iterable[Question]) -> list[ConversionAnswer]:
     return [json.loads(line) for line in program.stdout.splitlines()]
 
 
-def our_answer(question: Question) -> ConversionAnswer:
+def our_answer(question: ConversionQuestion) -> ConversionAnswer:
     """Our answer to a question."""
     try:
         return _answered(question)
@@ -59,7 +59,7 @@ def our_answer(question: Question) -> ConversionAnswer:
         return {"error": "ConnectException", "message": str(error)}
 
 
-def _answered(question: Question) -> ConversionAnswer:
+def _answered(question: ConversionQuestion) -> ConversionAnswer:
     match question["op"]:
         case "encode":
             datum = SchemaAndValue(value_of(question["value"]), schema_of(question["schema"]))
@@ -82,13 +82,13 @@ def _answered(question: Question) -> ConversionAnswer:
             return {"value": described_value(projected)}
 
 
-def _encoded(question: Question, datum: SchemaAndValue) -> bytes | None:
+def _encoded(question: ConversionQuestion, datum: SchemaAndValue) -> bytes | None:
     if question["class"] == SIMPLE:
         return _headers().from_header("t", "h", datum)
     return _converter(question["class"], json.dumps(question["config"])).from_connect("t", datum)
 
 
-def _decoded(question: Question, raw: bytes) -> SchemaAndValue:
+def _decoded(question: ConversionQuestion, raw: bytes) -> SchemaAndValue:
     if question["class"] == SIMPLE:
         return _headers().to_header("t", "h", raw)
     return _converter(question["class"], json.dumps(question["config"])).to_connect("t", raw)

@@ -11,10 +11,10 @@ from controlplane.connect.data import Field, Schema, SchemaType, Struct
 from controlplane.connect.data.logical_types import epoch_ms, moment_of
 from controlplane.core.java.big_decimals import decimal_of, scale_of, unscaled
 
-Described = list[Any]
+ValueDescription = list[Any]
 """A value: its kind and its content."""
 
-DescribedSchema = dict[str, Any]
+SchemaDescription = dict[str, Any]
 """A schema: its attributes, without those that are null."""
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -25,12 +25,12 @@ def real(number: float) -> str:
     return struct.pack(">d", math.nan if math.isnan(number) else number).hex()
 
 
-def schema_of(described: DescribedSchema | None) -> Schema | None:
+def schema_of(described: SchemaDescription | None) -> Schema | None:
     """The schema that a description describes."""
     return None if described is None else _schema_of(described)
 
 
-def _schema_of(described: DescribedSchema) -> Schema:
+def _schema_of(described: SchemaDescription) -> Schema:
     default = described.get("default")
     return Schema(
         SchemaType[described["type"]],
@@ -49,7 +49,7 @@ def _schema_of(described: DescribedSchema) -> Schema:
     )
 
 
-def value_of(described: Described) -> Any:
+def value_of(described: ValueDescription) -> Any:
     """The value in Python. A date says which class it has: `["date", "0", "time"]`."""
     kind, *content = described
     match kind:
@@ -77,10 +77,12 @@ def value_of(described: Described) -> Any:
 
 def _temporal(milliseconds: int, kind: str) -> dt.date | dt.time:
     moment = moment_of(milliseconds)
-    return {"date": moment.date, "time": moment.time, "datetime": lambda: moment}[kind]()
+    if kind == "datetime":
+        return moment
+    return moment.date() if kind == "date" else moment.time()
 
 
-def _struct(described: DescribedSchema, values: list[Described]) -> Struct:
+def _struct(described: SchemaDescription, values: list[ValueDescription]) -> Struct:
     record = Struct(_schema_of(described))
     for field, value in zip(record.schema.fields, values, strict=True):
         if value != ["null"]:
@@ -88,11 +90,11 @@ def _struct(described: DescribedSchema, values: list[Described]) -> Struct:
     return record
 
 
-def described_schema(schema: Schema | None) -> DescribedSchema | None:
+def described_schema(schema: Schema | None) -> SchemaDescription | None:
     """The description of a schema."""
     if schema is None:
         return None
-    described: DescribedSchema = {"type": str(schema.type), "optional": schema.is_optional}
+    described: SchemaDescription = {"type": str(schema.type), "optional": schema.is_optional}
     for name in ("name", "version", "doc", "parameters"):
         if getattr(schema, name) is not None:
             described[name] = getattr(schema, name)
@@ -108,7 +110,7 @@ def described_schema(schema: Schema | None) -> DescribedSchema | None:
     return described
 
 
-def described_value(value: Any) -> Described:
+def described_value(value: Any) -> ValueDescription:
     """The description of a value in an answer: integers and floats of all sizes are alike."""
     match value:
         case None:

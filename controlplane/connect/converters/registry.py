@@ -49,7 +49,7 @@ def converter_for(class_name: str) -> Converter:
     Raises:
         ConnectError: there is no such converter here.
     """
-    return _find(class_name, _CONVERTERS, "Converter")()
+    return _find(class_name, _CONVERTERS)()
 
 
 def header_converter_for(class_name: str) -> HeaderConverter:
@@ -58,14 +58,13 @@ def header_converter_for(class_name: str) -> HeaderConverter:
     Raises:
         ConnectError: there is no such converter here.
     """
-    return _find(class_name, _HEADER_CONVERTERS, "HeaderConverter")()
+    return _find(class_name, _HEADER_CONVERTERS)()
 
 
-def _find(
-    class_name: str, converters: Mapping[str, Callable[[], _Made]], suffix: str
-) -> Callable[[], _Made]:
+def _find(class_name: str, converters: Mapping[str, Callable[[], _Made]]) -> Callable[[], _Made]:
     for name, make in converters.items():
         simple = name.rpartition(".")[2]
-        if class_name in {name, simple, simple.removesuffix(suffix)}:
+        pruned = simple.removesuffix("Converter").removesuffix("Header")
+        if class_name in {name, simple, pruned}:
             return make
     raise ConnectError(f"Class {class_name} could not be found.")

@@ -1,0 +1,103 @@
+"""Schemas: what they are made of, which are equal, what they refuse."""
+
+import pytest
+
+from controlplane.connect.data import (
+    BYTES,
+    FLOAT64,
+    INT32,
+    INT64,
+    OPTIONAL_STRING,
+    STRING,
+    Field,
+    Schema,
+    SchemaType,
+    Struct,
+)
+from controlplane.connect.errors import DataError
+
+ORDER = Schema.struct("Order", {"order-id": INT64}, note=STRING.optional("none"))
+
+
+def test_fields_keep_their_order_and_know_their_place() -> None:
+    """Fields of a mapping come first, those with Python names behind them."""
+    assert ORDER.fields == (
+        Field("order-id", 0, INT64),
+        Field("note", 1, STRING.optional("none")),
+    )
+    assert ORDER.field("note") == ORDER.fields[1]
+    assert ORDER.field("other") is None
+
+
+def test_only_structs_have_fields() -> None:
+    """Kafka's words."""
+    with pytest.raises(DataError, match=r"^Cannot look up fields on non-struct type$"):
+        INT64.field("a")
+
+
+def test_schemas_are_immutable_and_copied() -> None:
+    """`optional` and `replace` leave the schema as it is."""
+    renamed = STRING.replace(name="Id", version=2, doc="of an order", parameters={"a": "b"})
+    assert (renamed.name, renamed.version, renamed.parameters) == ("Id", 2, {"a": "b"})
+    assert STRING.optional() == OPTIONAL_STRING
+    assert (STRING.name, STRING.is_optional) == (None, False)
+    with pytest.raises(AttributeError):
+        STRING.name = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (INT64, INT32),
+        (INT64, INT64.optional()),
+        (INT64.optional(1), INT64.optional(2)),
+        (FLOAT64.optional(0.0), FLOAT64.optional(-0.0)),
+        (Schema.array(INT64), Schema.array(INT32)),
+        (Schema.map(STRING, INT64), Schema.map(INT64, INT64)),
+        (Schema.struct("A", a=INT64, b=INT64), Schema.struct("A", b=INT64, a=INT64)),
+        (Schema.decimal(1), Schema.decimal(2)),
+        (STRING.replace(doc="a"), STRING.replace(doc="b")),
+    ],
+)
+def test_schemas_of_different_attributes_differ(one: Schema, other: Schema) -> None:
+    """Each attribute counts, the sign of zero as well."""
+    assert one != other
+
+
+def test_equal_schemas_are_interchangeable() -> None:
+    """They are equal, have one hash, and stand for each other as keys, whatever their default."""
+    one, other = (
+        Schema.struct("S", a=Schema.array(BYTES).optional([b"x"]), b=Schema.decimal(3))
+        for _ in range(2)
+    )
+    assert one == other
+    assert {one: 1}[other] == 1
+
+
+@pytest.mark.parametrize("default", ["x", 2**31, True, 1.5])
+def test_a_default_has_to_fit(default: object) -> None:
+    """Kafka's words, and the reason as the cause."""
+    with pytest.raises(DataError, match=r"^Invalid default value$") as caught:
+        INT32.optional(default)
+    assert "Invalid Java object for schema with type INT32" in str(caught.value.__cause__)
+
+
+def test_a_struct_is_no_default() -> None:
+    """Its schema would have to hold itself; Kafka refuses it, too."""
+    with pytest.raises(DataError, match="Invalid default value"):
+        ORDER.optional(Struct(ORDER))
+
+
+def test_names_of_fields_are_unique_and_not_empty() -> None:
+    """Kafka's words."""
+    twice = (Field("a", 0, INT64), Field("a", 1, INT64))
+    with pytest.raises(DataError, match="because of field name duplication a"):
+        Schema(SchemaType.STRUCT, fields=twice)
+    with pytest.raises(DataError, match="fieldName cannot be null"):
+        Schema.struct("A", {"": INT64})
+
+
+def test_a_schema_names_itself() -> None:
+    """As in Kafka's messages."""
+    assert str(ORDER) == "Schema{Order:STRUCT}"
+    assert str(INT64) == "Schema{INT64}"

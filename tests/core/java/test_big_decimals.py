@@ -1,0 +1,112 @@
+"""BigDecimal and float as Java has them; Kafka's converters judge the rest (`test_conversions`)."""
+
+import math
+import struct
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.java.big_decimals import (
+    decimal_of,
+    float_text,
+    long_value,
+    narrowed,
+    parse_decimal,
+    round_to_float,
+    scale_of,
+    unscaled,
+)
+
+FLOATS = st.integers(0, 2**32 - 1).map(lambda bits: struct.unpack(">f", bits.to_bytes(4))[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1.50", "1.50"),
+        ("+1.", "1"),
+        (".5", "0.5"),
+        ("1e-3", "0.001"),
+        ("1E+3", "1E+3"),
+        ("-0.0", "0.0"),
+        ("\u0663", "3"),
+        ("1" * 5000, "1" * 5000),
+    ],
+)
+def test_decimals_are_parsed(text: str, number: str) -> None:
+    """With their scale, and without the sign of zero."""
+    assert str(parse_decimal(text)) == number
+
+
+@pytest.mark.parametrize("text", ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "0x1"])
+def test_what_is_no_decimal_is_refused(text: str) -> None:
+    """Java throws a NumberFormatException."""
+    assert parse_decimal(text) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "low_bits"),
+    [
+        ("1.9", 1),
+        ("-1.9", -1),
+        ("18446744073709551617.5", 1),
+        ("1e70", 0),
+        ("1e999999999", 0),
+        ("1e-999999999", 0),
+        ("9223372036854775808", -(2**63)),
+    ],
+)
+def test_the_whole_part_wraps(number: str, low_bits: int) -> None:
+    """`longValue`: no size of an exponent matters."""
+    assert long_value(Decimal(number)) == low_bits
+
+
+@given(st.integers(), st.integers(-50, 50))
+def test_digits_and_scale_make_a_decimal(digits: int, scale: int) -> None:
+    """And come back."""
+    number = decimal_of(digits, scale)
+    assert (unscaled(number), scale_of(number)) == (digits, scale)
+
+
+@given(st.floats(allow_nan=False))
+def test_a_double_is_rounded_once(number: float) -> None:
+    """To the float that a cast gives."""
+    assert round_to_float(number) == narrowed(number)
+
+
+@given(FLOATS.filter(math.isfinite), st.fractions(-1, 1))
+def test_decimals_become_the_nearest_float(number: float, part: Fraction) -> None:
+    """No float is nearer, where rounding twice would miss it."""
+    step = Fraction(math.ulp(number)) * 2**29
+    exact = Decimal(number) + Decimal(float(step * part))
+    rounded = round_to_float(exact)
+    if math.isfinite(rounded):
+        error = abs(Fraction(rounded) - Fraction(exact))
+        assert error <= abs(Fraction(number) - Fraction(exact))
+
+
+@given(FLOATS.filter(math.isfinite))
+def test_the_text_of_a_float_identifies_it(number: float) -> None:
+    """With as few digits as possible."""
+    text = float_text(number)
+    assert narrowed(float(text)) == number
+    assert math.copysign(1, float(text)) == math.copysign(1, number)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.1, "0.1"),
+        (16777216.0, "1.6777216E7"),
+        (1.401298464324817e-45, "1.4E-45"),
+        (math.inf, "Infinity"),
+        (-0.0, "-0.0"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_the_text_of_a_float_is_javas(number: float, text: str) -> None:
+    """`Float.toString`."""
+    assert float_text(narrowed(number)) == text

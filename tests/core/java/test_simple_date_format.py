@@ -1,0 +1,67 @@
+"""Dates as SimpleDateFormat reads and writes them; Kafka's header converter judges the rest."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.java.simple_date_format import (
+    DATE_PATTERN,
+    TIME_PATTERN,
+    TIMESTAMP_PATTERN,
+    date_text,
+    format_date,
+    parse_date,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+GREGORIAN = datetime(1582, 10, 15)  # noqa: DTZ001
+DAY_MS = 86_400_000
+
+
+@given(st.datetimes(min_value=GREGORIAN, timezones=st.just(UTC)))
+def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
+    """To the millisecond, and as Python writes them."""
+    milliseconds = (moment - EPOCH) // timedelta(milliseconds=1)
+    text = format_date(milliseconds, TIMESTAMP_PATTERN)
+    assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert parse_date(text, TIMESTAMP_PATTERN) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("1970-01-02", 1),
+        ("1970-02-30", 60),
+        ("1969-13-01", 0),
+        ("1970-1-1xx", 0),
+        (" 1970- 1-1", 0),
+        ("197E1-01-1", 0),
+        ("1582-10-04", -141_428),
+        ("1582-10-15", -141_427),
+        ("1582-10-05", -141_427),
+    ],
+)
+def test_reading_is_lenient(text: str, day: int) -> None:
+    """Days overflow, rests are left; the days that never were follow the Julian calendar."""
+    assert parse_date(text, DATE_PATTERN) == day * DAY_MS
+
+
+@pytest.mark.parametrize("text", ["", "1970", "1970/01/01", "x970-01-01", "1970-01-"])
+def test_other_texts_are_no_dates(text: str) -> None:
+    """A field or a sign is missing."""
+    assert parse_date(text, DATE_PATTERN) is None
+
+
+def test_times_count_from_midnight() -> None:
+    """Later ones than 24:00 are lenient, too; those before 1970 end the day before."""
+    assert parse_date("24:00:00.001Z", TIME_PATTERN) == DAY_MS + 1
+    assert format_date(-1, TIME_PATTERN) == "23:59:59.999Z"
+
+
+def test_java_writes_the_day_of_the_week() -> None:
+    """`Date.toString`: days before 15 October 1582 are Julian."""
+    assert date_text(0) == "Thu Jan 01 00:00:00 UTC 1970"
+    assert date_text(-141_427 * DAY_MS) == "Fri Oct 15 00:00:00 UTC 1582"
+    assert date_text(-141_428 * DAY_MS) == "Thu Oct 04 00:00:00 UTC 1582"

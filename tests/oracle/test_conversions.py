@@ -1,0 +1,75 @@
+"""Kafka's own converters, validation and projection judge ours, on random questions.
+
+Both ways of every converter: bytes must be equal, values and schemas too, and what Kafka refuses is
+refused in its words. `conversion_deviations` lists what differs on purpose.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from tests.conftest import SEED
+from tests.oracle.conversion_answers import kafkas_answers, our_answer
+from tests.oracle.conversion_cases import ConversionQuestion, questions
+from tests.oracle.conversion_deviations import DEVIATIONS, Deviation, comparable, deviation
+
+COUNT = 4_400
+COUNT_PROVED = 220_000
+CHUNK = 22_000
+
+
+def _judge(asked: Iterable[ConversionQuestion]) -> None:
+    """Fail with the shortest question that is answered differently."""
+    asked = list(asked)
+    wrong: list[str] = []
+    for question, theirs in zip(asked, kafkas_answers(asked), strict=True):
+        ours = our_answer(question)
+        kafkas, own = comparable(theirs), comparable(ours)
+        if kafkas != own and deviation(question, theirs, ours) is None:
+            wrong.append(f"{question}\nKafka: {kafkas}\n ours: {own}")
+    assert not wrong, f"{len(wrong)} of {len(asked)}: {min(wrong, key=len)}"
+
+
+@pytest.mark.java
+def test_conversions_are_kafkas() -> None:
+    """Thousands of random ones."""
+    _judge(questions(SEED, COUNT))
+
+
+@pytest.mark.java
+@pytest.mark.prove
+@pytest.mark.parametrize("part", range(COUNT_PROVED // CHUNK))
+def test_conversions_are_kafkas_proved(part: int) -> None:
+    """Hundreds of thousands, in parts."""
+    _judge(questions(f"{SEED}/{part}", CHUNK))
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
+def test_a_deviation_is_one(row: Deviation) -> None:
+    """Its example is answered differently, and only for this reason."""
+    (theirs,) = kafkas_answers([row.example])
+    ours = our_answer(row.example)
+    assert comparable(theirs) != comparable(ours) or row.is_of_old_jdks
+    assert deviation(row.example, theirs, ours) == row.reason
+
+
+def test_questions_are_of_every_sort() -> None:
+    """Each kind of question is answered with a value, and with an error, many times."""
+    sorts = Counter(
+        (
+            question["op"],
+            question.get("class", "").rpartition(".")[2],
+            "error" in our_answer(question),
+        )
+        for question in questions("1", COUNT)
+    )
+    for op, converter in (
+        *(("encode", "JsonConverter"), ("decode", "JsonConverter"), ("validate", "")),
+        *(("project", ""), ("encode", "SimpleHeaderConverter"), ("encode", "StringConverter")),
+        *(("encode", "LongConverter"), ("decode", "LongConverter")),
+    ):
+        is_total = converter == "SimpleHeaderConverter"
+        assert sorts[op, converter, False] > 4
+        assert is_total or sorts[op, converter, True] > 4
