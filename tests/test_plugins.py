@@ -150,7 +150,7 @@ def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
 
 def test_without_hook_it_declines() -> None:
     """A connector without a hook behaves as Kafka's base class: no definite answer."""
-    plugin = described(Silent)  # type: ignore[arg-type]
+    plugin = described(Silent)
     hook = catalogued(more=[plugin]).hook(plugin.class_name)
     assert hook is not None
     assert hook({}, ()) == HookSuccess(definite=False)
