@@ -107,10 +107,8 @@ async def _open(where: str, how: Opening) -> Opened:
     check_whole(where, dump)
     problems = (*map(shown, dump.problems), *remarks(dump))
     partition_counts = partitions_in(where, dump, how)
-    memory, assumed = (
-        await memory_log(dump.entries, partition_counts),
-        assumed_in(dump, partition_counts, how.topics),
-    )
+    memory = await memory_log(dump.entries, partition_counts)
+    assumed = assumed_in(dump, partition_counts, how.topics)
     return Opened(memory, dump.format, problems, assumed=assumed)
 
 

@@ -149,10 +149,8 @@ async def restart_task(
 
     async def plan(task: str, *, dry_run: bool = True) -> ConnectorResult:
         name, _, number = split[task]
-        path, result = (
-            connector(name, "tasks", number, "restart"),
-            ConnectorResult(task, "restarted"),
-        )
+        path = connector(name, "tasks", number, "restart")
+        result = ConnectorResult(task, "restarted")
         return await change(api, "POST", path, result, dry_run=dry_run)
 
     async def act(task: str) -> ConnectorResult:
