@@ -175,7 +175,9 @@ async def measure(records: int, rounds: int, folder: Path) -> list[StartupTimes]
     """Best figures of each contestant."""
     async with Broker(RELEASE, folder) as broker:
         await fill(broker, records, KEYS)
-        taken = [[await one.boot(broker) for one in CONTESTANTS] for _ in range(rounds)]
+        taken = [
+            [await contestant.boot(broker) for contestant in CONTESTANTS] for _ in range(rounds)
+        ]
     return [
         StartupTimes(min(f.read for f in figures), min(f.answered for f in figures))
         for figures in zip(*taken, strict=True)
@@ -186,15 +188,15 @@ def table(figures: Sequence[StartupTimes], records: int) -> Table:
     """Figures, with the ratio to the worker."""
     shown = Table("", title=f"{records:,} offsets on Kafka {RELEASE}; to reach: {GOAL}×")
     theirs, our = figures
-    for contestant in (one.name for one in CONTESTANTS):
+    for contestant in (program.name for program in CONTESTANTS):
         shown.add_column(contestant, justify="right")
     shown.add_column("ratio", justify="right")
-    for name, what in zip(
+    for name, quantity in zip(
         StartupTimes._fields, ("topics read and folded", "offsets answered"), strict=True
     ):
         seconds = [getattr(figure, name) for figure in figures]
         ratio = getattr(theirs, name) / getattr(our, name)
-        shown.add_row(what, *(f"{value:.2f} s" for value in seconds), f"{ratio:.1f}×")
+        shown.add_row(quantity, *(f"{value:.2f} s" for value in seconds), f"{ratio:.1f}×")
     return shown
 
 

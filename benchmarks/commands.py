@@ -77,7 +77,7 @@ async def measure(folder: Path, seconds: float) -> list[CommandFigure]:
     """Figures of every kind, with one caller and with many."""
     async with ControlPlane.open(f"sqlite:///{folder / 'state.db'}") as plane:
         names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
-        for name in (one for own in names for one in own):
+        for name in (connector for own in names for connector in own):
             await plane.execute(CreateConnector(name, CONFIG))
         freeze_long_lived()  # as in `controlplane serve`
         return [await _figure(plane, kind, names, seconds) for kind in KINDS]
@@ -135,9 +135,9 @@ def table(figures: Sequence[CommandFigure]) -> Table:
     )
     for column in ("alone p50", "p99", f"{CALLERS} callers p50", "p99", "commands/s"):
         shown.add_column(column, justify="right")
-    for one in figures:
-        times = (one.p50_ms, one.p99_ms, one.many_p50_ms, one.many_p99_ms)
-        shown.add_row(one.kind, *(f"{ms:.2f} ms" for ms in times), f"{one.rate:,.0f}")
+    for figure in figures:
+        times = (figure.p50_ms, figure.p99_ms, figure.many_p50_ms, figure.many_p99_ms)
+        shown.add_row(figure.kind, *(f"{ms:.2f} ms" for ms in times), f"{figure.rate:,.0f}")
     return shown
 
 

@@ -90,12 +90,13 @@ def _rows(
 def _offsets(
     partition: int, places: Numbers, chance: np.random.Generator
 ) -> tuple[pa.Array, pa.Array]:
-    here = SOURCE_PARTITIONS // PARTITIONS[TOPICS.offsets]
-    tables = np.arange(here) * PARTITIONS[TOPICS.offsets] + partition
+    key_count = SOURCE_PARTITIONS // PARTITIONS[TOPICS.offsets]
+    tables = np.arange(key_count) * PARTITIONS[TOPICS.offsets] + partition
     keys = pa.array(
         [
-            b'["connector-%04d",{"table":"inventory.customers_%07d"}]' % (one % CONNECTORS, one)
-            for one in tables.tolist()
+            b'["connector-%04d",{"table":"inventory.customers_%07d"}]'
+            % (number % CONNECTORS, number)
+            for number in tables.tolist()
         ],
         pa.binary(),
     )
@@ -112,7 +113,7 @@ def _offsets(
     )
     gone = pa.array(chance.random(len(places)) < 0.001)
     values = pc.if_else(gone, pa.scalar(None, pa.binary()), values)
-    return _taken(keys, _zipf(here, len(places), chance)), values
+    return _taken(keys, _zipf(key_count, len(places), chance)), values
 
 
 def _statuses(partition: int, many: int, chance: np.random.Generator) -> tuple[pa.Array, pa.Array]:
@@ -151,8 +152,8 @@ def _taken(keys: pa.Array, which: Numbers) -> pa.Array:
 def _zipf(things: int, many: int, chance: np.random.Generator) -> Numbers:
     """Zipf-distributed numbers below `things`."""
     shares = np.cumsum(1.0 / np.arange(1, things + 1) ** 1.05)
-    found: Numbers = np.searchsorted(shares, chance.random(many) * shares[-1])
-    return found
+    numbers: Numbers = np.searchsorted(shares, chance.random(many) * shares[-1])
+    return numbers
 
 
 # --- configs -----------------------------------------------------------------------------------
@@ -168,11 +169,11 @@ KeyAndValue = tuple[bytes, bytes | None]
 def _configs(many: int) -> Iterator[KeyAndValue]:
     """Events of connectors, at least as many as requested."""
     chance = random.Random(SEED)
-    done = 0
-    while done < many + 2 * TASKS:
-        for pair in _event(chance, b"connector-%04d" % chance.randrange(CONNECTORS), done):
+    pair_count = 0
+    while pair_count < many + 2 * TASKS:
+        for pair in _event(chance, b"connector-%04d" % chance.randrange(CONNECTORS), pair_count):
             yield pair
-            done += 1
+            pair_count += 1
 
 
 def _event(chance: random.Random, name: bytes, version: int) -> Iterator[KeyAndValue]:

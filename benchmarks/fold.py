@@ -36,7 +36,7 @@ KEYS = 200_000
 
 
 class FoldFigure(NamedTuple):
-    """Line of the result table."""
+    """Throughput of this fold and of its peer, with ratio and goal."""
 
     what: str
     ours: str
@@ -80,9 +80,9 @@ def best(rounds: int, *contestants: Callable[[], object]) -> list[float]:
     return [min(column) for column in zip(*times, strict=True)]
 
 
-def _rates(what: str, records: int, ours: float, peer: float, goal: str) -> FoldFigure:
+def _rates(title: str, records: int, ours: float, peer: float, goal: str) -> FoldFigure:
     rates = [f"{records / elapsed / 1e6:.2f} M/s" for elapsed in (ours, peer)]
-    return FoldFigure(what, rates[0], rates[1], f"{peer / ours:.1f}×", goal)
+    return FoldFigure(title, rates[0], rates[1], f"{peer / ours:.1f}×", goal)
 
 
 def bytes_per_key(records: int) -> FoldFigure:
@@ -131,15 +131,15 @@ async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tu
 def figures(records: int, rounds: int) -> list[FoldFigure]:
     """All lines of the table."""
     lines = []
-    for what, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
+    for kind, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
         batches = list(make(records, KEYS))
         count = sum(map(len, batches))
         ours, peer = best(rounds, partial(our_fold, batches), partial(json_fold, batches))
-        lines.append(_rates(f"{what}, from memory", count, ours, peer, goal))
+        lines.append(_rates(f"{kind}, from memory", count, ours, peer, goal))
         with tempfile.TemporaryDirectory() as folder:
             ours, unchecked = asyncio.run(from_sqlite(batches, Path(folder), rounds))
-        lines.append(_rates(f"{what}, from SQLite", count, ours, peer, ""))
-        lines.append(_rates(f"{what}, from SQLite, checksums ignored", count, unchecked, peer, ""))
+        lines.append(_rates(f"{kind}, from SQLite", count, ours, peer, ""))
+        lines.append(_rates(f"{kind}, from SQLite, checksums ignored", count, unchecked, peer, ""))
     return [*lines, bytes_per_key(records)]
 
 

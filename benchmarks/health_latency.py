@@ -147,9 +147,9 @@ async def served(folder: Path) -> AsyncIterator[str]:
     )
     assert process.stdout is not None
     try:
-        found = re.search(r"http://\S+", (await process.stdout.readline()).decode())
-        assert found is not None
-        yield found[0]
+        match = re.search(r"http://\S+", (await process.stdout.readline()).decode())
+        assert match is not None
+        yield match[0]
     finally:
         process.terminate()
         await process.communicate()
@@ -164,12 +164,12 @@ async def compare(seconds: float) -> Table:
                 await client.post("/connectors", json={"name": name, "config": CONFIG})
                 await client.put(f"/connectors/{name}/stop")
             for large in kinds():
-                found = await measured(url, large, seconds, senders)
-                waited = found.waited_ms
+                latency = await measured(url, large, seconds, senders)
+                waited = latency.waited_ms
                 table.add_row(
                     large.name,
-                    ", ".join(map(str, sorted(found.sent.statuses))),
-                    f"{median(found.sent.took_s):.2f}" if found.sent.took_s else "",
+                    ", ".join(map(str, sorted(latency.sent.statuses))),
+                    f"{median(latency.sent.took_s):.2f}" if latency.sent.took_s else "",
                     f"{median(waited):.1f}",
                     f"{quantiles(waited, n=100)[-1]:.1f}",
                     f"{max(waited):.1f}",

@@ -142,14 +142,16 @@ async def measure(folder: Path, seconds: float, rounds: int) -> list[BrokerAppen
         await log.create_topic(OFFSETS, 1)
         await log.close()
         for _ in range(rounds):
-            for found, contestant in zip(figures, CONTESTANTS, strict=True):
+            for appends, contestant in zip(figures, CONTESTANTS, strict=True):
                 source = records()
                 batches = [
                     list(islice(source, contestant.batch_records))
                     for _ in range(max(100, 20_000 // contestant.batch_records))
                 ]
-                found.append(await contestant.append(broker.bootstrap, batches, seconds))
-    return [sorted(found, key=lambda figure: figure.rate)[len(found) // 2] for found in figures]
+                appends.append(await contestant.append(broker.bootstrap, batches, seconds))
+    return [
+        sorted(appends, key=lambda figure: figure.rate)[len(appends) // 2] for appends in figures
+    ]
 
 
 def table(figures: Sequence[BrokerAppends]) -> Table:

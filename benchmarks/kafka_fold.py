@@ -60,10 +60,10 @@ async def ours(broker: Broker) -> KafkaFoldFigure:
     began = time.perf_counter()
     process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
-    known = (await process.stdout.readline()).decode()
+    line = (await process.stdout.readline()).decode()
     took = time.perf_counter() - began
     peak, _ = await process.communicate()
-    if process.returncode or known != f"{KNOWN} {CONNECTORS}\n":
+    if process.returncode or line != f"{KNOWN} {CONNECTORS}\n":
         raise ProgramNotReady("benchmarks.startup_probe did not know the connectors")
     return KafkaFoldFigure(took, int(peak) / 1024)
 

@@ -85,20 +85,21 @@ def _request(host: str, method: str, path: str, body: str | None) -> bytes:
 def ask(task: dict[str, Any]) -> dict[str, Any]:
     """Run all connections; return the seconds of each request and of the whole."""
     host = task["host"]
-    request_lists = [[_request(host, *one) for one in own] for own in task["requests"]]
+    request_lists = [[_request(host, *request) for request in own] for own in task["requests"]]
     began = time.perf_counter()
     deadline = began + task["seconds"]
     connections = [LoadConnection((host, task["port"]), own, deadline) for own in request_lists]
     with selectors.DefaultSelector() as selector:
-        for one in connections:
-            selector.register(one.socket, selectors.EVENT_READ, one)
+        for connection in connections:
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
         while selector.get_map():
             for key, _ in selector.select():
                 if not key.data.goes_on():
                     selector.unregister(key.fileobj)
                     key.data.socket.close()
     whole = time.perf_counter() - began
-    return {"seconds": whole, "took": [took for one in connections for took in one.took]}
+    took = [took_s for connection in connections for took_s in connection.took]
+    return {"seconds": whole, "took": took}
 
 
 async def load(

@@ -44,7 +44,7 @@ MILLION = 1_000_000
 
 
 class EngineEntry(NamedTuple):
-    """Contestant of the archive benchmark."""
+    """Program that takes part, with its limits."""
 
     name: str
     """Name in `benchmarks.archive_engines`."""
@@ -195,11 +195,11 @@ def contest(
         contestants[-1].asked(counts=False)
         progress.advance(bar)
     for number in range(rounds):
-        for one in contestants:
-            if number < SLOW_ROUNDS or not one.entrant.slow:
-                one.asked(counts=True)
+        for contestant in contestants:
+            if number < SLOW_ROUNDS or not contestant.entrant.slow:
+                contestant.asked(counts=True)
         progress.advance(bar)
-    figures = {one.entrant.name: one.ended() for one in contestants}
+    figures = {contestant.entrant.name: contestant.ended() for contestant in contestants}
     check_equal({name: figure.digests for name, figure in figures.items()})
     return figures
 
@@ -216,7 +216,7 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
             for digest in said.get(question, ()):
                 who.setdefault(digest, []).append(name)
         if len(who) > 1:
-            sides = "; ".join(f"{', '.join(names)}: {one[:8]}…" for one, names in who.items())
+            sides = "; ".join(f"{', '.join(names)}: {answer[:8]}…" for answer, names in who.items())
             raise click.ClickException(f"{question}: answers differ: {sides}")
 
 
@@ -275,12 +275,12 @@ def figures_table(records: int, figures: Mapping[str, QueryFigure]) -> Table:
     shown = Table("", title=f"{records:,} records: the last value of each key of the offsets topic")
     for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "rounds", "memory", "shuffled"):
         shown.add_column(column, justify="right")
-    for one in ENTRANTS:
-        if (figure := figures.get(one.name)) is not None:
+    for entrant in ENTRANTS:
+        if (figure := figures.get(entrant.name)) is not None:
             cells = [cell for name in ("final", "half") for cell in _cells(figure, figures, name)]
             memory, shuffled = f"{figure.memory_mb:,.0f} MB", f"{figure.shuffled:,} B"
-            others = str(figure.rounds), memory, shuffled if "park" in one.what else ""
-            shown.add_row(one.what, *cells, *others)
+            measures = str(figure.rounds), memory, shuffled if "park" in entrant.what else ""
+            shown.add_row(entrant.what, *cells, *measures)
     return shown
 
 
@@ -296,18 +296,18 @@ def _cells(
 
 def goals(records: int, figures: Mapping[str, QueryFigure], own: InProcessTimes) -> Iterator[str]:
     """Goals and whether they were reached, for the present contestants."""
-    for one in GOALS:
-        if records in one.times and {one.ours, one.other} <= figures.keys():
-            ratio = _ratio(one, figures)
-            most = one.times[records]
-            what = f"{one.ours} / {one.other}, {one.question}"
-            yield _judged(f"{what}: {ratio:.3f}×", f"≤ {most:.3f}×", good=ratio <= most)
+    for goal in GOALS:
+        if records in goal.times and {goal.ours, goal.other} <= figures.keys():
+            ratio = _ratio(goal, figures)
+            most = goal.times[records]
+            sentence = f"{goal.ours} / {goal.other}, {goal.question}"
+            yield _judged(f"{sentence}: {ratio:.3f}×", f"≤ {most:.3f}×", good=ratio <= most)
     if "spark" in figures:
         yield from _goals_of_spark(figures["spark"])
     if "derived" in figures:
         tail = figures["derived"].seconds["final"]
-        what = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
-        yield _judged(what, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
+        sentence = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
+        yield _judged(sentence, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
     yield f"a whole state of them, {own.read:,} rows: {own.tail:.2f} s"
     yield f"a whole state from segments alone: {own.segments:.2f} s"
     every = f"all releases after every config record: {own.digests:.1f} s"
@@ -328,8 +328,8 @@ def _goals_of_spark(spark: QueryFigure) -> Iterator[str]:
     yield _judged(memory, f"< {MEMORY_GOAL_MB:,} MB", good=spark.memory_mb < MEMORY_GOAL_MB)
 
 
-def _judged(what: str, goal: str, *, good: bool) -> str:
-    return f"{what}; to reach: {goal}: {'reached' if good else 'missed'}"
+def _judged(sentence: str, goal: str, *, good: bool) -> str:
+    return f"{sentence}; to reach: {goal}: {'reached' if good else 'missed'}"
 
 
 @contextmanager
@@ -344,8 +344,8 @@ def _somewhere(folder: Path | None) -> Iterator[Path]:
 
 def _archive(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
     store = open_store(str(folder))
-    there = NAME in clusters(store)
-    return open_cluster(store, NAME) if there else generate(folder, records, progress)
+    exists = NAME in clusters(store)
+    return open_cluster(store, NAME) if exists else generate(folder, records, progress)
 
 
 @click.command(help=__doc__)
@@ -358,7 +358,7 @@ def _archive(folder: Path, records: int, progress: Progress) -> ArchivedCluster:
 )
 @click.option(
     "--only",
-    type=click.Choice([one.name for one in ENTRANTS]),
+    type=click.Choice([entrant.name for entrant in ENTRANTS]),
     multiple=True,
     help="Contestant to measure; repeat. [all]",
 )
@@ -372,15 +372,15 @@ def main(
     quick: bool,
 ) -> None:
     """Measure and print."""
-    many = [A_DAY // 50] if quick else [one * MILLION for one in millions]
+    many = [A_DAY // 50] if quick else [million * MILLION for million in millions]
     console = Console()
     with _somewhere(folder) as place:
         for records in many:
             with Progress(console=console, transient=True) as progress:
                 archive = place / f"{records}"
                 cluster = _archive(archive, records, progress)
-                able = [one for one in ENTRANTS if one.takes_part(records)]
-                entrants = [one for one in able if not only or one.name in only]
+                able = [entrant for entrant in ENTRANTS if entrant.takes_part(records)]
+                entrants = [entrant for entrant in able if not only or entrant.name in only]
                 figures = contest(entrants, archive, 1 if quick else rounds, progress)
                 own = ours(cluster, 1 if quick else rounds)
             console.print(figures_table(records, figures))

@@ -115,17 +115,17 @@ async def measure(
         await _make(worker, names)
         async with _ours(broker, folder / "state.db") as url:
             contestants = (worker.url, url)
-            for one in contestants:
-                await _figure(one, KINDS[1], names, min(seconds, WARMING_S))
+            for contestant in contestants:
+                await _figure(contestant, KINDS[1], names, min(seconds, WARMING_S))
             return [await _best(contestants, kind, names, seconds, rounds) for kind in KINDS]
 
 
 async def _best(
     contestants: Sequence[str], kind: RequestKind, names: Sequence[str], seconds: float, rounds: int
 ) -> tuple[RequestFigure, RequestFigure]:
-    theirs, ours = [await _figure(one, kind, names, seconds) for one in contestants]
+    theirs, ours = [await _figure(contestant, kind, names, seconds) for contestant in contestants]
     for _ in range(rounds - 1):
-        again = [await _figure(one, kind, names, seconds) for one in contestants]
+        again = [await _figure(contestant, kind, names, seconds) for contestant in contestants]
         theirs, ours = theirs.better(again[0]), ours.better(again[1])
     return theirs, ours
 
@@ -207,8 +207,8 @@ def table(figures: Sequence[tuple[RequestFigure, RequestFigure]]) -> Table:
 
 def _together(figures: Sequence[RequestFigure]) -> float:
     """Median over all kinds of commands, equally weighted."""
-    commands = (one for kind, one in zip(KINDS, figures, strict=True) if not kind.reads)
-    return median(took_ms for one in commands for took_ms in one.took_ms)
+    commands = (figure for kind, figure in zip(KINDS, figures, strict=True) if not kind.reads)
+    return median(took_ms for figure in commands for took_ms in figure.took_ms)
 
 
 @click.command()

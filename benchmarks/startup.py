@@ -69,11 +69,11 @@ async def fill(path: Path, number: int, *, snapshots: bool) -> None:
         await log.create_topic(topic, partitions)
     halves = [list(records(topic, number // 2)) for topic in (CONFIG, STATUS)]
     tail = min(TAIL, number // 20)
-    await _append(log, [one for half in halves for one in half[:-tail]])
+    await _append(log, [entry for half in halves for entry in half[:-tail]])
     if snapshots:
         state = (await load(log, Profile.of("kip"))).snapshot()
         await keep_snapshots(log, state, SnapshotSettings(tail_records=1, lateness_ms=0))
-    await _append(log, [one for half in halves for one in half[-tail:]])
+    await _append(log, [entry for half in halves for entry in half[-tail:]])
     await log.close()
 
 
@@ -98,12 +98,12 @@ async def measure(number: int, rounds: int, folder: Path) -> list[StartupFigure]
         pass  # work that happens once per process is done now
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
-        known = []
+        states = []
         for name, path in ways.items():
             seconds, state = await start(path)
             took[name].append(seconds)
-            known.append((state.config, state.status))
-        if known[0] != known[1]:
+            states.append((state.config, state.status))
+        if states[0] != states[1]:
             raise click.ClickException("snapshots change what is known")
     return [
         StartupFigure(name, min(took[name]), path.stat().st_size) for name, path in ways.items()
@@ -116,8 +116,10 @@ def table(figures: Sequence[StartupFigure], number: int) -> Table:
     shown = Table("", title=f"starting on {number:,} records of the config and status topics")
     for column in ("until it takes commands", "file"):
         shown.add_column(column, justify="right")
-    for one in figures:
-        shown.add_row(one.name, f"{one.seconds * 1_000:,.0f} ms", f"{one.size / 1e6:.1f} MB")
+    for figure in figures:
+        shown.add_row(
+            figure.name, f"{figure.seconds * 1_000:,.0f} ms", f"{figure.size / 1e6:.1f} MB"
+        )
     shown.add_row(
         "ratio", f"{whole.seconds / short.seconds:.1f}×", f"{short.size / whole.size:.2f}"
     )

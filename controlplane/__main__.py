@@ -142,7 +142,7 @@ class CommandGroup(click.Group):
         return name, command, [*before, *rest]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Run the command; an error ends it with one sentence and its exit code."""
         with well_ended(), one_sentence():
             return super().invoke(ctx)
 

@@ -57,11 +57,11 @@ class Loggers:
 
     def levels(self, profile: Profile) -> dict[str, Any]:
         """`GET /admin/loggers`: loggers with a level of their own; in some releases all but OFF."""
-        known = self._known()
+        loggers = self._known()
         return {
-            name: self._shown(name, known[name], profile)
-            for name in sorted(known, key=string_order)
-            if _is_listed(known[name], profile)
+            name: self._shown(name, loggers[name], profile)
+            for name in sorted(loggers, key=string_order)
+            if _is_listed(loggers[name], profile)
         }
 
     def level(self, name: str, profile: Profile) -> dict[str, Any]:
@@ -70,10 +70,10 @@ class Loggers:
         Raises:
             UnknownLogger: nothing has requested this logger yet.
         """
-        name, known = _root_or(name), self._known()
-        if name not in known:
+        name, loggers = _root_or(name), self._known()
+        if name not in loggers:
             raise UnknownLogger(name)
-        return self._shown(name, known[name], profile)
+        return self._shown(name, loggers[name], profile)
 
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
         """Set a logger and its descendants to a level of `LEVELS`; return their names, sorted.
@@ -114,10 +114,10 @@ class Loggers:
         return loggers | {ROOT: self._hierarchy.root}
 
     def _beneath(self, top: str) -> dict[str, logging.Logger]:
-        known = self._known()
+        loggers = self._known()
         if top == ROOT:
-            return known
-        beneath = {name: known[name] for name in known if name.startswith(top) and name != ROOT}
+            return loggers
+        beneath = {name: loggers[name] for name in loggers if name.startswith(top) and name != ROOT}
         return {top: self.named(top)} | beneath
 
     def _shown(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:

@@ -447,9 +447,9 @@ def _check_names(principal: object, key: object) -> None:
         raise ValueError("an idempotency key must not be empty: leave it out, or use a new one")
 
 
-def _check_text(what: str, value: object) -> None:
+def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{what} is text, and not {value!r}")
+        raise TypeError(f"{name} is text, and not {value!r}")
 
 
 async def _plain(command: AnyCommand) -> AnyCommand:

@@ -110,7 +110,7 @@ MUTATIONS = [
     Mutation(
         "aborted records always seen",
         "fold/__init__.py",
-        "return known and not self.exactly_once",
+        "return is_folded and not self.exactly_once",
         "return True",
         f"{EDGES}::test_edge_28_only_exactly_once_support_is_blind_for_aborted_records",
     ),

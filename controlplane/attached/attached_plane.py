@@ -136,11 +136,11 @@ class AttachedPlane:
             ending.cancel()
             await plane._close(ending)
 
-    async def _close(self, *more: "asyncio.Task[None]") -> None:
+    async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Wait for commands whose requests were sent."""
         self._closed = True
         tasks = [job.task for job in self._running.values()]
-        await asyncio.gather(*tasks, *more, return_exceptions=True)
+        await asyncio.gather(*tasks, *extra_tasks, return_exceptions=True)
 
     # --- rest.service.Commands --------------------------------------------------------------------
 

@@ -130,8 +130,8 @@ async def check_topics(
         while True:
             shown = await client.get_from(worker.url, "/connectors?expand=info")
             state = await follower.state(cluster.profile)
-            known = state.config.connectors
-            difference = None if shown is None else _difference(shown, known)
+            logged = state.config.connectors
+            difference = None if shown is None else _difference(shown, logged)
             if shown is not None and difference is None:
                 break
             if asyncio.get_running_loop().time() > deadline:
@@ -144,17 +144,17 @@ async def check_topics(
             await asyncio.sleep(limits.retry_ms / 1_000)
 
 
-def _difference(shown: Any, known: Mapping[str, Properties]) -> str | None:
+def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
     """Sentence about connectors that only one side has; None: both are the same."""
     configs = _configs(shown)
-    if surplus := sorted(configs.keys() - known.keys()):
+    if surplus := sorted(configs.keys() - logged.keys()):
         return f"the worker has {_named(surplus)}, which the topic lacks"
-    if lacking := sorted(known.keys() - configs.keys()):
+    if lacking := sorted(logged.keys() - configs.keys()):
         return f"the topic has {_named(lacking)}, which the worker lacks"
     changed = sorted(
         name
         for name, config in configs.items()
-        if config is not None and dict(known[name]) != config
+        if config is not None and dict(logged[name]) != config
     )
     if changed:
         return f"the configs of {_named(changed)} differ"

@@ -41,7 +41,7 @@ _LOST = (httpx.codes.BAD_GATEWAY, httpx.codes.GATEWAY_TIMEOUT)
 
 
 class ConnectRequest(NamedTuple):
-    """Request to a worker."""
+    """Request that any worker of the cluster may get."""
 
     method: str
     path: str
@@ -202,15 +202,15 @@ class ConnectClient:
             raise OutcomeUnknown(f"{name} gave no answer ({_why(failure)})") from None
         if request.changes and answer.status_code in _LOST:
             raise OutcomeUnknown(f"a proxy lost the answer of {name} ({reason_of(answer)})")
-        given = _answer_of(answer)
+        parsed_answer = _answer_of(answer)
         if request.changes and _is_lost(answer):
             raise OutcomeUnknown(f"{name}: {reason_of(answer)}")
         is_final = is_started and _is_error_page(answer)
         if not is_final and (is_temporary(answer) or _is_not_ready(answer)):
-            return _NotExecuted(f"{name}: {reason_of(answer)}", given)
-        if may_lag is not None and may_lag(given):
-            return _NotExecuted(f"{name} has not read its topics yet", given)
-        return given
+            return _NotExecuted(f"{name}: {reason_of(answer)}", parsed_answer)
+        if may_lag is not None and may_lag(parsed_answer):
+            return _NotExecuted(f"{name} has not read its topics yet", parsed_answer)
+        return parsed_answer
 
     async def _exchanged(self, name: str, request: ConnectRequest) -> httpx.Response:
         """Send a request, with its body, to wherever the worker's server redirects it."""

@@ -130,24 +130,24 @@ class CommandExecution:
 
     async def _parts(self, command: RestoreConnector) -> AsyncIterator[AnyCommand | Rejected]:
         for part in restore_plan.commands_in_turn(command, self._planner.context):
-            wanted = part(await self._log.state_at_end())
-            if wanted is not None:
-                yield wanted
+            part_command = part(await self._log.state_at_end())
+            if part_command is not None:
+                yield part_command
 
     # --- creation with offsets --------------------------------------------------------------------
 
     async def _create_with_offsets(
-        self, accepted: AcceptedCommand, command: CreateConnector, done: str
+        self, accepted: AcceptedCommand, command: CreateConnector, last_word: str
     ) -> AttachedAnswer:
         """Create STOPPED, remove old offsets, set the new ones, then resume or pause (KIP-995).
 
-        `done` is the last request that is known to be done. A failure removes the connector again,
-        and its offsets, so that nothing half done stays.
+        `last_word` is the last request that is known to be done. A failure removes the connector
+        again, and its offsets, so that nothing half done stays.
         """
         parts = creation_parts(command)
         words = [WORDS[type(part)] for part in parts]
         definite = False
-        for part in parts[words.index(done) + 1 if done else 0 :]:
+        for part in parts[words.index(last_word) + 1 if last_word else 0 :]:
             if isinstance(part, ResetOffsets) and not await self._has_offsets(part.connector):
                 continue
             answer = await self._begun(accepted, part)

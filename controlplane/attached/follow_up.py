@@ -180,8 +180,8 @@ class LogFollowUp:
         return [entry for entry in await self._entries([topic], since) if entry.key == key]
 
     async def _entries(self, topics: Iterable[str], since: Ends) -> list[Entry]:
-        there = await self._log.topics()
-        topics = [topic for topic in topics if topic in there]
+        existing = await self._log.topics()
+        topics = [topic for topic in topics if topic in existing]
         start = {topic: since[topic] for topic in topics if topic in since}
         entries: list[Entry] = []
         async for batch in self._log.read(topics, start):

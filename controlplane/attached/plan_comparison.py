@@ -41,15 +41,15 @@ def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str
     """
     pool = [entry for entry in entries if not entry.aborted]
     matches = list(_matches(plan, pool))
-    found = [entry for _, entry in matches if entry is not None]
+    matched = [entry for _, entry in matches if entry is not None]
     missing = tuple(draft for draft, entry in matches if entry is None)
     differences = [
         *(f"{_key(draft.key)} is missing in {draft.topic}" for draft in missing),
         *_different(matches, topics),
-        *_disordered(found, topics),
-        *_foreign(pool, found, topics, connector),
+        *_disordered(matched, topics),
+        *_foreign(pool, matched, topics, connector),
     ]
-    return Comparison(tuple(differences), tuple(entry.position for entry in found), missing)
+    return Comparison(tuple(differences), tuple(entry.position for entry in matched), missing)
 
 
 def has_appeared(plan: Plan, entries: Sequence[Entry]) -> bool:
@@ -83,13 +83,13 @@ def _is_same_key(draft: Draft, entry: Entry) -> bool:
     return entry.topic == draft.topic and entry.key == draft.key and place
 
 
-def _is_equal(planned: bytes | None, found: bytes | None) -> bool:
+def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
     """True for equal bytes, or equal JSON: a Java map has no order that one can foretell."""
-    if planned == found:
+    if planned == actual:
         return True
-    if planned is None or found is None:
+    if planned is None or actual is None:
         return False
-    first, second = _decoded(planned), _decoded(found)
+    first, second = _decoded(planned), _decoded(actual)
     return first is not None and first == second
 
 
@@ -110,27 +110,27 @@ def _different(matches: Iterable[tuple[Draft, Entry | None]], topics: Topics) ->
             yield f"{where} is {written}, not as planned"
         else:
             paths = [*_paths(_decoded(draft.value), _decoded(entry.value))]
-            more = ", …" if len(paths) > PATHS_NAMED else ""
+            ellipsis = ", …" if len(paths) > PATHS_NAMED else ""
             named = ", ".join(paths[:PATHS_NAMED]) or "its text"
-            yield f"{where} differs from the plan in {named}{more}"
+            yield f"{where} differs from the plan in {named}{ellipsis}"
 
 
-def _paths(planned: Any, found: Any, path: str = "") -> Iterator[str]:
+def _paths(planned: Any, actual: Any, path: str = "") -> Iterator[str]:
     """Paths of the fields in which two JSON values differ. Values may be secret: none is named."""
-    if isinstance(planned, Mapping) and isinstance(found, Mapping):
-        for name in sorted({*planned, *found}):
+    if isinstance(planned, Mapping) and isinstance(actual, Mapping):
+        for name in sorted({*planned, *actual}):
             inner = f"{path}.{name}" if path else name
-            if name not in planned or name not in found:
+            if name not in planned or name not in actual:
                 yield redacted_text(inner)
             else:
-                yield from _paths(planned[name], found[name], inner)
-    elif planned != found:
+                yield from _paths(planned[name], actual[name], inner)
+    elif planned != actual:
         yield redacted_text(path)
 
 
-def _disordered(found: Sequence[Entry], topics: Topics) -> Iterator[str]:
+def _disordered(matched: Sequence[Entry], topics: Topics) -> Iterator[str]:
     last: dict[tuple[str, int], Entry] = {}
-    for entry in found:
+    for entry in matched:
         before = last.get((entry.topic, entry.partition))
         if before is not None and before.offset > entry.offset:
             yield f"{position_text(entry.position, topics)} was planned after a later record"
@@ -138,11 +138,11 @@ def _disordered(found: Sequence[Entry], topics: Topics) -> Iterator[str]:
 
 
 def _foreign(
-    pool: Iterable[Entry], found: Sequence[Entry], topics: Topics, connector: str
+    pool: Iterable[Entry], matched: Sequence[Entry], topics: Topics, connector: str
 ) -> Iterator[str]:
     """Changes of the same connector's config or target state that the plan does not have."""
     keys = {f"{prefix}-{connector}".encode("utf-8", "replace") for prefix in _REQUESTS}
-    planned = {entry.position for entry in found}
+    planned = {entry.position for entry in matched}
     for entry in pool:
         if entry.topic == topics.config and entry.key in keys and entry.position not in planned:
             yield f"{position_text(entry.position, topics)} ({_key(entry.key)}) was not planned"

@@ -55,7 +55,7 @@ class RecentRecords:
 
     def since(self, topics: Iterable[str], since: Ends) -> list[Entry] | None:
         """Records of these topics from these ends on; None: some of them are not here."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         places = {*self._first, *self._records}
         for topic in topics:
             start = since.get(topic, ())
@@ -63,17 +63,17 @@ class RecentRecords:
                 first = start[place[1]] if place[1] < len(start) else 0
                 if self._is_broken or first < self._first.get(place, 0):
                     return None
-                found += self._behind(place, first)
-        return found
+                entries += self._behind(place, first)
+        return entries
 
     def _behind(self, place: TopicPartition, first: int) -> list[Entry]:
         """Records of a partition from an offset on. The newest are few, so it begins with them."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for entry in reversed(self._records.get(place, ())):
             if entry.offset < first:
                 break
-            found.append(entry)
-        return found[::-1]
+            entries.append(entry)
+        return entries[::-1]
 
 
 def _size(entry: Entry) -> int:

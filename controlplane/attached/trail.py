@@ -77,16 +77,16 @@ class Trail:
         return trail
 
     async def _check_cluster(self, cluster: ClusterIdentity, at_ms: int) -> None:
-        known: bytes | None = None
+        stored: bytes | None = None
         async for batch in self.log.read([CLUSTER_TOPIC]):
             for entry in batch.entries():
-                known = entry.value
-        if known is None:
+                stored = entry.value
+        if stored is None:
             value = msgspec.json.encode(cluster)
             record = Record(CLUSTER_TOPIC, 0, at_ms, b"cluster", value)
             await self.log.append([record], self._epoch)
             return
-        first = msgspec.json.decode(known, type=ClusterIdentity)
+        first = msgspec.json.decode(stored, type=ClusterIdentity)
         if first != cluster:
             raise LogNotUsable(
                 f"The trail is that of {first}, and not of {cluster}: name another file with "

@@ -20,7 +20,7 @@ from controlplane.terminal.shell_completion import complete_files
 
 
 class AttachedOptions(NamedTuple):
-    """Options of an attached cluster."""
+    """Access to a cluster that is steered through its workers, and its release."""
 
     settings: ConnectSettings
     release: Profile | None
@@ -68,8 +68,8 @@ def attached_options(command: Decorated) -> Decorated:
             "ca_file": arguments.pop("connect_ca_file"),
             "trail": arguments.pop("trail"),
         }
-        given = {name: value for name, value in flags.items() if value is not None}
-        return command(flags=given, **arguments)
+        given_flags = {name: value for name, value in flags.items() if value is not None}
+        return command(flags=given_flags, **arguments)
 
     for option in reversed(_OPTIONS):
         with_flags = option(with_flags)

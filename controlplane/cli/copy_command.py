@@ -193,9 +193,9 @@ async def _original(
 
 async def _check_commands(log: ReadableLog, topics: Topics) -> None:
     """Raise `LogNotUsable` if the log has commands in a topic of another name."""
-    there = await log.topics()
+    existing = await log.topics()
     usual = Topics().commands
-    if topics.commands not in there and usual in there:
+    if topics.commands not in existing and usual in existing:
         raise LogNotUsable(
             f"FROM has no topic {topics.commands}, but {usual}: name it with --commands-topic"
         )
@@ -210,9 +210,9 @@ def _print(report: CopyReport, output: str) -> None:
         return
     heads = ("TOPIC", "PARTITION", "FROM OFFSETS", "TO OFFSETS", "RECORDS")
     table(heads, (_row(run, report.topics) for run in report.positions[:RUNS_SHOWN]))
-    more = len(report.positions) - RUNS_SHOWN
-    if more > 0:
-        say(f"… and {count(more, 'more range')}; -o json has all")
+    unlisted = len(report.positions) - RUNS_SHOWN
+    if unlisted > 0:
+        say(f"… and {count(unlisted, 'more range')}; -o json has all")
     say()
     say(_summary(report))
 
@@ -228,6 +228,6 @@ def _summary(report: CopyReport) -> str:
     target = without_login(report.target)
     if not report.added and report.records:
         return f"nothing copied: all {count(report.records, 'record')} were in {target} already"
-    there = report.records - report.added
-    already = f"; {there} were there already" if there else ""
+    present = report.records - report.added
+    already = f"; {present} were there already" if present else ""
     return f"{count(report.added, 'record')} copied to {target}{already}"

@@ -138,9 +138,9 @@ def _member(listing: Any, name: str) -> Any:
     return listing.get(name) if isinstance(listing, dict) else None
 
 
-def _offsets(given: RecordedAnswer) -> list[dict[str, Any]]:
+def _offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
     """Elements of an offsets answer, in the form of the releases or of the KIP's draft."""
-    listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
+    listed = recorded.answer.get("offsets") if isinstance(recorded.answer, dict) else None
     if isinstance(listed, dict):
         listed = listed.get("source")
     return [element for element in listed or [] if isinstance(element, dict)]

@@ -88,11 +88,11 @@ class _Import(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; a single word is taken for a FILE whose LOG is missing."""
-        given = [*args]
+        arguments = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter:
-            words, *_ = self.make_parser(ctx).parse_args(given)
+            words, *_ = self.make_parser(ctx).parse_args(arguments)
             only, files = words.get("log"), words.get("files")
             if not isinstance(only, str) or (isinstance(files, tuple) and files):
                 raise
@@ -174,14 +174,16 @@ def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
         return ImportedInput(name, "kafka", content.entries, partitions=content.partitions)
     if is_embedded(name):
         content = asyncio.run(read_whole(name, reading))
-        known, assumed = content.partitions, content.assumed
-        return ImportedInput(name, "sqlite", content.entries, partitions=known, assumed=assumed)
+        partition_counts, assumed = content.partitions, content.assumed
+        return ImportedInput(
+            name, "sqlite", content.entries, partitions=partition_counts, assumed=assumed
+        )
     with working(f"reading {name}"):
         opening = reading.opening()
         dump = open_dump(path_of(name), opening)
     if not partial:
         check_whole(name, dump)
-    known = partitions_in(name, dump, opening)
+    partition_counts = partitions_in(name, dump, opening)
     return ImportedInput(
         name,
         dump.format,
@@ -190,8 +192,8 @@ def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
         problems=tuple(map(shown, dump.problems)),
         lossy=not all(problem.assumed for problem in dump.problems),
         remarks=remarks(dump),
-        partitions=known,
-        assumed=assumed_in(dump, known, opening.topics),
+        partitions=partition_counts,
+        assumed=assumed_in(dump, partition_counts, opening.topics),
     )
 
 
@@ -206,8 +208,8 @@ def partitions(taken: Iterable[ImportedInput]) -> dict[str, int]:
     """Number of partitions by topic: as the source has it, or as the records need it."""
     numbers: dict[str, int] = {}
     for source in taken:
-        for known in (source.partitions, partitions_of(source.entries)):
-            for topic, number in known.items():
+        for partition_counts in (source.partitions, partitions_of(source.entries)):
+            for topic, number in partition_counts.items():
                 numbers[topic] = max(number, numbers.get(topic, 0))
     return numbers
 
@@ -252,8 +254,10 @@ def _sqlite_files(path: Path) -> Iterable[Path]:
     return (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
 
 
-async def _put(log: SqliteLog, entries: Sequence[Entry], wanted: Mapping[str, int]) -> int:
-    """Put all records into the log, which gets the `wanted` number of partitions by topic.
+async def _put(
+    log: SqliteLog, entries: Sequence[Entry], partition_counts: Mapping[str, int]
+) -> int:
+    """Put all records into the log, which gets these numbers of partitions.
 
     Records of existing partitions come first: only they can conflict with records of the log. Such
     a conflict then leaves the log unchanged.
@@ -262,7 +266,7 @@ async def _put(log: SqliteLog, entries: Sequence[Entry], wanted: Mapping[str, in
     old = [entry for entry in entries if entry.partition < present.get(entry.topic, 0)]
     new = [entry for entry in entries if entry.partition >= present.get(entry.topic, 0)]
     added = await log.put(old)
-    for topic, partition_count in wanted.items():
+    for topic, partition_count in partition_counts.items():
         if topic in present:
             await log.add_partitions(topic, partition_count)
         else:
@@ -301,20 +305,20 @@ def _print_problems(taken: ImportedInput) -> None:
         say(f"{taken.name}: {remark}")
     for problem in taken.problems[:PROBLEMS_SHOWN]:
         say(f"{taken.name}: {problem}", style="yellow")
-    more = len(taken.problems) - PROBLEMS_SHOWN
-    if more > 0:
-        say(f"{taken.name}: … and {more} more; -o json has them all", style="yellow")
+    unlisted = len(taken.problems) - PROBLEMS_SHOWN
+    if unlisted > 0:
+        say(f"{taken.name}: … and {unlisted} more; -o json has them all", style="yellow")
 
 
 def _summary(result: ImportReport) -> str:
     if not result.records:
-        (first, *more) = result.taken
-        empty = f"{len(result.taken)} files hold" if more else f"{first.name} holds"
+        (first, *rest) = result.taken
+        empty = f"{len(result.taken)} files hold" if rest else f"{first.name} holds"
         return f"nothing added to {result.log}: {empty} no records"
     if not result.added:
         return f"nothing added: all {count(result.records, 'record')} were in {result.log} already"
-    there = result.records - result.added
-    already = f"; {there} were there already" if there else ""
+    present = result.records - result.added
+    already = f"; {present} were there already" if present else ""
     return f"{count(result.added, 'record')} added to {result.log}{already}"
 
 

@@ -121,8 +121,8 @@ async def opened(
         cut = await _cut(log, as_of, topics)
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *opened_log.problems)
-        known = opened_log.cluster_id, opened_log.assumed
-        yield InputLog(where, log, topics, exactly_once, stop, problems, *known)
+        cluster_facts = opened_log.cluster_id, opened_log.assumed
+        yield InputLog(where, log, topics, exactly_once, stop, problems, *cluster_facts)
         # Printed behind the result only: a refusal already names the problem.
         _print_problems(where, problems)
     finally:
@@ -165,6 +165,6 @@ async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> FittedEnd
 def _print_problems(where: str, problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_SHOWN]:
         note(f"{where}: {problem}")
-    more = len(problems) - PROBLEMS_SHOWN
-    if more > 0:
-        note(f"{where}: … and {more} more; -o json has them all")
+    unlisted = len(problems) - PROBLEMS_SHOWN
+    if unlisted > 0:
+        note(f"{where}: … and {unlisted} more; -o json has them all")

@@ -208,10 +208,10 @@ def _print_forecast(source: InputLog, prediction: Forecast, request: _PlanReques
     answer = None
     if request.subject.undo is None:
         context = request.context
-        done = CompletedCommand(
+        completed = CompletedCommand(
             prediction.command, decision.outcome, prediction.after, context.profile, context.plugins
         )
-        answer = answer_to(done)
+        answer = answer_to(completed)
     if request.output == "json":
         print_document(source.about, prediction, decision, answer)
     else:
@@ -255,28 +255,28 @@ def _subject(
     return PlanSubject(method.upper(), path, None if body is None else _body(body))
 
 
-def _body(given: str) -> bytes:
+def _body(body: str) -> bytes:
     """BODY itself, or the content of its file or of standard input.
 
     Raises:
         InputRefused: the file cannot be read.
     """
-    if given == STDIN:
+    if body == STDIN:
         return sys.stdin.buffer.read()
-    if not given.startswith("@"):
-        return given.encode("utf-8", "surrogateescape")
+    if not body.startswith("@"):
+        return body.encode("utf-8", "surrogateescape")
     try:
-        return Path(given[1:]).read_bytes()
+        return Path(body[1:]).read_bytes()
     except OSError as failure:
-        raise InputRefused(unreadable(given[1:], failure)) from None
+        raise InputRefused(unreadable(body[1:], failure)) from None
 
 
-def _group(given: str | None) -> GroupOffsets | None:
+def _group(offsets_text: str | None) -> GroupOffsets | None:
     """Parse offsets of a consumer group: `orders:0=5,orders:1=7`; an empty text has none."""
-    if given is None:
+    if offsets_text is None:
         return None
     offsets = []
-    for text in filter(str.strip, given.split(",")):
+    for text in filter(str.strip, offsets_text.split(",")):
         match = _COMMITTED.fullmatch(text.strip())
         if match is None:
             raise click.UsageError(f"--group: {text!r} is not of the form topic:partition=offset")

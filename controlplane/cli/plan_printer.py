@@ -48,12 +48,12 @@ def _effects(forecast: Forecast) -> Iterator[str]:
     changes = [change for change in forecast.effects() if change.aspect is not Aspect.TASK_CONFIG]
     for change in changes[:EFFECTS_SHOWN]:
         item = fact.item(change.aspect, change.item)
-        what = " ".join(filter(None, (change.aspect.value, item)))
+        subject = " ".join(filter(None, (change.aspect.value, item)))
         became = fact.change(change.aspect, change.item, change.before, change.after)
-        yield f"{change.connector}: {what}: {became}"
-    more = len(changes) - EFFECTS_SHOWN
-    if more > 0:
-        yield f"… and {more} more changes; -o json has them all"
+        yield f"{change.connector}: {subject}: {became}"
+    unlisted = len(changes) - EFFECTS_SHOWN
+    if unlisted > 0:
+        yield f"… and {unlisted} more changes; -o json has them all"
 
 
 def _text(answer: Answer) -> str:

@@ -170,9 +170,9 @@ def _check_clean(paths: Iterable[Path]) -> None:
     """
     dirty = [path for path in paths if _dirty(path)]
     if dirty:
-        more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
+        suffix = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         raise _NotClean(
-            f"{dirty[0]}{more}: changed and not yet in git, so `git diff` could not show what "
+            f"{dirty[0]}{suffix}: changed and not yet in git, so `git diff` could not show what "
             "rewriting changes: commit, or `git add`, first"
         )
 

@@ -164,9 +164,9 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     profile = read_profile(dialect, exactly_once=support)
     form = log_format or reading.configuration.settings(LogSettings, LOG).format
     _remark_as(form)
-    known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
+    declared_plugins = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(
-        log, reading, profile, known, support, follow, quiet, form, read_only, own
+        log, reading, profile, declared_plugins, support, follow, quiet, form, read_only, own
     )
     connect = attached_settings(log, reading.configuration, flags)
     if own:
@@ -253,16 +253,16 @@ async def _serve(
     front.check()
     log_refused_connections(front.logger)
     async with AsyncExitStack() as stack:
-        known, log = await stack.enter_async_context(opened(service, front.logger, loggers))
-        app = front.before(known)
+        rest_service, log = await stack.enter_async_context(opened(service, front.logger, loggers))
+        app = front.before(rest_service)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if admin is not None:
-            admin_app = front.before(known._replace(endpoint_set=EndpointSet.ADMIN))
+            admin_app = front.before(rest_service._replace(endpoint_set=EndpointSet.ADMIN))
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:
             _warn_if_open(service, bound, admin)
-        await _announce(service, log, known, url)
+        await _announce(service, log, rest_service, url)
         freeze_long_lived()
         await server
 
@@ -271,12 +271,12 @@ def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.soc
     """Warn if other machines can reach a listener that authenticates nobody."""
     steers = service.commands or service.attached is not None
     may = "do everything" if steers else "read everything, configs with their secrets"
-    for listener, what in ((bound, may), (admin, "set the levels of loggers")):
+    for listener, permission in ((bound, may), (admin, "set the levels of loggers")):
         host = None if listener is None else listener.getsockname()[0]
         if host is not None and not ip_address(host).is_loopback:
             note(
-                f"Warning: every client that reaches {host} may {what}: require credentials with "
-                "auth.password.file, auth.token.file or auth.proxy.header"
+                f"Warning: every client that reaches {host} may {permission}: require credentials "
+                "with auth.password.file, auth.token.file or auth.proxy.header"
             )
 
 
@@ -348,9 +348,9 @@ async def _open_attached(
         exactly_once=service.exactly_once,
         notices=tell,
         loggers=loggers,
-    ) as known:
-        assert known.log is not None
-        yield known, known.log
+    ) as rest_service:
+        assert rest_service.log is not None
+        yield rest_service, rest_service.log
 
 
 @asynccontextmanager
@@ -423,8 +423,8 @@ async def _open_read_only(
             live=service.follow,
             notices=tell,
             loggers=loggers,
-        ) as known:
-            yield known, opened.log
+        ) as rest_service:
+            yield rest_service, opened.log
     finally:
         await opened.log.close()
 
@@ -452,19 +452,21 @@ def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
     used = {str(config.get("connector.class")) for config in configs}
     unknown = sorted(name for name in used if service.plugins.type_of(name) == UNKNOWN_TYPE)
     if unknown and not service.plugins.trusting:
-        more = "" if len(unknown) <= CLASSES_NAMED else ", …"
+        ellipsis = "" if len(unknown) <= CLASSES_NAMED else ", …"
         note(
             f"{safe(service.where)}: connectors use classes that are not declared: "
-            f"{safe(', '.join(unknown[:CLASSES_NAMED]))}{more}. Changes of their configs are "
+            f"{safe(', '.join(unknown[:CLASSES_NAMED]))}{ellipsis}. Changes of their configs are "
             "refused: declare the classes with --plugins, or use --trust-unknown-classes"
         )
 
 
-async def _announce(service: ServeOptions, log: ReadableLog, known: rest.Service, url: str) -> None:
+async def _announce(
+    service: ServeOptions, log: ReadableLog, rest_service: rest.Service, url: str
+) -> None:
     """Print the URL and examples once the log has been read."""
-    state = await known.follower.state(known.dialect)
+    state = await rest_service.follower.state(rest_service.dialect)
     connectors = count(len(views.connectors(state)), "connector")
-    contrast = await find_contrast(log, service.reading.topics, known.follower.ends)
+    contrast = await find_contrast(log, service.reading.topics, rest_service.follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     release = LATER if state.profile.release == KIP else state.profile.release
     say(f"Tools that expect Kafka Connect take {url}{COMPAT}{release}")

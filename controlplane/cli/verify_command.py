@@ -98,7 +98,7 @@ class _Verify(click.Command):
         """
         words = list(args)
         try:
-            rest = super().parse_args(ctx, args)
+            unparsed = super().parse_args(ctx, args)
             self._check_story(ctx)
         except click.MissingParameter:
             if EXACTLY_ONCE not in words:
@@ -106,9 +106,9 @@ class _Verify(click.Command):
             every = [
                 f"{EXACTLY_ONCE}={EVERY_WORKER}" if word == EXACTLY_ONCE else word for word in words
             ]
-            rest = super().parse_args(ctx, every)
+            unparsed = super().parse_args(ctx, every)
             self._check_story(ctx)
-        return rest
+        return unparsed
 
     def _check_story(self, ctx: click.Context) -> None:
         """Require either STORY or `--against`, with the options of its own only.
@@ -198,45 +198,45 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
     Secrets are hidden; secrets that differ are marked. Exit code 1: there are differences; 2: there
     is nothing to compare; 4: a worker gave no answer; 5: the cluster never stood still.
     """
-    given = VerifyOptions(**options)
-    typed = catalogue_file(given.plugins, reading.settings) is not None
+    verify_options = VerifyOptions(**options)
+    typed = catalogue_file(verify_options.plugins, reading.settings) is not None
     if not typed:
         note("no --plugins: the types of connectors are not compared")
     if story is None:
-        code = _verify_workers(log, reading, given, typed=typed)
+        code = _verify_workers(log, reading, verify_options, typed=typed)
     else:
-        code = _verify_story(log, story, reading, given)
+        code = _verify_story(log, story, reading, verify_options)
     if code:
         raise SystemExit(code)
 
 
-def _verify_workers(log: str, reading: LogOptions, given: VerifyOptions, *, typed: bool) -> int:
+def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, typed: bool) -> int:
     """Compare live workers with a log, and print the report; the exit code."""
-    urls = worker_urls(given.against)
-    credentials = ClusterAddress("", given.user, given.token, given.ca_file)
+    urls = worker_urls(options.against)
+    credentials = ClusterAddress("", options.user, options.token, options.ca_file)
     names = {credentials._replace(where=url).shown for url in urls}
-    unknown = sorted({*given.exactly_once} - {*names, EVERY_WORKER})
+    unknown = sorted({*options.exactly_once} - {*names, EVERY_WORKER})
     if unknown:
         raise InputRefused(f"{unknown[0]!r} is none of the workers of {AGAINST}")
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
-    exactly_once = frozenset(support | {*given.exactly_once})
-    access = WorkerAccess(urls, credentials, given.release, exactly_once, given.timeout)
-    plugins = read_plugins(given.plugins, reading.settings)
-    patience = Patience(given.timeout, given.settle)
-    return check(CheckOptions(log, reading, plugins, typed, access, patience, given.output))
+    exactly_once = frozenset(support | {*options.exactly_once})
+    access = WorkerAccess(urls, credentials, options.release, exactly_once, options.timeout)
+    plugins = read_plugins(options.plugins, reading.settings)
+    patience = Patience(options.timeout, options.settle)
+    return check(CheckOptions(log, reading, plugins, typed, access, patience, options.output))
 
 
-def _verify_story(log: str, story: Path, reading: LogOptions, given: VerifyOptions) -> int:
+def _verify_story(log: str, story: Path, reading: LogOptions, options: VerifyOptions) -> int:
     """Compare a story with a log, and print the verdict; the exit code."""
     steps = _steps(story)
-    _check_workers(given.exactly_once, steps)
+    _check_workers(options.exactly_once, steps)
     _warn_of_releases(steps)
     _warn_of_other_history(log, story)
     entries = _entries(log, reading)
-    before = _entries(given.before, reading) if given.before else []
+    before = _entries(options.before, reading) if options.before else []
     entries_by_position = {entry.position: entry for entry in [*before, *entries]}
     _warn_of_ends(steps, entries_by_position)
-    verdict = _verify(steps, entries, list(entries_by_position.values()), reading, given)
+    verdict = _verify(steps, entries, list(entries_by_position.values()), reading, options)
     requests = sum(step.kind == "request" for step in steps)
     if not verdict.compared:
         reason = _left_out(verdict, requests) or "no step observes an answer"
@@ -244,7 +244,7 @@ def _verify_story(log: str, story: Path, reading: LogOptions, given: VerifyOptio
     _print(
         VerifyReport(verdict, requests),
         Evidence(reading.topics, entries_by_position, steps),
-        given.output,
+        options.output,
     )
     return FOUND if verdict.differences else 0
 
@@ -285,12 +285,12 @@ def _warn_of_other_history(log: str, story: Path) -> None:
         note(f"Warning: the log is of the history {names[0]}, the story of {names[1]}")
 
 
-def _warn_of_ends(steps: Iterable[StoryStep], known: Collection[Position]) -> None:
+def _warn_of_ends(steps: Iterable[StoryStep], positions: Collection[Position]) -> None:
     """Warn if the story observes a worker that has read beyond the end of the log."""
     ends: dict[tuple[str, int], int] = {}
-    for topic, partition, offset in known:
+    for topic, partition, offset in positions:
         ends[topic, partition] = max(ends.get((topic, partition), 0), offset + 1)
-    beyond = [*_beyond(steps, ends, _marker_allowance(known, ends))]
+    beyond = [*_beyond(steps, ends, _marker_allowance(positions, ends))]
     for sentence in beyond[:ENDS_SHOWN]:
         note(f"Warning: {sentence}")
     if len(beyond) > ENDS_SHOWN:
@@ -319,12 +319,12 @@ def _text(topic: str, partition: int, offset: int) -> str:
     return position_text(Position(topic, partition, offset))
 
 
-def _marker_allowance(known: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
+def _marker_allowance(positions: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
     """Number of offsets at the end of a partition that may be no records: 1 if the log has gaps.
 
     The marker that ends a transaction takes an offset, and no log file has it.
     """
-    return 1 if len(known) < sum(ends.values()) else 0
+    return 1 if len(positions) < sum(ends.values()) else 0
 
 
 def _history(path: Path) -> str | None:
@@ -341,28 +341,28 @@ def _history(path: Path) -> str | None:
 def _verify(
     steps: list[StoryStep],
     entries: list[Entry],
-    known: list[Entry],
+    all_entries: list[Entry],
     reading: LogOptions,
-    given: VerifyOptions,
+    options: VerifyOptions,
 ) -> StoryVerdict:
     """Compare each worker's answers with the records that it has read.
 
-    A worker that started before the compaction has read `known`, the others `entries`.
+    A worker that started before the compaction has read `all_entries`, the others `entries`.
     """
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
-    plugins = read_plugins(given.plugins, reading.settings)
-    exactly_once = frozenset(support | {*given.exactly_once})
-    old, young = generations(steps) if given.before else ([], steps)
+    plugins = read_plugins(options.plugins, reading.settings)
+    exactly_once = frozenset(support | {*options.exactly_once})
+    old, young = generations(steps) if options.before else ([], steps)
     older, newer = (
         Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
-        for log, part in ((known, old), (entries, young))
+        for log, part in ((all_entries, old), (entries, young))
     )
     verdict = StoryVerdict(
         older.compared + newer.compared,
         older.differences + newer.differences,
         older.beyond + newer.beyond,
     )
-    declared = catalogue_file(given.plugins, reading.settings)
+    declared = catalogue_file(options.plugins, reading.settings)
     return verdict if declared else _untyped(verdict)
 
 

@@ -106,8 +106,8 @@ class KafkaActions:
 
         A worker answers its words only, and logs the reason.
         """
-        given = {} if admin is UNSET else admin
-        overrides = {key: value for key, value in given.items() if isinstance(value, str)}
+        settings = {} if admin is UNSET else admin
+        overrides = {key: value for key, value in settings.items() if isinstance(value, str)}
         try:
             async with self._clusters.groups(overrides) as groups:
                 yield groups

@@ -108,7 +108,7 @@ class PlanExecution:
         """
         parts = size_of(request.command)
         begun = [] if accepted else await self._accepted(request, plan, parts)
-        done: list[Step] = []
+        finished: list[Step] = []
         for step in plan.steps:
             if step.absent and await self._connector_exists(step.absent):
                 return await self._overtaken(request, begun, step.absent)
@@ -122,10 +122,10 @@ class PlanExecution:
                 end = end if failed is None else []
                 await self._append(request, end)
             if failed is not None:  # an earlier process may have done more steps than this one
-                await self.take_back(request, plan.steps if accepted else [*done, step], failed)
+                await self.take_back(request, plan.steps if accepted else [*finished, step], failed)
                 return failed
             begun = []
-            done.append(step)
+            finished.append(step)
             await self._stepped(request, step)
         if not plan.steps:
             end = await self._finished(request, plan.outcome, parts)

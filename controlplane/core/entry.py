@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def position(self) -> Position:
-        """Position of this record."""
+        """Topic, partition and offset: they identify the record in a log."""
         return Position(self.topic, self.partition, self.offset)
 
 

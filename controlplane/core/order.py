@@ -217,9 +217,9 @@ def _last_rank(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Ra
             if offset in batch.offsets:
                 return ranks[batch.offsets.index(offset)]
             offsets += batch.offsets
-    known = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
+    known_topics = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
     why = _span(offsets, moment, offset, topic, partition)
-    if topic not in known:
+    if topic not in known_topics:
         names = ", ".join(topics.__struct_fields__)
         why = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
     raise UnknownMoment(f"the log has no record at {moment}: {why}")

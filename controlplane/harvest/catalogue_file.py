@@ -50,13 +50,13 @@ def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str
     }
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     for plugin in harvest.plugins:
-        known = known_plugin(plugin.class_name, plugin.type, path)
+        own_plugin = known_plugin(plugin.class_name, plugin.type, path)
         # A class of Kafka's own is known in all ways in which it is a plugin.
-        entries[plugin.class_name, plugin.type if known is None else None] = _entry(
-            plugin, known, path
+        entries[plugin.class_name, plugin.type if own_plugin is None else None] = _entry(
+            plugin, own_plugin, path
         )
-        if known is not None and plugin.keys is not None:
-            scopes = _scopes(known, path)
+        if own_plugin is not None and plugin.keys is not None:
+            scopes = _scopes(own_plugin, path)
             for key in plugin.keys:
                 if key.name in scopes:
                     documentation.setdefault(scopes[key.name], {})[key.name] = key.documentation
@@ -79,39 +79,39 @@ def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
     return next(iter(same or named), None)
 
 
-def _scopes(known: Plugin, path: ClassPath) -> Mapping[str, str]:
+def _scopes(own_plugin: Plugin, path: ClassPath) -> Mapping[str, str]:
     """The scope of each setting of a plugin of Kafka's own, by the setting's name."""
-    kinds = ("connector", known.type) if known.type in CONNECTORS else ()
+    kinds = ("connector", own_plugin.type) if own_plugin.type in CONNECTORS else ()
     scopes: dict[str, str] = {}
-    for scope in (*kinds, *known.extends):
+    for scope in (*kinds, *own_plugin.extends):
         scopes.update((key.name, scope) for key in path.definition(scope))
-    return scopes | {key.name: scope_of(known.class_name) for key in known.config or ()}
+    return scopes | {key.name: scope_of(own_plugin.class_name) for key in own_plugin.config or ()}
 
 
-def _entry(plugin: HarvestedPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:
+def _entry(plugin: HarvestedPlugin, own_plugin: Plugin | None, path: ClassPath) -> dict[str, Any]:
     version = plugin.version or UNDEFINED_VERSION
     entry: dict[str, Any] = {"class": plugin.class_name}
-    if known is None:
+    if own_plugin is None:
         entry["type"] = plugin.type
-    if version != (UNDEFINED_VERSION if known is None else known.version):
+    if version != (UNDEFINED_VERSION if own_plugin is None else own_plugin.version):
         entry["version"] = version
     if plugin.keys is None:
         return entry
-    if known is None:
+    if own_plugin is None:
         return entry | {"config": [_written(key, key.valid) for key in plugin.keys]}
-    if list(map(_facts, plugin.keys)) == list(map(_facts, path.keys_of(known) or ())):
+    if list(map(_facts, plugin.keys)) == list(map(_facts, path.keys_of(own_plugin) or ())):
         return entry
-    words = _words(known, path)
+    words = _words(own_plugin, path)
     config = [_written(key, words.get(key.name, key.valid)) for key in plugin.keys]
     return entry | {"extends": [], "config": config}
 
 
-def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
+def _words(own_plugin: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
     """Words for valid values, by setting, of all plugins that share definitions with a plugin."""
     alike = [
-        plugin for plugin in path.plugins if plugin.extends and plugin.extends == known.extends
+        plugin for plugin in path.plugins if plugin.extends and plugin.extends == own_plugin.extends
     ]
-    keys = (key for plugin in (*alike, known) for key in path.keys_of(plugin) or ())
+    keys = (key for plugin in (*alike, own_plugin) for key in path.keys_of(plugin) or ())
     return {key.name: key.valid for key in keys}
 
 

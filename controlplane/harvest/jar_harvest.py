@@ -161,7 +161,7 @@ def definitions(class_path: str) -> bytes:
 def _run(command: Sequence[str], output_file: Any) -> str:
     """Run the program and return its standard error."""
     try:
-        done = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
+        completed = subprocess.run(  # noqa: S603 - the user's Java, with files of the user's
             command, stdout=output_file, stderr=subprocess.PIPE, timeout=JAVA_S, check=False
         )
     except subprocess.TimeoutExpired:
@@ -171,10 +171,10 @@ def _run(command: Sequence[str], output_file: Any) -> str:
     except OSError as error:
         raise NoJava(f"{command[0]} cannot be run ({error.strerror}): {_INSTALL}") from None
     output_file.seek(0, os.SEEK_END)
-    said = done.stderr.decode("utf-8", "replace")
-    if done.returncode and any(words in said for words in _NO_COMPILER):
+    said = completed.stderr.decode("utf-8", "replace")
+    if completed.returncode and any(words in said for words in _NO_COMPILER):
         raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
-    if done.returncode and any(words in said for words in _TOO_OLD):
+    if completed.returncode and any(words in said for words in _TOO_OLD):
         raise NoJava(f"{command[0]} is too old for these jars: {_INSTALL}")
     return said
 

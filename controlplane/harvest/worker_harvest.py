@@ -153,9 +153,9 @@ class _Questions:
         )
         if self._silent:
             names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
-            more = ", …" if len(self._silent) > SILENT_SHOWN else ""
+            ellipsis = ", …" if len(self._silent) > SILENT_SHOWN else ""
             silent = count(len(self._silent), "plugin")
-            self._lacking.append(f"the worker tells no settings of {silent}: {names}{more}")
+            self._lacking.append(f"the worker tells no settings of {silent}: {names}{ellipsis}")
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -211,8 +211,8 @@ class _Questions:
 
     def _own_keys(self, connector: _Listed, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
         """Settings of the connector itself, among those with Connect's own."""
-        known = known_plugin(connector.class_name, connector.type, self._path)
-        own = () if known is None else self._path.keys_of(known) or ()
+        own_plugin = known_plugin(connector.class_name, connector.type, self._path)
+        own = () if own_plugin is None else self._path.keys_of(own_plugin) or ()
         names = {key.name for key in own}
         shared = {
             key.name
@@ -327,12 +327,12 @@ class _Questions:
         self._keys[connector.class_name] = tuple(self._own_keys(connector, keys))
 
     async def _validated(
-        self, connector: _Listed, more: Mapping[str, str]
+        self, connector: _Listed, settings: Mapping[str, str]
     ) -> list[ConfigKey] | None:
         """All settings that the worker tells of a config; None: it refuses to look at it."""
         name = connector.class_name
         path = f"/connector-plugins/{quote(name, safe='')}/config/validate"
-        config = {"name": "harvest", "connector.class": name, **more}
+        config = {"name": "harvest", "connector.class": name, **settings}
         try:
             validation = await self._worker.put(path, config, _Validation)
         except WorkerRefusal:

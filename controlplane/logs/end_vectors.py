@@ -33,10 +33,14 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
     """
     if config_topic not in vector:
         raise UnknownMoment(f"a vector needs the end of {config_topic}, from which all follows")
-    for topic, given in vector.items():
-        _check(topic, given, len(ends[topic]))
-    cut = {topic: padded(vector.get(topic, ()), there) for topic, there in ends.items()}
-    notices = (notice for topic, there in ends.items() for notice in _notices(topic, vector, there))
+    for topic, offsets in vector.items():
+        _check(topic, offsets, len(ends[topic]))
+    cut = {topic: padded(vector.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
+    notices = (
+        notice
+        for topic, topic_ends in ends.items()
+        for notice in _notices(topic, vector, topic_ends)
+    )
     return FittedEnds(cut, tuple(notices))
 
 
@@ -45,26 +49,27 @@ def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
     return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
 
 
-def _check(topic: str, given: Sequence[int], partitions: int) -> None:
-    if any(at < 0 for at in given):
-        raise UnknownMoment(f"no end offset of {topic} is negative: {[*given]}")
-    if any(at >= OFFSET_LIMIT for at in given):
+def _check(topic: str, offsets: Sequence[int], partitions: int) -> None:
+    if any(at < 0 for at in offsets):
+        raise UnknownMoment(f"no end offset of {topic} is negative: {[*offsets]}")
+    if any(at >= OFFSET_LIMIT for at in offsets):
         raise UnknownMoment(f"an end offset of {topic} is beyond what any log has: 2**40")
-    if any(given[partitions:]):
+    if any(offsets[partitions:]):
         raise UnknownMoment(
-            f"the vector has {len(given)} ends of {topic}, which has {partitions} partitions"
+            f"the vector has {len(offsets)} ends of {topic}, which has {partitions} partitions"
         )
 
 
 def _notices(topic: str, vector: Ends, ends: Sequence[int]) -> Iterator[str]:
-    given = vector.get(topic)
-    if given is None:
+    offsets = vector.get(topic)
+    if offsets is None:
         if any(ends):
             yield f"the vector does not name {topic}: nothing of it is read"
         return
-    if any(ends[len(given) :]):
-        yield f"the vector names {len(given)} of {len(ends)} partitions of {topic}: the rest is out"
-    for partition, (at, end) in enumerate(zip(given, ends, strict=False)):
+    if any(ends[len(offsets) :]):
+        named = f"{len(offsets)} of {len(ends)} partitions of {topic}"
+        yield f"the vector names {named}: the rest is out"
+    for partition, (at, end) in enumerate(zip(offsets, ends, strict=False)):
         if at > end:
             where = f"{topic} partition {partition}" if len(ends) > 1 else topic
             yield f"{where} ends at {end}: it is read to there, not to {at}"

@@ -74,13 +74,13 @@ class LogCopy:
             LogError: a log failed; the next run continues.
         """
         sizes = await self._sizes()
-        there = await self._source.topics()
-        self._stop = await self._source.ends([topic for topic in sizes if topic in there])
+        source_topics = await self._source.topics()
+        self._stop = await self._source.ends([topic for topic in sizes if topic in source_topics])
         self._all = sum(map(sum, self._stop.values()))
         before = await self._ends(sizes)
-        rest = await self._matched(sizes, before)
+        lacking = await self._matched(sizes, before)
         if self._is_complete(before):
-            self._check_complete(rest)
+            self._check_complete(lacking)
             return
         for topic, size in sizes.items():
             await self._target.create_topic(self._renamed[topic], size)
@@ -88,8 +88,8 @@ class LogCopy:
         claimed = await self._ends(sizes)
         if claimed != before:
             # Records of a writer that is fenced by now.
-            rest = await self._matched(sizes, claimed)
-        for place, offset in rest.items():
+            lacking = await self._matched(sizes, claimed)
+        for place, offset in lacking.items():
             if offset is not None and place[0] != self._commands:
                 await self._append_rest(place, offset, epoch)
         await self._append_commands(epoch)
@@ -100,23 +100,23 @@ class LogCopy:
         Raises:
             LogNotUsable: the target has a topic with another number of partitions.
         """
-        there, known = await self._source.topics(), await self._target.topics()
-        sizes = {topic: there[topic] for topic in self._names if topic in there}
+        source_topics, target_topics = await self._source.topics(), await self._target.topics()
+        sizes = {topic: source_topics[topic] for topic in self._names if topic in source_topics}
         sizes.setdefault(self._commands, 1)
         for topic, size in sizes.items():
             copy = self._renamed[topic]
-            if known.get(copy, size) != size:
+            if target_topics.get(copy, size) != size:
                 raise LogNotUsable(
-                    f"topic {copy} has {known[copy]} partitions and must have {size}, as in the "
-                    f"source: {_OTHER_TOPICS}"
+                    f"topic {copy} has {target_topics[copy]} partitions and must have {size}, as "
+                    f"in the source: {_OTHER_TOPICS}"
                 )
         return sizes
 
     async def _ends(self, sizes: Mapping[str, int]) -> Ends:
         """Ends of the target's topics; 0 where a topic does not exist."""
-        known = await self._target.topics()
+        target_topics = await self._target.topics()
         copies = [self._renamed[topic] for topic in sizes]
-        ends = await self._target.ends([copy for copy in copies if copy in known])
+        ends = await self._target.ends([copy for copy in copies if copy in target_topics])
         return {
             topic: list(ends.get(self._renamed[topic], [0] * size)) for topic, size in sizes.items()
         }
@@ -124,9 +124,9 @@ class LogCopy:
     def _is_complete(self, ends: Ends) -> bool:
         return any(ends[self._commands])
 
-    def _check_complete(self, rest: Mapping[TopicPartition, int | None]) -> None:
+    def _check_complete(self, lacking: Mapping[TopicPartition, int | None]) -> None:
         """Raise `LogNotUsable` if the source has more records than a complete copy."""
-        for (topic, partition), offset in rest.items():
+        for (topic, partition), offset in lacking.items():
             if offset is not None:
                 raise LogNotUsable(
                     f"the topics are a complete copy of a time when {topic}-{partition} ended "
@@ -152,9 +152,9 @@ class LogCopy:
         """As `_matched`, in one partition."""
         copy_place = self._renamed[place[0]], place[1]
         # An empty topic may not exist yet.
-        there = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}
+        target_ends = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}
         async with (
-            aclosing(_committed(self._target, copy_place, 0, there)) as copies,
+            aclosing(_committed(self._target, copy_place, 0, target_ends)) as copies,
             aclosing(_committed(self._source, place, 0, self._stop)) as originals,
         ):
             superseded: set[bytes | None] = set()
@@ -274,10 +274,14 @@ async def put_all(
     Raises:
         LogError: a log failed; the copy is incomplete.
     """
-    there = await source.topics()
-    sizes = {topic: there[topic] for topic in msgspec.structs.astuple(topics) if topic in there}
+    source_topics = await source.topics()
+    sizes = {
+        topic: source_topics[topic]
+        for topic in msgspec.structs.astuple(topics)
+        if topic in source_topics
+    }
     stop = await source.ends(sizes)
-    done, runs = 0, PositionRuns()
+    copied, runs = 0, PositionRuns()
     names = new_names(topics, renamed or topics)
     for topic, size in sizes.items():
         await target.create_topic(names[topic], size)
@@ -286,8 +290,8 @@ async def put_all(
             await target.put(_under(names[topic], entries))
             for entry in entries:
                 runs.add(entry.position, entry.offset)
-            done += len(entries)
-            progress(done, sum(map(sum, stop.values())))
+            copied += len(entries)
+            progress(copied, sum(map(sum, stop.values())))
     return runs
 
 

@@ -83,9 +83,9 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
     how = how or Opening()
     opened = await _open(where, how)
     try:
-        there = await opened.log.topics()
-        missing = missing_topics(how.topics, there, named=how.named, naming=how.naming)
-        wrong = (*missing, *split_config(how.topics, there))
+        existing = await opened.log.topics()
+        missing = missing_topics(how.topics, existing, named=how.named, naming=how.naming)
+        wrong = (*missing, *split_config(how.topics, existing))
     except BaseException:
         await opened.log.close()
         raise
@@ -106,8 +106,9 @@ async def _open(where: str, how: Opening) -> Opened:
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
     problems = (*map(shown, dump.problems), *remarks(dump))
-    known = partitions_in(where, dump, how)
-    memory, assumed = await memory_log(dump.entries, known), assumed_in(dump, known, how.topics)
+    partition_counts = partitions_in(where, dump, how)
+    memory = await memory_log(dump.entries, partition_counts)
+    assumed = assumed_in(dump, partition_counts, how.topics)
     return Opened(memory, dump.format, problems, assumed=assumed)
 
 
@@ -151,13 +152,15 @@ def check_whole(where: str, dump: Dump) -> None:
 
     The fold of an incomplete log looks like a state of the cluster, and may be wrong.
     """
-    promised, there = dump.about.get("records"), len(dump.entries)
+    promised, present = dump.about.get("records"), len(dump.entries)
     lost = unread(dump)
-    if isinstance(promised, int) and promised > there and not lost:
-        raise LogNotUsable(f"{where} is cut off, {there} of {promised} records are there: {_ANEW}")
+    if isinstance(promised, int) and promised > present and not lost:
+        raise LogNotUsable(
+            f"{where} is cut off, {present} of {promised} records are there: {_ANEW}"
+        )
     if lost:
-        more = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
-        raise LogNotUsable(f"{where} cannot be read whole, {shown(lost[0])}{more}: {_ANEW}")
+        suffix = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
+        raise LogNotUsable(f"{where} cannot be read whole, {shown(lost[0])}{suffix}: {_ANEW}")
 
 
 _ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
@@ -274,19 +277,19 @@ def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.
     """
     needed = partitions_of(dump.entries)
-    known = _more(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
+    counts = _more(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
     for name, number in how.form.partitions.items():
         topic = getattr(how.topics, name, name)
         if topic not in needed and topic not in msgspec.structs.astuple(how.topics):
-            there = ", ".join(sorted(needed)) or "none"
-            raise LogNotUsable(f"{where} has no topic {topic} (its topics: {there})")
-        least = max(needed.get(topic, 0), known.get(topic, 0))
+            existing = ", ".join(sorted(needed)) or "none"
+            raise LogNotUsable(f"{where} has no topic {topic} (its topics: {existing})")
+        least = max(needed.get(topic, 0), counts.get(topic, 0))
         if number < least:
             raise LogNotUsable(
                 f"{where} has {least} partitions of {topic}: {name}={number} is too few"
             )
-        known[topic] = number
-    return known
+        counts[topic] = number
+    return counts
 
 
 def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:

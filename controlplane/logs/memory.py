@@ -62,8 +62,8 @@ class PartitionColumns:
             index = bisect_left(self._offsets, entry.offset)
             if index == len(self._offsets) or self._offsets[index] != entry.offset:
                 raise conflict(entry, GAP)
-            there = self._batch(OffsetSpan(entry.topic, entry.partition, 0, 0), index, index + 1)
-            if next(there.entries()) != entry:
+            stored = self._batch(OffsetSpan(entry.topic, entry.partition, 0, 0), index, index + 1)
+            if next(stored.entries()) != entry:
                 raise conflict(entry, OTHER_ENTRY)
 
     def batches(self, span: OffsetSpan) -> Iterator[Batch]:
@@ -175,9 +175,9 @@ class MemoryLog:
 
     async def add_partitions(self, topic: str, partitions: int) -> None:
         """Raise the number of partitions of a topic; no effect if it has as many or more."""
-        there = self._partitions(topic)
+        existing = self._partitions(topic)
         check_topic(topic, partitions)
-        there.extend(PartitionColumns() for _ in range(partitions - len(there)))
+        existing.extend(PartitionColumns() for _ in range(partitions - len(existing)))
 
     async def claim(self) -> int:
         """Become the only writer: start a new epoch and return it."""

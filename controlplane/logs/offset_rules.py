@@ -70,8 +70,8 @@ def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
             raise conflict(entry, f"offsets lie between 0 and {OFFSET_LIMIT - 1}")
         if entry.timestamp not in _TIMESTAMPS:
             raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
-        there = taken.setdefault(entry.offset, entry)
-        if there is not entry and there != entry:
+        earlier = taken.setdefault(entry.offset, entry)
+        if earlier is not entry and earlier != entry:
             raise conflict(entry, "another entry with this place was given")
     return {place: _ascending(taken) for place, taken in places.items()}
 

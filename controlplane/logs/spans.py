@@ -43,8 +43,8 @@ def topic_in(topics: Mapping[str, V], topic: str) -> V:
     try:
         return topics[topic]
     except KeyError:
-        there = ", ".join(sorted(topics)) or "none"
-        message = f"There is no topic {topic!r} in this log (there are: {there})"
+        existing = ", ".join(sorted(topics)) or "none"
+        message = f"There is no topic {topic!r} in this log (there are: {existing})"
         raise LogNotUsable(message) from None
 
 

@@ -30,23 +30,23 @@ def missing_topics(
     Raises:
         LogNotUsable: the config topic is missing, or a topic whose name the user has given.
     """
-    there = sorted(there)
+    existing = sorted(there)
     called = msgspec.structs.asdict(topics)
-    missing = {what: topic for what, topic in called.items() if topic not in there}
-    for what, topic in missing.items():
-        if what == "config" or what in named:
-            raise _no_topic(what, topic, there, naming)
+    missing = {role: topic for role, topic in called.items() if topic not in existing}
+    for role, topic in missing.items():
+        if role == "config" or role in named:
+            raise _no_topic(role, topic, existing, naming)
     return tuple(
-        f"this log has no {missing[what]}: {unknown} are unknown"
-        for what, unknown in _TOLD_BY.items()
-        if what in missing
+        f"this log has no {missing[role]}: {unknown} are unknown"
+        for role, unknown in _TOLD_BY.items()
+        if role in missing
     )
 
 
 def renamed(topics: Topics) -> frozenset[str]:
     """Topics (`config`, `status`, …) whose names differ from those in Kafka's sample file."""
     names, usual = msgspec.structs.asdict(topics), msgspec.structs.asdict(Topics())
-    return frozenset(what for what in names if names[what] != usual[what])
+    return frozenset(role for role in names if names[role] != usual[role])
 
 
 async def missing_for_writer(
@@ -66,15 +66,15 @@ async def missing_for_writer(
     Raises:
         LogNotUsable: the config topic is missing, or a topic whose name the user has given.
     """
-    there = await log.topics()
-    ends = await log.ends(there)
+    existing = await log.topics()
+    ends = await log.ends(existing)
     if not any(end for partitions in ends.values() for end in partitions):
         return ()
     if may_lack_configs and "config" not in named:
-        there = {topics.config: 1, **there}
-    has_commands = Topics().commands in there
-    refused = {what for what in named if what != "commands" or has_commands}
-    return missing_topics(topics, there, named=refused, naming=naming)
+        existing = {topics.config: 1, **existing}
+    has_commands = Topics().commands in existing
+    refused = {role for role in named if role != "commands" or has_commands}
+    return missing_topics(topics, existing, named=refused, naming=naming)
 
 
 async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
@@ -87,18 +87,18 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
             several partitions.
     """
-    there = await log.topics()
+    existing = await log.topics()
     for topic in (topics.config, topics.commands):
-        if there.get(topic, 1) != 1:
+        if existing.get(topic, 1) != 1:
             raise LogNotUsable(
-                f"topic {topic} has {there[topic]} partitions and must have one, which keeps its "
-                "records in order: name another topic"
+                f"topic {topic} has {existing[topic]} partitions and must have one, which keeps "
+                "its records in order: name another topic"
             )
-    ours = [topic for topic in msgspec.structs.astuple(topics) if topic in there]
+    ours = [topic for topic in msgspec.structs.astuple(topics) if topic in existing]
     starts, ends = await log.starts(ours), await log.ends(ours)
     filled = [topic for topic in ours if any(map(lt, starts[topic], ends[topic]))]
     if filled and topics.commands not in filled:
-        empty = "is empty" if topics.commands in there else "does not exist"
+        empty = "is empty" if topics.commands in existing else "does not exist"
         raise LogNotUsable(
             f"{_listed(filled)} already {'has' if len(filled) == 1 else 'have'} records, and the "
             f"command topic {topics.commands} {empty}: another Connect cluster wrote them. Name "
@@ -122,16 +122,16 @@ def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
     return (effect,)
 
 
-def _no_topic(what: str, topic: str, there: list[str], naming: str) -> LogNotUsable:
-    listed = _listed(there) or "none"
+def _no_topic(role: str, topic: str, existing: list[str], naming: str) -> LogNotUsable:
+    listed = _listed(existing) or "none"
     hint = f" ({naming})" if naming else ""
-    without = "" if what == "config" else ", or leave it unnamed if there is none"
+    without = "" if role == "config" else ", or leave it unnamed if there is none"
     return LogNotUsable(
         f"there is no topic {topic} (found: {listed}): "
-        f"name the {what} topic as it is called here{without}{hint}"
+        f"name the {role} topic as it is called here{without}{hint}"
     )
 
 
 def _listed(topics: list[str]) -> str:
-    more = f" and {len(topics) - TOPICS_SHOWN} more" if len(topics) > TOPICS_SHOWN else ""
-    return ", ".join(topics[:TOPICS_SHOWN]) + more
+    suffix = f" and {len(topics) - TOPICS_SHOWN} more" if len(topics) > TOPICS_SHOWN else ""
+    return ", ".join(topics[:TOPICS_SHOWN]) + suffix

@@ -105,7 +105,7 @@ class _OffsetChart:
         ]
 
     def _dot(self, number: int, line: OffsetLine, point: OffsetPoint, value: float) -> Html:
-        what = f"{line.partition} {line.field} {offset_text(value)}"
-        words = el("title", f"{what}: {when(point.at_ms)} ({point.place})")
+        label = f"{line.partition} {line.field} {offset_text(value)}"
+        words = el("title", f"{label}: {when(point.at_ms)} ({point.place})")
         cx, cy = f"{self._axis.percent(point.at_ms)}%", f"{self._percent(value)}%"
         return el("circle", words, cx=cx, cy=cy, r=3, class_=f"l-{number}")

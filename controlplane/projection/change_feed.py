@@ -214,5 +214,5 @@ def _events(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator
 
 def _within(starts: Iterable[int], ends: Sequence[int]) -> list[int]:
     """Return the start offset of each partition, at most its end."""
-    given = [*starts, *[0] * len(ends)]
-    return [max(0, min(pair)) for pair in zip(given, ends, strict=False)]
+    padded_starts = [*starts, *[0] * len(ends)]
+    return [max(0, min(pair)) for pair in zip(padded_starts, ends, strict=False)]

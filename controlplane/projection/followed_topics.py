@@ -43,8 +43,8 @@ class FollowedTopics:
             LogNotUsable: the log lacks a topic that every worker needs.
         """
         ends = await ends_now(self._log, self._topics)
-        more = await self._log.ends(self._asked_for & (await self._log.topics()).keys())
-        return ends | {topic: list(parts) for topic, parts in more.items()}
+        extra_ends = await self._log.ends(self._asked_for & (await self._log.topics()).keys())
+        return ends | {topic: list(parts) for topic, parts in extra_ends.items()}
 
     async def until_others(self, followed: Sequence[str]) -> None:
         """Return when a topic outside of `followed` must be followed.

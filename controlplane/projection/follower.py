@@ -180,11 +180,11 @@ class Follower:
 
         Returns as soon as all their records have been folded. A missing topic is left out.
         """
-        more = self._positions.without(topics)
-        if more:
-            more &= (await self._log.topics()).keys()
-            self._followed.add(more)
-            await self.wait_for(await self._log.ends(more))
+        new_topics = self._positions.without(topics)
+        if new_topics:
+            new_topics &= (await self._log.topics()).keys()
+            self._followed.add(new_topics)
+            await self.wait_for(await self._log.ends(new_topics))
 
     async def _load(self, profile: Profile, stop: Ends) -> Fold:
         return await load(

@@ -46,8 +46,8 @@ async def load(  # noqa: PLR0913 - settings, by name only
     if stop is None:
         own = await own_topics(log, fold)
         ends = {**ends, **await log.ends(own)}
-    others = [topic for topic in ends if topic != fold.topics.config]
-    await load_topics(log, fold, others, ends)
+    other_topics = [topic for topic in ends if topic != fold.topics.config]
+    await load_topics(log, fold, other_topics, ends)
     return fold
 
 

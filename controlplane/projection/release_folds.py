@@ -73,8 +73,8 @@ class ReadPositions:
     def add(self, ends: Ends) -> None:
         """Add every topic and partition that is new, at its beginning."""
         for topic, parts in ends.items():
-            known = self._ends.setdefault(topic, [])
-            known.extend([0] * (len(parts) - len(known)))
+            positions = self._ends.setdefault(topic, [])
+            positions.extend([0] * (len(parts) - len(positions)))
 
     def replace(self, ends: Ends) -> None:
         """Start over at these positions: the log was replaced."""

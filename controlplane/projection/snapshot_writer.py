@@ -118,9 +118,9 @@ class _Maker:
         """Return the watermark up to which the topic has settled."""
         newest = await self._newest()
         ends, latest = (newest.ends, newest.latest) if newest else ([], [])
-        more = len(upto) - len(ends)
+        added = len(upto) - len(ends)
         mark = Watermark(
-            self._settings.lateness_ms, [*ends, *[0] * more], [*latest, *[NEVER_MS] * more]
+            self._settings.lateness_ms, [*ends, *[0] * added], [*latest, *[NEVER_MS] * added]
         )
         start, stop = {self._topic: mark.ends.copy()}, {self._topic: upto}
         async for batch in self._log.read([self._topic], start, stop):

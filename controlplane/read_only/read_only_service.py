@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ReadOnlySettings(NamedTuple):
-    """Settings of a read-only service."""
+    """Topics to follow, endpoints to serve, and the facts that the log lacks."""
 
     topics: Topics
     context: Context

@@ -211,9 +211,9 @@ def _release_notices(release: str | None) -> tuple[str, ...]:
 async def _body_of(receive: Receive) -> bytes | None:
     """Read a whole body; None if it is empty."""
     parts: list[bytes] = []
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         message = await receive()
         parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
     return b"".join(parts) or None

@@ -67,8 +67,11 @@ class Answer(NamedTuple):
         """Return the same answer with notices added to its header."""
         if not notices:
             return self
-        more = len(notices) - NOTICES_SHOWN
-        added = [*notices[:NOTICES_SHOWN], *([f"and {more} more notices"] if more > 0 else [])]
+        unlisted = len(notices) - NOTICES_SHOWN
+        added = [
+            *notices[:NOTICES_SHOWN],
+            *([f"and {unlisted} more notices"] if unlisted > 0 else []),
+        ]
         earlier = [self.headers[NOTICE]] if NOTICE in self.headers else []
         # A release may come with line breaks, and a host name with non-ASCII letters: neither is
         # allowed in a header.

@@ -198,10 +198,10 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     if isinstance(ended, Rejected):
         raise refused(ended, with_cause=call.profile.release == KIP)
     state = await call.service.follower.state(call.profile)
-    done = command_responses.CompletedCommand(
+    completed = command_responses.CompletedCommand(
         command, ended, state, call.profile, call.service.plugins
     )
-    return _with_location(writes.answer_to(done), call.request.base)
+    return _with_location(writes.answer_to(completed), call.request.base)
 
 
 def _with_location(answer: Answer, base: str) -> Answer:

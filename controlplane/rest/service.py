@@ -40,7 +40,7 @@ class States(Protocol):
         ...
 
     async def state(self, profile: Profile) -> ClusterState:
-        """Return the current state."""
+        """Return the state after all records read so far, as a release folds it."""
         ...
 
     async def state_at(self, moment: str, profile: Profile) -> PastState:

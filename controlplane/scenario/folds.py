@@ -131,8 +131,8 @@ def with_registered(names: Sequence[str]) -> Folds:
     )
     for name in names:
         if name not in single.keys() | batch.keys():
-            there = ", ".join(sorted(single.keys() | batch.keys())) or "none"
-            raise UnknownFold(f"no fold {name!r} is installed (installed: {there})")
+            installed = ", ".join(sorted(single.keys() | batch.keys())) or "none"
+            raise UnknownFold(f"no fold {name!r} is installed (installed: {installed})")
     usual = Folds()
     return Folds(
         usual.main,

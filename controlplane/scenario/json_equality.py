@@ -11,14 +11,16 @@ from typing import Any
 
 def equal_json(first: Any, other: Any) -> bool:
     """True if two values are equal."""
-    known: _NumberedValues = {}
-    return _number(first, known) == _number(other, known)
+    numbered: _NumberedValues = {}
+    return _number(first, numbered) == _number(other, numbered)
 
 
 def unshared(first: Sequence[Any], other: Sequence[Any]) -> list[Any]:
     """The elements that only one of two lists has, in their order."""
-    known: _NumberedValues = {}
-    mine, theirs = ([_number(element, known) for element in listed] for listed in (first, other))
+    value_numbers: _NumberedValues = {}
+    mine, theirs = (
+        [_number(element, value_numbers) for element in listed] for listed in (first, other)
+    )
     shared = {*mine} & {*theirs}
     numbered = zip((*first, *other), (*mine, *theirs), strict=True)
     return [element for element, number in numbered if number not in shared]
@@ -28,14 +30,14 @@ _NumberedValues = dict[Hashable, int]
 """Number of each structure; equal values have the same number."""
 
 
-def _number(value: Any, known: _NumberedValues) -> int:
+def _number(value: Any, numbered: _NumberedValues) -> int:
     """Number of a value; members are numbered before the values that contain them."""
     items = [value]
     for item in items:
         items += _members(item)
     numbers: dict[int, int] = {}
     for item in reversed(items):
-        numbers[id(item)] = known.setdefault(_made_of(item, numbers), len(known))
+        numbers[id(item)] = numbered.setdefault(_made_of(item, numbers), len(numbered))
     return numbers[id(value)]
 
 

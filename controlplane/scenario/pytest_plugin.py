@@ -60,5 +60,5 @@ class ScenarioItem(pytest.Item):
 
     def _shown(self) -> str:
         """The path as the person who runs pytest would write it."""
-        here = Path.cwd()
-        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+        folder = Path.cwd()
+        return str(self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path)

@@ -129,16 +129,16 @@ class Verifier:
 
     def _observe(self, step: StoryStep, verdict: StoryVerdict) -> None:
         state = self._state(step)
-        for path, given in step.answers.items():
-            if self._beyond(state, path, given):
+        for path, recorded in step.answers.items():
+            if self._beyond(state, path, recorded):
                 verdict.beyond += 1
                 continue
             verdict.compared += 1
             folded = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
-            if not same(given, folded):
+            if not same(recorded, folded):
                 cause = explain(state, path)
                 verdict.differences.append(
-                    AnswerDifference(step.n, step.release or "", path, given, folded, cause)
+                    AnswerDifference(step.n, step.release or "", path, recorded, folded, cause)
                 )
 
     def _state(self, step: StoryStep) -> ClusterState:
@@ -148,14 +148,14 @@ class Verifier:
         check_support(profile, exactly_once=exactly_once)
         return fold(entries, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
 
-    def _beyond(self, state: ClusterState, path: str, given: RecordedAnswer) -> bool:
+    def _beyond(self, state: ClusterState, path: str, recorded: RecordedAnswer) -> bool:
         """True if an answer has a consumer group's offsets, which no log of Connect holds."""
         parts = path.split("/")
-        if parts[-1] != "offsets" or not isinstance(given.answer, dict):
+        if parts[-1] != "offsets" or not isinstance(recorded.answer, dict):
             return False
         config = state.config.connectors.get(unquote(parts[2]), {})
         sink = self._plugins.type_of(config.get("connector.class")) == "sink"
-        return sink and "offsets" in given.answer
+        return sink and "offsets" in recorded.answer
 
 
 def same(recorded: RecordedAnswer, folded: RecordedAnswer) -> bool:

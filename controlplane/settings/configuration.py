@@ -156,9 +156,9 @@ class Configuration:
         Raises:
             SettingsError: a config provider fails.
         """
-        found = {key for values in self._sources for key in values if key.startswith(prefix)}
+        names = {key for values in self._sources for key in values if key.startswith(prefix)}
         texts_by_key = {}
-        for key in sorted(found):
+        for key in sorted(names):
             if (value := self._value(key)) is not None:
                 with self._naming_source():
                     texts_by_key[key] = self.providers.resolved(key, value.text)

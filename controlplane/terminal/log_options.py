@@ -86,11 +86,11 @@ def log_options(command: Decorated) -> Decorated:
 
 
 def _numbers(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, int]:
     """Parse `TOPIC=N`, given once per topic."""
     numbers = {}
-    for text in given:
+    for text in texts:
         topic, _, number = text.rpartition("=")
         if not topic or not number.isascii() or not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not of the form TOPIC=N")

@@ -100,4 +100,4 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     """
     with _progress(visible=sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        yield lambda finished, total: progress.update(task, completed=finished, total=total)

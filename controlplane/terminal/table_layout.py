@@ -110,9 +110,9 @@ def _widths(shown: Sequence[_Column], width: int) -> list[int]:
     room = width - _with_gaps(widths)
     lacking = {place: column.widest - column.narrowest for place, column in enumerate(shown)}
     for served, place in enumerate(sorted(lacking, key=lambda place: lacking[place])):
-        more = min(lacking[place], room // (len(shown) - served))
-        widths[place] += more
-        room -= more
+        gain = min(lacking[place], room // (len(shown) - served))
+        widths[place] += gain
+        room -= gain
     return widths
 
 

@@ -36,8 +36,8 @@ def wide_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def _remember(context: click.Context, _: click.Parameter, given: bool) -> None:
-    context.meta[_WIDE] = given
+def _remember(context: click.Context, _: click.Parameter, wide: bool) -> None:
+    context.meta[_WIDE] = wide
 
 
 def is_wide() -> bool:

@@ -259,8 +259,8 @@ def _imported(place: str) -> type[msgspec.Struct]:
 
 def unknown_keys(configuration: Configuration) -> list[UnknownSetting]:
     """Keys that are set and that no class of settings has."""
-    known = tables(_used_limits(configuration))
-    counting = chain.from_iterable(keys(*table) for table in known.items())
+    setting_tables = tables(_used_limits(configuration))
+    counting = chain.from_iterable(keys(*table) for table in setting_tables.items())
     return unknown(configuration.values, counting)
 
 
@@ -273,8 +273,8 @@ def empty_settings(configuration: Configuration) -> list[str]:
 
 def _used_limits(configuration: Configuration) -> list[str]:
     """Prefixes of the limits of which a key is set."""
-    given = configuration.keys
-    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in given)]
+    set_keys = configuration.keys
+    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in set_keys)]
 
 
 def warn_of_unknown(configuration: Configuration) -> None:
@@ -284,6 +284,6 @@ def warn_of_unknown(configuration: Configuration) -> None:
     settings = unknown_keys(configuration)
     for setting in settings[:UNKNOWN_SHOWN]:
         note(f"Warning: {setting}")
-    more = len(settings) - UNKNOWN_SHOWN
-    if more > 0:
-        note(f"Warning: … and {more} more; `controlplane config` names them all")
+    unlisted = len(settings) - UNKNOWN_SHOWN
+    if unlisted > 0:
+        note(f"Warning: … and {unlisted} more; `controlplane config` names them all")

@@ -44,26 +44,28 @@ def _digest(body: bytes, password: str) -> bytes:
     return hashlib.sha1(salt + body, usedforsecurity=False).digest()
 
 
-def _entries(rest: "_JksCursor") -> Iterator[bytes]:
+def _entries(cursor: "_JksCursor") -> Iterator[bytes]:
     """Yield the trusted certificate of each entry."""
-    magic, version = rest.take(len(MAGIC)), rest.number(4)
+    magic, version = cursor.take(len(MAGIC)), cursor.number(4)
     if magic != MAGIC or version not in _VERSIONS:
         raise BadStore("it is of an unknown version")
-    for _ in range(rest.number(4)):
-        kind = rest.number(4)
-        rest.take(rest.number(2) + _TIME_SIZE)  # alias and creation time
+    for _ in range(cursor.number(4)):
+        kind = cursor.number(4)
+        cursor.take(cursor.number(2) + _TIME_SIZE)  # alias and creation time
         if kind not in {_KEY, _CERTIFICATE}:
             raise BadStore("it has an entry of an unknown kind")
         if kind == _KEY:
-            rest.take(rest.number(4))  # the key, encrypted
-        chain = [_certificate(rest, version) for _ in range(rest.number(4) if kind == _KEY else 1)]
+            cursor.take(cursor.number(4))  # the key, encrypted
+        chain = [
+            _certificate(cursor, version) for _ in range(cursor.number(4) if kind == _KEY else 1)
+        ]
         yield from chain[:1]
 
 
-def _certificate(rest: "_JksCursor", version: int) -> bytes:
+def _certificate(cursor: "_JksCursor", version: int) -> bytes:
     if version > 1:
-        rest.take(rest.number(2))  # certificate type: X.509
-    return rest.take(rest.number(4))
+        cursor.take(cursor.number(2))  # certificate type: X.509
+    return cursor.take(cursor.number(4))
 
 
 class _JksCursor:

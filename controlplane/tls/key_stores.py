@@ -63,7 +63,7 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     opened = _opened(store, content, _KEY)
     if opened.key is None or opened.cert is None:
         raise SettingsError(f"{store.path} holds no private key with its certificate")
-    others = [certificate.certificate for certificate in opened.additional_certs]
+    certificates = [certificate.certificate for certificate in opened.additional_certs]
     from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415
 
     key = opened.key.private_bytes(
@@ -71,15 +71,15 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
         form.PrivateFormat.PKCS8,
         form.BestAvailableEncryption(password.encode()),
     )
-    chain = _chain(opened.cert.certificate, others)
+    chain = _chain(opened.cert.certificate, certificates)
     return Secret(key.decode() + "".join(map(_pem, chain)))
 
 
-def _content(path: Path, what: str) -> bytes:
+def _content(path: Path, prefix: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as failure:
-        raise SettingsError(f"{what}.location: {unreadable(path, failure)}") from None
+        raise SettingsError(f"{prefix}.location: {unreadable(path, failure)}") from None
 
 
 def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:
@@ -89,11 +89,11 @@ def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:
         raise SettingsError(f"{store.path}, a JKS store, cannot be opened: {bad}") from None
 
 
-def _opened(store: JavaStore, content: bytes, what: str) -> "PKCS12KeyAndCertificates":
+def _opened(store: JavaStore, content: bytes, prefix: str) -> "PKCS12KeyAndCertificates":
     if content.startswith(_PEM):
-        raise SettingsError(f"{store.path} is PEM: set {what}.type=PEM")
+        raise SettingsError(f"{store.path} is PEM: set {prefix}.type=PEM")
     if not content.startswith(_SEQUENCE):
-        raise SettingsError(f"{store.path} is no key store: {what}.location needs PKCS12 or JKS")
+        raise SettingsError(f"{store.path} is no key store: {prefix}.location needs PKCS12 or JKS")
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - slow
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ def _opened(store: JavaStore, content: bytes, what: str) -> "PKCS12KeyAndCertifi
     except (ValueError, UnsupportedAlgorithm):
         wrong = "is wrong" if store.password else "is missing"
         raise SettingsError(
-            f"{store.path} cannot be opened: {what}.password {wrong}, or it is no PKCS12 store"
+            f"{store.path} cannot be opened: {prefix}.password {wrong}, or it is no PKCS12 store"
         ) from None
 
 
@@ -115,9 +115,9 @@ def _conversion(path: Path) -> str:
     )
 
 
-def _chain(own: "Certificate", others: Sequence["Certificate"]) -> "list[Certificate]":
+def _chain(own: "Certificate", certificates: Sequence["Certificate"]) -> "list[Certificate]":
     """Order the chain from a certificate to its root; a store may hold unrelated certificates."""
-    issuers = {certificate.subject: certificate for certificate in others}
+    issuers = {certificate.subject: certificate for certificate in certificates}
     chain = [own]
     while issuer := issuers.pop(chain[-1].issuer, None):
         chain.append(issuer)

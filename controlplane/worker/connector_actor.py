@@ -165,37 +165,37 @@ class ConnectorActor:
         statuses.forget_topics(self._name)
         statuses.remove_connector(self._name)
 
-    async def _follow(self, wanted: Assignment) -> None:
+    async def _follow(self, assignment: Assignment) -> None:
         """Apply the difference between what runs and what shall run."""
-        applied, self._applied = self._applied, wanted
-        if applied is None or applied.config_record != wanted.config_record:
+        applied, self._applied = self._applied, assignment
+        if applied is None or applied.config_record != assignment.config_record:
             await self._stop_connector()
-            await self._start_connector(wanted)
-        elif applied.target is not wanted.target:
-            self._go(wanted.target)
-        if wanted.target is Target.STOPPED:
+            await self._start_connector(assignment)
+        elif applied.target is not assignment.target:
+            self._go(assignment.target)
+        if assignment.target is Target.STOPPED:
             await self._stop_tasks([*self._tasks])
-        elif applied is None or applied.tasks_record != wanted.tasks_record:
-            await self._replace_tasks(wanted)
+        elif applied is None or applied.tasks_record != assignment.tasks_record:
+            await self._replace_tasks(assignment)
         elif applied.target is Target.STOPPED:
-            await self._start_tasks(range(len(wanted.tasks)), wanted)
-        elif applied.target is not wanted.target:
+            await self._start_tasks(range(len(assignment.tasks)), assignment)
+        elif applied.target is not assignment.target:
             for task in self._tasks.values():
-                task.go(paused=wanted.target is Target.PAUSED)
-        self._remove_old_statuses(wanted)
+                task.go(paused=assignment.target is Target.PAUSED)
+        self._remove_old_statuses(assignment)
 
-    def _remove_old_statuses(self, wanted: Assignment) -> None:
+    def _remove_old_statuses(self, assignment: Assignment) -> None:
         """Remove the statuses of tasks beyond the present number."""
         reported = self._parts.state().status.tasks.get(self._name, {})
-        left = [task for task in reported if task >= len(wanted.tasks)]
+        left = [task for task in reported if task >= len(assignment.tasks)]
         self._parts.statuses.remove_tasks(self._name, sorted(left))
 
     # --- the connector --------------------------------------------------------------------------
 
-    async def _start_connector(self, wanted: Assignment) -> None:
+    async def _start_connector(self, assignment: Assignment) -> None:
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
-            driver = await self._parts.workshop.connector(self._name, wanted.config, requests)
+            driver = await self._parts.workshop.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
             self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
@@ -208,7 +208,7 @@ class ConnectorActor:
             publish=self._publish_once,
             paused_after_start=self._parts.profile.pause_starts_stopped,
         )
-        self._go(wanted.target)
+        self._go(assignment.target)
 
     _start_failure: Exception | None = None
 
@@ -273,19 +273,19 @@ class ConnectorActor:
         Raises:
             Exception: the connector failed, or the log cannot be written.
         """
-        wanted, connector = self._applied, self._connector
-        if wanted is None or connector is None:
+        assignment, connector = self._applied, self._connector
+        if assignment is None or connector is None:
             return
-        limit = _tasks_max(wanted.config)
+        limit = _tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
         if (
             len(configs) > limit
             and self._parts.profile.tasks_max_enforced
-            and _enforces(wanted.config)
+            and _enforces(assignment.config)
         ):
             connector.fail(_too_many(self._name, len(configs), limit))
             return
-        stored = self._parts.workshop.published_configs(self._name, wanted.config, configs)
+        stored = self._parts.workshop.published_configs(self._name, assignment.config, configs)
         if not self._differ(stored):
             return
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
@@ -302,16 +302,16 @@ class ConnectorActor:
 
     # --- tasks ----------------------------------------------------------------------------------
 
-    async def _replace_tasks(self, wanted: Assignment) -> None:
+    async def _replace_tasks(self, assignment: Assignment) -> None:
         await self._stop_tasks([*self._tasks])
-        await self._start_tasks(range(len(wanted.tasks)), wanted)
+        await self._start_tasks(range(len(assignment.tasks)), assignment)
 
-    async def _start_tasks(self, numbers: Iterable[int], wanted: Assignment) -> None:
+    async def _start_tasks(self, numbers: Iterable[int], assignment: Assignment) -> None:
         numbers = [*numbers]
         if not numbers:
             return
         try:
-            await self._parts.workshop.prepare_tasks(self._name, wanted.config)
+            await self._parts.workshop.prepare_tasks(self._name, assignment.config)
         except (LogError, ConnectError) as failure:
             for number in numbers:
                 self._report_failed(number, failure)
@@ -319,7 +319,7 @@ class ConnectorActor:
         for number in numbers:
             try:
                 self._tasks[number] = await self._parts.workshop.task(
-                    self._name, number, wanted, paused=wanted.target is Target.PAUSED
+                    self._name, number, assignment, paused=assignment.target is Target.PAUSED
                 )
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
                 self._report_failed(number, failure)
@@ -356,18 +356,18 @@ class ConnectorActor:
                 request.done.set_result(None)
 
     async def _restart_instances(self, instances: RestartedInstances) -> None:
-        wanted = self._applied
-        if wanted is None:
+        assignment = self._applied
+        if assignment is None:
             return
         if None in instances:
             await self._stop_connector()
             self._start_failure = None
-            await self._start_connector(wanted)
+            await self._start_connector(assignment)
             await self._raise_start_failure()
         tasks = [number for number in instances if number is not None]
         await self._stop_tasks(tasks)
-        if wanted.target is not Target.STOPPED:
-            await self._start_tasks(tasks, wanted)
+        if assignment.target is not Target.STOPPED:
+            await self._start_tasks(tasks, assignment)
 
     async def _raise_start_failure(self) -> None:
         """Wait for the connector's start; raise what it raised."""
@@ -384,15 +384,16 @@ class ConnectorActor:
 
     async def _restart_selected(self, request: RestartRequest) -> None:
         """Restart as KIP-745 says: stop, report RESTARTING, start."""
-        wanted, statuses, status = self._applied, self._parts.statuses, self._parts.state().status
-        if wanted is None or self._name not in status.connectors:
+        assignment, statuses = self._applied, self._parts.statuses
+        status = self._parts.state().status
+        if assignment is None or self._name not in status.connectors:
             return
         reported = status.tasks.get(self._name, {})
         failed_only = request.only_failed
         connector = not failed_only or status.connectors[self._name].state is State.FAILED
         tasks = [
             number
-            for number in range(len(wanted.tasks))
+            for number in range(len(assignment.tasks))
             if request.include_tasks
             and number in reported
             and (not failed_only or reported[number].state is State.FAILED)
@@ -405,9 +406,9 @@ class ConnectorActor:
         for number in tasks:
             statuses.task(self._name, number, State.RESTARTING)
         if connector:
-            await self._start_connector(wanted)
-        if wanted.target is not Target.STOPPED:
-            await self._start_tasks(tasks, wanted)
+            await self._start_connector(assignment)
+        if assignment.target is not Target.STOPPED:
+            await self._start_tasks(tasks, assignment)
 
 
 def _tasks_max(config: Mapping[str, Any]) -> int:

@@ -199,9 +199,9 @@ class LogConsumer:
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions."""
-        more = {*partitions} - self._paused
-        if more:
-            self._paused |= more
+        added = {*partitions} - self._paused
+        if added:
+            self._paused |= added
             await self._read_anew()
 
     async def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -221,8 +221,8 @@ class LogConsumer:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the committed offsets of the group, where there are some."""
-        known = self._groups.committed(self._member.group)
-        return {partition: known[partition] for partition in partitions if partition in known}
+        offsets = self._groups.committed(self._member.group)
+        return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
     def join(self) -> None:
         """Join the group."""

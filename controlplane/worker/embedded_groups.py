@@ -213,13 +213,11 @@ class GroupAssignments:
             for partition in range(await self._partitions_of(topic) or 0)
         ]
         number, count = members.index(member), len(members)
-        wanted = {
-            partition for place, partition in enumerate(partitions) if place % count == number
-        }
+        share = {partition for place, partition in enumerate(partitions) if place % count == number}
         owned_by_others = {
             partition for other in members if other is not member for partition in other.owned
         }
-        return wanted - owned_by_others
+        return share - owned_by_others
 
 
 class GroupMember:

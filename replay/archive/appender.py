@@ -102,9 +102,9 @@ class Appender:
 
         Offsets between the archive's end and a later `start` are lost: a gap.
         """
-        there = self.end_of(topic, partition)
-        begin = start if there is None else max(start, there)
-        if there is None or end > there:
+        archived_end = self.end_of(topic, partition)
+        begin = start if archived_end is None else max(start, archived_end)
+        if archived_end is None or end > archived_end:
             self._reaches[topic, partition] = ReadRange(topic, partition, begin, max(begin, end))
 
     def commit(self, snapshots: SnapshotMaker | None = None) -> Manifest | None:

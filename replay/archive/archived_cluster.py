@@ -93,8 +93,8 @@ def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
             "or capture it again if its first capture died"
         )
     if not chain.manifests:
-        there = ", ".join(layout.clusters(store)) or "none"
-        raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {there})")
+        existing = ", ".join(layout.clusters(store)) or "none"
+        raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {existing})")
     return ArchivedCluster(store, name, chain, parts_in(chain))
 
 

@@ -136,10 +136,10 @@ def _variable(match: re.Match[str], properties: Mapping[str, str]) -> str:
     """Expand `${env.NAME}` from the environment and `${NAME}` from the properties."""
     name = match[1]
     of_environment = name.startswith(_ENVIRONMENT)
-    known = (
+    value = (
         os.environ.get(name.removeprefix(_ENVIRONMENT)) if of_environment else properties.get(name)
     )
-    return match[0] if known is None else known
+    return match[0] if value is None else value
 
 
 # --- in Arrow's words ---------------------------------------------------------------------------

@@ -80,11 +80,11 @@ def checked(cluster: ArchivedCluster) -> ArchivedCluster:
 
 def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
     """Problem with a file's bytes, as the end of a sentence; empty if there is none."""
-    there = store.size(stored.file)
-    if there is None:
+    size = store.size(stored.file)
+    if size is None:
         return "is missing"
-    if there != stored.bytes:
-        return f"has {there} bytes and not {stored.bytes}"
+    if size != stored.bytes:
+        return f"has {size} bytes and not {stored.bytes}"
     digest = sha256()
     with reading(stored.file), store.open(stored.file) as file:
         while content := file.read(CHUNK_BYTES):

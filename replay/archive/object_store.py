@@ -85,14 +85,14 @@ class BucketStore:
 
     def take(self, name: str, content: bytes) -> bool:
         """Write a file under a contested name."""
-        folder, _, wanted = name.rpartition("/")
+        folder, _, base_name = name.rpartition("/")
         claims = f"{folder}/_claims"
-        mine = f"{wanted}-{uuid4()}"
+        mine = f"{base_name}-{uuid4()}"
         begun = monotonic()
         self._write(f"{claims}/{mine}", b"")
         try:
             # An earlier claimant that has withdrawn since may have written the file.
-            if self._claimed_by_others(claims, wanted, mine) or self.size(name) is not None:
+            if self._claimed_by_others(claims, base_name, mine) or self.size(name) is not None:
                 return False
             if monotonic() - begun > HESITATION_S:
                 return False
@@ -102,10 +102,12 @@ class BucketStore:
                 self._system.delete_file(self._path(f"{claims}/{mine}"))
         return True
 
-    def _claimed_by_others(self, claims: str, wanted: str, mine: str) -> bool:
+    def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
         files = self._found(claims, recursive=False)
-        times = {file.base_name: file.mtime for file in files if file.base_name.startswith(wanted)}
+        times = {
+            file.base_name: file.mtime for file in files if file.base_name.startswith(base_name)
+        }
         if mine not in times:  # the store does not list new files at once
             return True
         lapsed = times.pop(mine) - timedelta(seconds=CLAIM_S)
@@ -130,9 +132,9 @@ class BucketStore:
 
     def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
         path = self._path(folder)
-        wanted = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
+        selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         with reading(self.where):
-            infos: list[fs.FileInfo] = self._system.get_file_info(wanted)
+            infos: list[fs.FileInfo] = self._system.get_file_info(selector)
             if not infos:
                 self._check_bucket()
             return infos

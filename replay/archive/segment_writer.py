@@ -160,15 +160,17 @@ def _check_archived(
         for group in row_groups(opened(store, segment.stored))
         if group.first_offset <= last and first <= group.last_offset
     ]
-    there = pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
-    where = pc.index_in(offsets, value_set=there.column("offset"))
+    stored = (
+        pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
+    )
+    where = pc.index_in(offsets, value_set=stored.column("offset"))
     if where.null_count:
         missing = offsets.filter(pc.is_null(where))[0].as_py()
         why = (
             "the archive begins behind it" if missing < part.start else "the archive has none there"
         )
         raise _conflict(topic, partition, missing, why)
-    archived = there.take(where)
+    archived = stored.take(where)
     if not archived.equals(table):
         rows = zip(archived.to_pylist(), table.to_pylist(), strict=True)
         offset = next(new["offset"] for old, new in rows if old != new)

@@ -83,7 +83,7 @@ class EncodedFile(NamedTuple):
         return cls(content, sha256(content).hexdigest(), records)
 
     def stored(self, name: str) -> StoredFile:
-        """Description for the manifest."""
+        """Name, size, hash and number of records, as a manifest has them."""
         return StoredFile(name, len(self.content), self.sha256, self.records)
 
 
@@ -180,10 +180,10 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
     Raises:
         ArchiveCorrupt: the file is missing or differs from the description.
     """
-    there = store.size(stored.file)
-    if there != stored.bytes:
-        what = "is missing" if there is None else f"has {there} bytes and not {stored.bytes}"
-        raise ArchiveCorrupt(f"{stored.file} {what}: restore it, or capture that cluster again")
+    size = store.size(stored.file)
+    if size != stored.bytes:
+        flaw = "is missing" if size is None else f"has {size} bytes and not {stored.bytes}"
+        raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
     try:
         file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
     except (pa.ArrowException, OSError) as error:
@@ -203,20 +203,22 @@ def _damaged(name: str, error: Exception) -> ReplayError:
     return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")
 
 
-def _check_columns(name: str, there: pa.Schema) -> None:
+def _check_columns(name: str, schema: pa.Schema) -> None:
     """Raise `ArchiveCorrupt` unless a file has the columns of a segment."""
-    foreign = sorted(set(there.names) - set(SCHEMA.names))
-    missing = sorted(set(SCHEMA.names) - set(there.names))
-    wrong = [column for column in SCHEMA.names if column in there.names and _differs(there, column)]
-    for what, which in (("foreign", foreign), ("no", missing), ("another type of", wrong)):
+    foreign = sorted(set(schema.names) - set(SCHEMA.names))
+    missing = sorted(set(SCHEMA.names) - set(schema.names))
+    wrong = [
+        column for column in SCHEMA.names if column in schema.names and _differs(schema, column)
+    ]
+    for flaw, which in (("foreign", foreign), ("no", missing), ("another type of", wrong)):
         if which:
             raise ArchiveCorrupt(
-                f"{name} has {what} column {which[0]!r}: replay did not write it, restore it"
+                f"{name} has {flaw} column {which[0]!r}: replay did not write it, restore it"
             )
 
 
-def _differs(there: pa.Schema, column: str) -> bool:
-    return bool(there.field(column).type != SCHEMA.field(column).type)
+def _differs(schema: pa.Schema, column: str) -> bool:
+    return bool(schema.field(column).type != SCHEMA.field(column).type)
 
 
 def row_groups(file: ArchiveFile, begin: int = 0, end: int | None = None) -> Iterator[RowGroup]:

@@ -83,9 +83,9 @@ def _flaws(cluster: ArchivedCluster, segment: Segment, before_ms: int | None) ->
     place = segment.topic, segment.partition
     actual = described(place, table, before_ms, segment.stored, segment.winners)
     for field in segment.__struct_fields__:
-        there, said = getattr(actual, field), getattr(segment, field)
-        if there != said:
-            yield f"{name} has {field} {there}, but its manifest says {said}"
+        actual_value, said = getattr(actual, field), getattr(segment, field)
+        if actual_value != said:
+            yield f"{name} has {field} {actual_value}, but its manifest says {said}"
     if segment.winners is not None and not _wins(cluster, segment, table, before_ms):
         yield f"{segment.winners.file} does not hold the rows of its segment that may still count"
 
@@ -99,9 +99,9 @@ def _wins(
     except ArchiveCorrupt:
         return False
     groups = row_groups(file)
-    there = pa.concat_tables(group.read(*SCHEMA.names) for group in groups).cast(SCHEMA)
+    stored = pa.concat_tables(group.read(*SCHEMA.names) for group in groups).cast(SCHEMA)
     return any(
-        there.equals(
+        stored.equals(
             winners([HeldRows(table)], segment.topic, cluster.topics, before_ms, removed=kept)
         )
         for kept in (True, False)  # earlier versions kept fewer rows

@@ -46,12 +46,12 @@ def winners(
     offsets = [
         _counting(runs, topic, topics, aborted=aborted, removed=removed) for aborted in readers
     ]
-    wanted = pc.unique(
+    winning_offsets = pc.unique(
         pa.chunked_array([chunk for column in offsets for chunk in column.chunks], pa.int64())
     )
     tables = [
         _timed(rows, times, before_ms).filter(
-            pc.is_in(rows.read("offset").column("offset"), value_set=wanted)
+            pc.is_in(rows.read("offset").column("offset"), value_set=winning_offsets)
         )
         for rows, times in zip(runs, running_times(runs), strict=True)
     ]

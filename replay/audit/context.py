@@ -87,7 +87,7 @@ class Audit(Protocol):
         ...
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Process a record."""
+        """Return the findings that the next record completes."""
         ...
 
     def end(self) -> Iterator[Finding]:
@@ -112,8 +112,10 @@ def lasting(time_ms: int) -> str:
     for unit, size, lesser_size, lesser in _UNITS:
         if time_ms >= 2 * size or time_ms == size:
             whole = -(-time_ms // lesser_size) * lesser_size
-            number, rest = divmod(whole, size)
-            return count(number, unit) + (f" {count(rest // lesser_size, lesser)}" if rest else "")
+            number, remainder = divmod(whole, size)
+            return count(number, unit) + (
+                f" {count(remainder // lesser_size, lesser)}" if remainder else ""
+            )
     return f"{time_ms} ms"
 
 

@@ -87,20 +87,20 @@ def read(cluster: ClusterLog) -> Iterator[DecodedRecord]:
     decoder = _Decoder(cluster)
     latest: dict[tuple[str, int], int] = {}
     last: dict[tuple[str, bytes | None], PreviousRecord] = {}
-    known = fold.config.publish()
+    config = fold.config.publish()
     for entry in cluster.entries:
         place = entry.topic, entry.partition
         latest[place] = time_ms = max(entry.timestamp, latest.get(place, -1))
         if entry.aborted and not fold.sees_aborted(entry.topic):
             continue
-        record, before = decoder.record(entry), known
+        record, before = decoder.record(entry), config
         if entry.topic == topics.config:
             fold.config.apply(entry)
-            known = fold.config.publish()
+            config = fold.config.publish()
         about = getattr(record, "connector", None)
         offset = decoder.offset(entry) if isinstance(record, SourcePartition) else None
         same = entry.topic, entry.key
-        yield DecodedRecord(entry, time_ms, record, about, offset, last.get(same), before, known)
+        yield DecodedRecord(entry, time_ms, record, about, offset, last.get(same), before, config)
         if entry.topic != topics.commands:
             last[same] = PreviousRecord(entry, offset)
 

@@ -100,8 +100,8 @@ NAMED = 8
 
 def _some(names: list[str]) -> str:
     """Format names: `a, b and c`; of many only the first."""
-    more = len(names) - NAMED
-    first, last = (names[:NAMED], f"{more} more") if more > 0 else (names[:-1], names[-1])
+    unlisted = len(names) - NAMED
+    first, last = (names[:NAMED], f"{unlisted} more") if unlisted > 0 else (names[:-1], names[-1])
     return f"{', '.join(first)} and {last}"
 
 
@@ -121,10 +121,10 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
-    there = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
+    writer_names = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
     sentence = (
-        f"sources of several clusters write {topic}: {there}; if these clusters use the same "
-        "Kafka, the topic holds records of all of them"
+        f"sources of several clusters write {topic}: {writer_names}; if these clusters use the "
+        "same Kafka, the topic holds records of all of them"
     )
     advice = (
         "Delete the connector in the cluster where it should no longer run (most likely after a "

@@ -236,15 +236,15 @@ class _JsonScan:
         No release reads a number that is directly followed by other text, so the remainder begins
         at the number (`start`).
         """
-        rest = self._units[start:]
+        remainder = self._units[start:]
         unread = unread_bytes(self._text, self._raw)
         if self._at == len(self._units) and not unread:
-            return rest
+            return remainder
         # Only a document of bytes has a separable remainder; otherwise the whole record is sealed.
-        raw = rest.encode("latin-1") + unread if self._in_bytes else self._raw
+        raw = remainder.encode("latin-1") + unread if self._in_bytes else self._raw
         if not self._met and is_harmless(raw):
-            return rest
-        return _stopping(rest[:1]) + self._hide(raw)
+            return remainder
+        return _stopping(remainder[:1]) + self._hide(raw)
 
     def _skip_space(self) -> None:
         match = SPACE.match(self._units, self._at)

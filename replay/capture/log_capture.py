@@ -84,16 +84,16 @@ class LogCapture:
             ArchiveBusy: another process has appended meanwhile.
             LogError: the log cannot be read, or has no config topic.
         """
-        topics, there = self._target.topics, await self._log.topics()
-        missing_topics(topics, there)
+        topics, existing = self._target.topics, await self._log.topics()
+        missing_topics(topics, existing)
         before = self._records
-        known = self._known_topics()
+        known_topics = self._known_topics()
         read = await self._read([topics.config])
-        wanted = {topics.offsets, topics.status, topics.commands, *known, *self._own}
-        read += await self._read(sorted((wanted & there.keys()) - {topics.config}))
+        connect_topics = {topics.offsets, topics.status, topics.commands, *known_topics, *self._own}
+        read += await self._read(sorted((connect_topics & existing.keys()) - {topics.config}))
         # In a live cluster, other topics are users' data: do not report them.
-        others = there.keys() - wanted - {topics.config}
-        left_out = () if self._goes_on else tuple(sorted(others))
+        foreign_topics = existing.keys() - connect_topics - {topics.config}
+        left_out = () if self._goes_on else tuple(sorted(foreign_topics))
         return self._finished(read, before, left_out)
 
     def _finished(self, read: int, before: int, left_out: tuple[str, ...]) -> CaptureResult:

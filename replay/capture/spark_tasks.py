@@ -132,11 +132,11 @@ class _PartitionArchiver:
             return
         table = archive_rows(rows, self._committed)
         topic, partition = self._place
-        known = batch(topic, partition, table)
+        log_batch = batch(topic, partition, table)
         if topic == self._topics.config:
-            self._own.update(own_topics(known, self._topics))
+            self._own.update(own_topics(log_batch, self._topics))
         if self._secrets.mode != KEPT:
-            table = table_of([self._secrets.without(known)])
+            table = table_of([self._secrets.without(log_batch)])
         self._read += table.num_rows
         try:
             self._fresh += self._segment_writer.add(table)
@@ -187,8 +187,8 @@ def _by_place(rows: pa.Table) -> Iterator[tuple[PartitionId, pa.Table]]:
     """Split rows by topic and partition, in order."""
     places = rows.group_by(["topic", "partition"], use_threads=False).aggregate([])
     for place in places.to_pylist():
-        wanted = pc.and_(
+        is_in_place = pc.and_(
             pc.equal(rows.column("topic"), place["topic"]),
             pc.equal(rows.column("partition"), place["partition"]),
         )
-        yield (place["topic"], place["partition"]), rows.filter(wanted)
+        yield (place["topic"], place["partition"]), rows.filter(is_in_place)

@@ -107,12 +107,12 @@ class _StreamRun:
 
     def _begun(self) -> StreamingQuery:
         source = self._stream.source
-        wanted = {
+        options = {
             "subscribe": ",".join(sorted(self._topics)),
             "startingOffsets": vector(self._first),
             "maxOffsetsPerTrigger": str(self._stream.target.commit_records),
         }
-        frame = source.loaded(source.session.readStream, COMMITTED, wanted)
+        frame = source.loaded(source.session.readStream, COMMITTED, options)
         pause_s = self._stream.pause_s
         when: dict[str, Any] = (
             {"availableNow": True} if pause_s is None else {"processingTime": f"{pause_s} seconds"}
@@ -175,15 +175,15 @@ class StreamedCapture(SparkCapture):
         """Existing topics that shall be archived."""
         topics = self._target.topics
         named = {topics.config, topics.offsets, topics.status, topics.commands}
-        there = await self._log.topics()
-        return (named | self._known_topics() | self._own) & there.keys()
+        existing = await self._log.topics()
+        return (named | self._known_topics() | self._own) & existing.keys()
 
     async def positions(self, topics: set[str]) -> dict[PartitionId, int]:
         """Start offsets of a stream: the last archived record, or the begin of a partition."""
-        there = await self._log.topics()
+        existing = await self._log.topics()
         offsets = {}
         for topic in topics:
-            for partition, offset in enumerate(self._starts(topic, there[topic])):
+            for partition, offset in enumerate(self._starts(topic, existing[topic])):
                 offsets[topic, partition] = offset or EARLIEST
         return offsets
 
@@ -213,9 +213,9 @@ class StreamedCapture(SparkCapture):
     def _check_follows(self, place: PartitionId, start: int, begin: int) -> None:
         """Raise `ArchiveConflict` if a checkpoint is ahead of the archive."""
         topic, partition = place
-        there = max(begin, self._appending.end_of(topic, partition) or 0)
-        if start > there:
+        archived_end = max(begin, self._appending.end_of(topic, partition) or 0)
+        if start > archived_end:
             raise ArchiveConflict(
-                f"{topic} partition {partition} is archived up to {there}, but the checkpoint says "
-                f"{start}: it belongs to another archive, so give another folder"
+                f"{topic} partition {partition} is archived up to {archived_end}, but the "
+                f"checkpoint says {start}: it belongs to another archive, so give another folder"
             )

@@ -82,8 +82,8 @@ class _StandInFinder(MetaPathFinder, Loader):
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """Spec of a module of the packages."""
-        known = fullname.partition(".")[0] in EXTRAS
-        return ModuleSpec(fullname, self, is_package=True) if known else None
+        is_optional = fullname.partition(".")[0] in EXTRAS
+        return ModuleSpec(fullname, self, is_package=True) if is_optional else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create a stand-in for a module of a missing package."""

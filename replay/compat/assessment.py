@@ -201,7 +201,7 @@ def _remarks(evidence: LogEvidence) -> Iterator[str]:
 
 
 class _ConnectorFindings(NamedTuple):
-    """Findings about one connector."""
+    """Situations, changes and hazards that concern one connector."""
 
     seen: list[ObservedSituation]
     changes: list[Change]
@@ -213,11 +213,11 @@ def _by_connector(evidence: LogEvidence) -> dict[str | None, _ConnectorFindings]
 
     The cluster as a whole (None) is present only if it has findings.
     """
-    there = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
+    existing = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
     findings: dict[str | None, _ConnectorFindings] = defaultdict(
         lambda: _ConnectorFindings([], [], [])
     )
-    findings.update({name: _ConnectorFindings([], [], []) for name in there})
+    findings.update({name: _ConnectorFindings([], [], []) for name in existing})
     for observed in _situations(evidence):
         findings[observed.sighting.connector].seen.append(observed)
     for change in _changes(evidence):
@@ -251,8 +251,12 @@ def _hazards(evidence: LogEvidence) -> list[Hazard]:
     Disagreement on config offsets is judged for these two releases alone (`_disagreement`).
     """
     roll = evidence.roll
-    known, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
-    new = [hazard for hazard in met if hazard not in known or hazard.danger is Danger.STOPS_WORKER]
+    met_at_start, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
+    new = [
+        hazard
+        for hazard in met
+        if hazard not in met_at_start or hazard.danger is Danger.STOPS_WORKER
+    ]
     ours = [hazard for hazard in new if hazard.danger is not Danger.OFFSETS_DISAGREE]
     return ours + _disagreement(evidence)
 

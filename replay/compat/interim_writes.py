@@ -98,15 +98,15 @@ def remarks(roll: ReleaseChange) -> Iterator[str]:
     """Yield features that fail while both releases run, or afterwards."""
     older, newer = roll.older.release, roll.newer.release
     if roll.mixed:
-        for field, what in (*ENDPOINTS, *WHILE_MIXED):
+        for field, effect in (*ENDPOINTS, *WHILE_MIXED):
             if roll.gains(field):
-                yield f"while a worker of {older} leads or receives the request, {what}"
-        for field, what in ENDPOINTS:
+                yield f"while a worker of {older} leads or receives the request, {effect}"
+        for field, effect in ENDPOINTS:
             if roll.loses(field):
-                yield f"while a worker of {newer} receives the request, {what}"
-    for field, what in ENDPOINTS:
+                yield f"while a worker of {newer} receives the request, {effect}"
+    for field, effect in ENDPOINTS:
         if getattr(roll.start, field) and not getattr(roll.goal, field):
-            yield f"once all workers run {roll.goal.release}, {what}"
+            yield f"once all workers run {roll.goal.release}, {effect}"
 
 
 def interim(roll: ReleaseChange) -> str:

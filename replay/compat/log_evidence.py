@@ -127,11 +127,11 @@ class LogEvidence:
         Records of aborted transactions are included in the worker's topic only: dedicated topics
         are always read without them (`Fold.sees_aborted`).
         """
-        others = self.topics.config, self.topics.status, self.topics.commands
+        other_topics = self.topics.config, self.topics.status, self.topics.commands
         last = {
             (archived.topic, archived.key): archived
             for archived in self.entries
-            if archived.topic not in others
+            if archived.topic not in other_topics
             and not (archived.aborted and archived.topic != self.topics.offsets)
         }
         last_entries: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)

@@ -40,12 +40,12 @@ class ReleaseView(msgspec.Struct, frozen=True):
 def view(state: ClusterState, name: str) -> ReleaseView:
     """View of a connector in a state."""
     config, status = state.config, state.status
-    reported, wanted = status.connectors.get(name), config.targets.get(name)
+    reported, target = status.connectors.get(name), config.targets.get(name)
     configured = name in config.connectors
     return ReleaseView(
         state.profile.release,
         configured,
-        None if wanted is None else wanted.value,
+        None if target is None else target.value,
         _tasks(state, name),
         name in config.inconsistent,
         None if reported is None else reported.state.value,
@@ -54,7 +54,7 @@ def view(state: ClusterState, name: str) -> ReleaseView:
             for task, task_status in sorted(status.tasks.get(name, {}).items())
         },
         _meanwhile(state, name),
-        _REPORTS[wanted or Target.STARTED].value if configured and state.profile.statuses else None,
+        _REPORTS[target or Target.STARTED].value if configured and state.profile.statuses else None,
     )
 
 

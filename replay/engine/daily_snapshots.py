@@ -43,22 +43,24 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     A day is over once any record of a later day is archived.
     """
     previous = next(iter(reversed(list(cluster.snapshots))), None)
-    done = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
-    days = sorted({day for part in cluster.parts.values() for day in _days(cluster, part, done)})
-    for day in [finished for finished in days[:-1] if finished > done][-DAYS_AT_ONCE:]:
+    last_day = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
+    days = sorted(
+        {day for part in cluster.parts.values() for day in _days(cluster, part, last_day)}
+    )
+    for day in [finished for finished in days[:-1] if finished > last_day][-DAYS_AT_ONCE:]:
         limit = time_limit((day + 1) * DAY_MS - 1)
         ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
         previous = _snapshot(cluster, previous, day, ends)
         yield previous
 
 
-def _days(cluster: ArchivedCluster, part: ArchivedPartition, done: int) -> set[int]:
-    """Days since 1970 with records of a partition; days before `done` may be left out."""
+def _days(cluster: ArchivedCluster, part: ArchivedPartition, last_day: int) -> set[int]:
+    """Days since 1970 with records of a partition; days before `last_day` may be left out."""
     days: set[int] = set()
     before_ms = 0
     for segment in part.segments:
         first, last = max(before_ms, segment.first_ms) // DAY_MS, segment.latest_ms // DAY_MS
-        if first == last or last <= done:  # the usual case: no file is read
+        if first == last or last <= last_day:  # the usual case: no file is read
             days.add(last)
         else:
             groups = list(row_groups(opened(cluster.store, segment.stored)))
@@ -102,11 +104,11 @@ def _folded(
     cluster: ArchivedCluster, previous: Snapshot | None, day: str, ends: dict[str, list[int]]
 ) -> StoredFile | None:
     """Write the state of each release for topics in which every record may count."""
-    known = {topic: _known(cluster, previous, topic, ends[topic]) for topic in ends}
-    if not known:
+    states = {topic: _known(cluster, previous, topic, ends[topic]) for topic in ends}
+    if not states:
         return None
     return _kept(
-        cluster, f"{day}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, known))
+        cluster, f"{day}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, states))
     )
 
 
@@ -147,7 +149,7 @@ def _known_to(
     return TopicStates(exactly_once, dict(zip(profiles, topic_states, strict=True)))
 
 
-def _kept(cluster: ArchivedCluster, what: str, ending: str, file: EncodedFile) -> StoredFile:
-    stored = file.stored(layout.snapshot(cluster.name, what, file.sha256, ending))
+def _kept(cluster: ArchivedCluster, stem: str, ending: str, file: EncodedFile) -> StoredFile:
+    stored = file.stored(layout.snapshot(cluster.name, stem, file.sha256, ending))
     add_file(cluster.store, stored.file, file)
     return stored

@@ -65,7 +65,7 @@ class ProcessExecutor:
         if slots < 2:  # one extra process would not help
             yield from map(work, items)
             return
-        others = {*active_children()}
+        earlier_children = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
                 with unheard(signal.SIGINT):  # children inherit the mask: only we handle Ctrl-C
@@ -78,7 +78,7 @@ class ProcessExecutor:
                 ) from None
             # The caller has left. Running work is not cancelled, because the pool would complain.
             except BaseException:
-                for child in {*active_children()} - others:
+                for child in {*active_children()} - earlier_children:
                     child.terminate()
                 raise
 

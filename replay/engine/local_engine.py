@@ -33,7 +33,7 @@ RankReader = Callable[[Sequence[PartitionPlan]], Sequence[pa.Table]]
 
 
 class LocalOptions(NamedTuple):
-    """Way of reading an archive."""
+    """Records that count, and files that may replace them."""
 
     exactly_once: bool = False
     """Skip records of aborted transactions, as workers with exactly-once support do."""
@@ -101,8 +101,8 @@ class LocalEngine:
     ) -> list[ClusterState]:
         """Fold rows that were reduced elsewhere: one table for each busy part of the plan."""
         begun = {
-            topic: known
-            for topic, known in self._known(plan.snapshot, profiles).items()
+            topic: snapshot_states
+            for topic, snapshot_states in self._known(plan.snapshot, profiles).items()
             if topic in plan.folded
         }
         tables: dict[str, list[tuple[PartitionPlan, pa.Table]]] = {topic: [] for topic in begun}

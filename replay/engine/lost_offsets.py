@@ -21,8 +21,8 @@ def gaps_before(
     for topic, ends in cut.ends.items():
         for partition, end in enumerate(ends):
             part = cluster.parts[topic, partition]
-            known = _says_offsets(cluster, moment, (topic, partition))
-            behind = end if known else _next(part, end)
+            says_offsets = _says_offsets(cluster, moment, (topic, partition))
+            behind = end if says_offsets else _next(part, end)
             gaps += [OffsetGap(topic, partition, gap) for gap in part.gaps if gap.start < behind]
     return tuple(gaps)
 

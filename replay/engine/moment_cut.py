@@ -49,41 +49,43 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     limit = _limit(cluster, moment, list(now))
     config = cluster.topics.config
     own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
-    wanted = dict.fromkeys([*names, *own])
-    cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in wanted})
-    if all(cut.ends[topic] == ends[topic] for topic in wanted):  # else a clock was ahead
+    topic_names = dict.fromkeys([*names, *own])
+    cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
+    if all(cut.ends[topic] == ends[topic] for topic in topic_names):  # else a clock was ahead
         check_not_future(moment, now_ms())
     return cut
 
 
 def _named(cluster: ArchivedCluster) -> list[str]:
     """Archived topics of the cluster; the config topic is required."""
-    topics, there = cluster.topics, cluster.ends
-    if topics.config not in there:
+    topics, archived_ends = cluster.topics, cluster.ends
+    if topics.config not in archived_ends:
         raise UnknownMoment(f"the archive of {cluster.name} has no {topics.config}: capture it")
-    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
-    return [topic for topic in wanted if topic in there]
+    connect_topics = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in connect_topics if topic in archived_ends]
 
 
 def _with_own(
     cluster: ArchivedCluster, ends: dict[str, list[int]], own_topics: OwnTopics
 ) -> dict[str, list[int]]:
     """Add the dedicated offsets topics of connectors."""
-    there = cluster.ends
+    archived_ends = cluster.ends
     own = own_topics(ends[cluster.topics.config])
-    return ends | {topic: there[topic] for topic in own if topic in there and topic not in ends}
+    return ends | {
+        topic: archived_ends[topic] for topic in own if topic in archived_ends and topic not in ends
+    }
 
 
 def _fitted(cluster: ArchivedCluster, moment: str, names: list[str]) -> FittedEnds:
     """Cut at a vector of end offsets."""
-    vector, there = read_vector(moment), cluster.ends
-    unknown = sorted(vector.keys() - there.keys())
+    vector, archived_ends = read_vector(moment), cluster.ends
+    unknown = sorted(vector.keys() - archived_ends.keys())
     if unknown:
         raise UnknownMoment(
             f"the archive of {cluster.name} has no topic {quoted(unknown[0])}: it has "
             f"{', '.join(names)}"
         )
-    ends = {topic: there[topic] for topic in dict.fromkeys([*names, *vector])}
+    ends = {topic: archived_ends[topic] for topic in dict.fromkeys([*names, *vector])}
     cut = fitted(vector, ends, cluster.topics.config)
     _check_begun(cluster, cut.ends[cluster.topics.config])
     return cut

@@ -74,5 +74,5 @@ class PartitionReader:
 
     def _sees_aborted(self, part: PartitionPlan) -> bool:
         """Readers of a dedicated offsets topic never see aborted records (`Fold.sees_aborted`)."""
-        known = part.topic in (self._topics.offsets, self._topics.status)
-        return (known and not self._exactly_once) or not part.aborted
+        is_worker_topic = part.topic in (self._topics.offsets, self._topics.status)
+        return (is_worker_topic and not self._exactly_once) or not part.aborted

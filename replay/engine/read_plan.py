@@ -150,11 +150,11 @@ def _begun(begun: PlanStart, topic: str, partition: int) -> tuple[int, list[File
 
 
 def _snapshot_pieces(
-    stored: StoredFile, partitions: Sequence[SnapshotRows], wanted: int
+    stored: StoredFile, partitions: Sequence[SnapshotRows], partition: int
 ) -> Iterator[FileRows]:
     begin = 0
     for partition_rows in partitions:
-        if partition_rows.partition == wanted and partition_rows.rows:
+        if partition_rows.partition == partition and partition_rows.rows:
             yield FileRows(
                 stored, begin, begin + partition_rows.rows, "snapshot", bool(partition_rows.aborted)
             )

@@ -32,12 +32,12 @@ def in_jobs(
     job: list[StateQuery] = []
     rows = 0
     for query in queries:
-        more = sum(part.rows for part in query.plan.busy)
-        if job and rows + more > limits.job_rows:
+        query_rows = sum(part.rows for part in query.plan.busy)
+        if job and rows + query_rows > limits.job_rows:
             yield job
             job, rows = [], 0
         job.append(query)
-        rows += more
+        rows += query_rows
     if job:
         yield job
 

@@ -68,11 +68,11 @@ def thawed(
         folded = _DECODER.decode(_unpacked(content))
         states = {}
         for topic, kinds in folded.kinds.items():
-            wanted = [
+            reader_kinds = [
                 _kind(profile, topics, topic, exactly_once=exactly_once) for profile in profiles
             ]
-            if all(kind in kinds for kind in wanted):
-                numbers = [kinds[kind] for kind in wanted]
+            if all(kind in kinds for kind in reader_kinds):
+                numbers = [kinds[kind] for kind in reader_kinds]
                 parts = {
                     number: _thaw(topics, topic, folded.parts[number]) for number in set(numbers)
                 }

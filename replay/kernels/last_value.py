@@ -52,5 +52,5 @@ def _new(
 
 
 def _picked(rows: RowRun, places: RowIndexes, keys: pa.Array) -> pa.Table:
-    rest = rows.read("offset", "value").take(places)
-    return pa.table([rest.column("offset"), keys, rest.column("value")], schema=LAST)
+    columns = rows.read("offset", "value").take(places)
+    return pa.table([columns.column("offset"), keys, columns.column("value")], schema=LAST)

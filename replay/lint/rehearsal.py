@@ -197,8 +197,8 @@ def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
     """The last report is unreadable, and earlier ones are gone."""
     lost = [change for change in changes if change.aspect in _REPORTED and change.after is None]
     whole = any(change.aspect is Aspect.STATUS for change in lost)
-    what = "its status (404)" if whole else f"the status of {count(len(lost), 'task')}"
-    text = f"loses {what} until it is reported again"
+    subject = "its status (404)" if whole else f"the status of {count(len(lost), 'task')}"
+    text = f"loses {subject} until it is reported again"
     return _about_reports(rehearsal, name, "status-lost", text, lost)
 
 
@@ -224,8 +224,8 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Findi
     if not changes:
         return None, ()
     words = list(map(_words, changes[:CHANGES_SHOWN]))
-    more = len(changes) - len(words)
-    tail = f" and {more} more" if more else ""
+    unlisted = len(changes) - len(words)
+    tail = f" and {unlisted} more" if unlisted else ""
     finding = rehearsal.finding(
         "reads-otherwise",
         name,
@@ -239,8 +239,8 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Findi
 
 def _words(change: Change) -> str:
     aspect, name = change.aspect, item(change.aspect, change.item)
-    what = f"{aspect.value} {name}" if name else aspect.value
-    return f"{what}: {change_text(aspect, change.item, change.before, change.after)}"
+    subject = f"{aspect.value} {name}" if name else aspect.value
+    return f"{subject}: {change_text(aspect, change.item, change.before, change.after)}"
 
 
 _RULES: tuple[Callable[[Rehearsal, str, list[Change]], _FindingChanges], ...] = (
@@ -262,9 +262,9 @@ def _thrown(
     cluster: str, before: Iterable[Hazard], after: Iterable[Hazard], later: str
 ) -> Iterator[Finding]:
     """Records on which a worker fails only because others are gone."""
-    known = {(earlier.position, earlier.danger) for earlier in before}
+    met_before = {(earlier.position, earlier.danger) for earlier in before}
     for hazard in after:
-        if hazard.danger in _THROWN and (hazard.position, hazard.danger) not in known:
+        if hazard.danger in _THROWN and (hazard.position, hazard.danger) not in met_before:
             yield Finding(
                 "chokes",
                 Severity.DANGER,

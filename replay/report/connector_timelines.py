@@ -140,10 +140,10 @@ class ConnectorActivity:
         """Process a record about the connector."""
         match decoded.record:
             case ConnectorConfig(name, properties):
-                there = name in decoded.before.connectors
+                exists = name in decoded.before.connectors
                 if properties is not None:
-                    self._happened(decoded, "changed" if there else "created")
-                elif there:
+                    self._happened(decoded, "changed" if exists else "created")
+                elif exists:
                     self._happened(decoded, "deleted")
                 self._want(decoded)
             case TargetState():
@@ -181,8 +181,8 @@ class ConnectorActivity:
 
     def _want(self, decoded: DecodedRecord) -> None:
         config, name = decoded.config, decoded.connector
-        there = name in config.connectors
-        target = config.targets.get(name, Target.STARTED).value if there else None
+        exists = name in config.connectors
+        target = config.targets.get(name, Target.STARTED).value if exists else None
         place = self.places["wanted"] = self._place(decoded.position)
         self._wanted.becomes(decoded.time_ms, target, place)
 

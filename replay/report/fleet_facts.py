@@ -103,8 +103,8 @@ class _ReportPass:
         parts, missing = _parts(log.entries), tuple(self._missing())
         beside = chain.from_iterable(gap.places for gap in missing)
         ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
-        wanted = named(listed, ends, changes, connectors)
-        evidence = self._evidence(wanted)
+        mentioned = named(listed, ends, changes, connectors)
+        evidence = self._evidence(mentioned)
         return ClusterFacts(
             cluster=log.cluster,
             topics=log.topics,
@@ -122,7 +122,7 @@ class _ReportPass:
             shares=result.shares,
             changes=changes,
             evidence=evidence,
-            evidence_more=len(wanted) - len(evidence),
+            evidence_more=len(mentioned) - len(evidence),
         )
 
     def _linted(self) -> list[Finding]:
@@ -191,11 +191,11 @@ class _ReportPass:
         worst: Severity | None,
         verdicts: tuple[int, ...],
     ) -> ReportConnector:
-        there = name in self._config.connectors
-        target = self._config.targets.get(name, Target.STARTED).value if there else None
+        exists = name in self._config.connectors
+        target = self._config.targets.get(name, Target.STARTED).value if exists else None
         return ReportConnector(
             name,
-            there,
+            exists,
             target,
             None if activity.reported is None else activity.reported.value,
             by_state(activity.tasks),
@@ -226,9 +226,9 @@ class _ReportPass:
             if (entry.topic, entry.partition) in offsets:
                 offsets[entry.topic, entry.partition].append(entry.offset)
         for gap in self._log.gaps:
-            there = offsets[gap[:2]]
-            at = bisect_left(there, gap.offsets.start)
-            beside = there[max(0, at - 1) : at + 1]
+            partition_offsets = offsets[gap[:2]]
+            at = bisect_left(partition_offsets, gap.offsets.start)
+            beside = partition_offsets[max(0, at - 1) : at + 1]
             places = (self._place(Position(*gap[:2], offset)) for offset in beside)
             yield GapFacts(gap.sentence, tuple(places))
 
@@ -270,10 +270,10 @@ class _ReportPass:
 
     # --- evidence ---------------------------------------------------------------------------
 
-    def _evidence(self, wanted: dict[str, None]) -> tuple[ShownRecord, ...]:
+    def _evidence(self, mentioned: dict[str, None]) -> tuple[ShownRecord, ...]:
         """Records to show, in the order of their first mention."""
         limit = self._look.limits.evidence
-        shown = {evidence for evidence, _ in zip(wanted, range(limit), strict=False)}
+        shown = {evidence for evidence, _ in zip(mentioned, range(limit), strict=False)}
         return tuple(
             ShownRecord(at, entry.timestamp, key(entry), value(entry))
             for entry in self._log.entries
@@ -361,12 +361,12 @@ def _parts(entries: Iterable[Entry]) -> tuple[PartitionFacts, ...]:
 
 def _numbers(connectors: Iterable[ReportConnector]) -> dict[str, int]:
     """Number of connectors, in total and by reported state."""
-    there = [connector for connector in connectors if connector.there]
-    states = Counter(connector.reported or "UNKNOWN" for connector in there)
+    existing = [connector for connector in connectors if connector.there]
+    states = Counter(connector.reported or "UNKNOWN" for connector in existing)
     failed = sum(
-        "FAILED" in connector.tasks and connector.reported != "FAILED" for connector in there
+        "FAILED" in connector.tasks and connector.reported != "FAILED" for connector in existing
     )
-    return {"there": len(there), "with failed tasks": failed, **states}
+    return {"there": len(existing), "with failed tasks": failed, **states}
 
 
 def _by_severity(findings: Iterable[Finding]) -> dict[str, int]:

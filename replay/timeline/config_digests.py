@@ -57,20 +57,20 @@ class RowHashes:
     def cell(self, table: str, name: str, task: int, value: Any) -> int:
         """Hash of one row; `task` is -1 for a row without a task."""
         key = table, name, task, id(value)
-        known = self._rows.get(key)
-        if known is None:
-            known = self._rows[key] = _number(table, name, task, self._content(value))
-        return known
+        row_hash = self._rows.get(key)
+        if row_hash is None:
+            row_hash = self._rows[key] = _number(table, name, task, self._content(value))
+        return row_hash
 
     def whole(self, offset: int, session_key: Any) -> int:
         """Hash of the rows without a connector."""
         key = offset, id(session_key)
-        known = self._wholes.get(key)
-        if known is None:
-            known = self.cell("offset", "", offset, None)
-            known += self.cell("session_key", "", -1, session_key)
-            self._wholes[key] = known
-        return known
+        rows_hash = self._wholes.get(key)
+        if rows_hash is None:
+            rows_hash = self.cell("offset", "", offset, None)
+            rows_hash += self.cell("session_key", "", -1, session_key)
+            self._wholes[key] = rows_hash
+        return rows_hash
 
     def _content(self, value: Any) -> bytes:
         cached = self._contents.get(id(value))

@@ -84,19 +84,19 @@ class FactTracker:
     def _noted(self, connector: str, entry: Entry, moment: Moment) -> list[Interval]:
         """Store the facts after a record; return the ones that it ended."""
         subject: Hashable = entry.key if isinstance(self.fold, OffsetFold) else connector
-        known = self.known.get(subject) or TrackedFacts(connector, {})
-        now = self._facts(known, entry)
+        tracked = self.known.get(subject) or TrackedFacts(connector, {})
+        now = self._facts(tracked, entry)
         stays = {
             fact
-            for fact, (value, _) in known.facts.items()
+            for fact, (value, _) in tracked.facts.items()
             if fact in now and _holds(value, now[fact])
         }
-        if len(stays) == len(known.facts) == len(now):
+        if len(stays) == len(tracked.facts) == len(now):
             return []
         self.known[subject] = TrackedFacts(
             connector,
             {
-                fact: known.facts[fact] if fact in stays else (value, moment)
+                fact: tracked.facts[fact] if fact in stays else (value, moment)
                 for fact, value in now.items()
             },
         )
@@ -104,16 +104,16 @@ class FactTracker:
             del self.known[subject]
         return [
             Interval(connector, *fact, _plain(value), since, moment)
-            for fact, (value, since) in known.facts.items()
+            for fact, (value, since) in tracked.facts.items()
             if fact not in stays
         ]
 
     def rest(self) -> list[Interval]:
         """Facts that hold at the end."""
         return [
-            Interval(known.connector, *fact, _plain(value), since, None)
-            for known in self.known.values()
-            for fact, (value, since) in known.facts.items()
+            Interval(tracked.connector, *fact, _plain(value), since, None)
+            for tracked in self.known.values()
+            for fact, (value, since) in tracked.facts.items()
         ]
 
     def _owner(self, entry: Entry) -> str | None:
@@ -123,29 +123,31 @@ class FactTracker:
             self.owners[entry.key] = name if not only or name in only else None
         return self.owners[entry.key]
 
-    def _facts(self, known: TrackedFacts, entry: Entry) -> FactValues:
+    def _facts(self, tracked: TrackedFacts, entry: Entry) -> FactValues:
         match self.fold:
             case ConfigFold():
-                return of_config(self.fold.of(known.connector))
+                return of_config(self.fold.of(tracked.connector))
             case StatusFold():
-                return of_status(self.fold.of(known.connector))
-        return _of_offset(self.fold, known, entry.key, self.profile)
+                return of_status(self.fold.of(tracked.connector))
+        return _of_offset(self.fold, tracked, entry.key, self.profile)
 
 
-def _fold(wanted: TopicSelection, profile: Profile) -> AnyFold:
-    if wanted.topic == wanted.topics.config:
+def _fold(selection: TopicSelection, profile: Profile) -> AnyFold:
+    if selection.topic == selection.topics.config:
         return ConfigFold(profile)
-    return StatusFold(profile) if wanted.topic == wanted.topics.status else OffsetFold(profile)
+    return (
+        StatusFold(profile) if selection.topic == selection.topics.status else OffsetFold(profile)
+    )
 
 
 def _of_offset(
-    fold: OffsetFold, known: TrackedFacts, key: bytes | None, profile: Profile
+    fold: OffsetFold, tracked: TrackedFacts, key: bytes | None, profile: Profile
 ) -> FactValues:
     """Offset under a raw key, as a task would read it; it may be undecodable."""
     value = decode_offset(fold.of(key), profile)
     if value is None:
         return {}
-    fact = next(iter(known.facts), None)
+    fact = next(iter(tracked.facts), None)
     if fact is None:
         subject = decode_partition(key, profile)
         assert not isinstance(subject, Invalid)  # otherwise the record concerns no connector

@@ -75,17 +75,18 @@ def shared_intervals(
     places: dict[tuple[Any, ...], list[tuple[Interval, list[Profile]]]] = {}
     for profiles, intervals in groups:
         for interval in intervals:
-            there = places.setdefault((*interval.place, interval.until), [])
+            alternatives = places.setdefault((*interval.place, interval.until), [])
             seers = next(
-                (others for other, others in there if holds(other.value, interval.value)), None
+                (viewers for other, viewers in alternatives if holds(other.value, interval.value)),
+                None,
             )
             if seers is None:
-                there.append((interval, list(profiles)))
+                alternatives.append((interval, list(profiles)))
             else:
                 seers.extend(profiles)
-    for there in places.values():
+    for alternatives in places.values():
         yield from (
-            SharedInterval(names(seers, all_profiles), interval) for interval, seers in there
+            SharedInterval(names(seers, all_profiles), interval) for interval, seers in alternatives
         )
 
 

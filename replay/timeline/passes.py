@@ -82,8 +82,8 @@ def followed(share: WorkShare) -> Iterator[ShareStep[list[Interval]]]:
     """Yield the ended facts of a topic, step by step; last, the facts that still hold."""
     plan, question = share.job.plan, share.job.question
     connectors = frozenset(question.connectors)
-    wanted = TopicSelection(share.topic, plan.topics, connectors, share.sees_aborted)
-    reading = SharedFold(share.profiles, FactTracker(wanted, share.profiles[0]))
+    selection = TopicSelection(share.topic, plan.topics, connectors, share.sees_aborted)
+    reading = SharedFold(share.profiles, FactTracker(selection, share.profiles[0]))
     for records in share.steps():
         ended = reading.take(decoded(records, share.profiles, plan.topics.config))
         yield ShareStep(len(records), ended)

@@ -62,7 +62,7 @@ class SharedFold(Generic[C, F]):
 
     def take(self, chunk: C) -> list[tuple[list[Profile], F]]:
         """Fold a chunk for all releases; return the findings of each group."""
-        waiting, done = self._groups, []
+        waiting, next_groups = self._groups, []
         findings: list[tuple[list[Profile], F]] = []
         while waiting:
             (profiles, reading), *waiting = waiting
@@ -73,8 +73,8 @@ class SharedFold(Generic[C, F]):
                 parts = parted(profiles, about.field)
                 waiting = [(part, reading.fork(as_one(part))) for part in parts] + waiting
             else:
-                done.append((profiles, trial))
-        self._groups = done
+                next_groups.append((profiles, trial))
+        self._groups = next_groups
         return findings
 
     def rest(self) -> list[tuple[list[Profile], F]]:

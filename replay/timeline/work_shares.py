@@ -92,17 +92,17 @@ def run_shares(
     Raises:
         ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
     """
-    wanted = [(job, topic) for job in jobs for topic in topics(job)]
-    shares = [_shares(job, topic, by.slots // len(wanted)) for job, topic in wanted]
+    job_topics = [(job, topic) for job in jobs for topic in topics(job)]
+    shares = [_shares(job, topic, by.slots // len(job_topics)) for job, topic in job_topics]
     results = by.run(work, [share for job_shares in shares for share in job_shares])
-    for (job, _), job_shares in zip(wanted, shares, strict=True):
+    for (job, _), job_shares in zip(job_topics, shares, strict=True):
         yield job, map(_joined, zip(*[next(results) for _ in job_shares], strict=True))
 
 
-def _shares(job: TimelineJob, topic: str, wanted: int) -> list[WorkShare]:
+def _shares(job: TimelineJob, topic: str, share_count: int) -> list[WorkShare]:
     """Split a topic into about that many shares of consecutive releases."""
     profiles = job.question.profiles
-    count = max(1, min(wanted, len(profiles)))
+    count = max(1, min(share_count, len(profiles)))
     cuts = [len(profiles) * number // count for number in range(count + 1)]
     return [WorkShare(job, topic, profiles[start:end]) for start, end in pairwise(cuts)]
 

@@ -39,6 +39,12 @@ VAGUE = {
 VAGUE_VARIABLES = {"it", "one", "told"}
 """Names of variables and parameters of programs that do not say of what."""
 
+VAGUE_LOCALS = VAGUE_VARIABLES | {
+    *("asked", "found", "given", "here", "known", "more", "seen", "some", "there", "wanted"),
+    "what",
+}
+"""Names of local variables, and of parameters of private functions, that do not say of what."""
+
 RESERVED = {"Source", "Sink"}
 """Names of the API for authors of connectors, and of nothing else."""
 
@@ -72,12 +78,35 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
 
 def variable_names(source: SourceFile) -> Iterator[Offence]:
     """A variable or parameter of a program is named for what it holds."""
-    if not source.inside("controlplane/", "replay/"):
+    if not source.inside("controlplane/", "replay/", "benchmarks/"):
         return
+    public = set(map(id, _named_by_callers(source.tree.body, private=False)))
     for node in ast.walk(source.tree):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in VAGUE_VARIABLES:
+            case (
+                ast.Name(id=str(name), ctx=ast.Store())
+                | ast.arg(arg=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.ExceptHandler(name=str(name))
+            ) if name in (VAGUE_VARIABLES if id(node) in public else VAGUE_LOCALS):
                 yield Offence(node.lineno, f"{name} does not say of what")
+
+
+def _named_by_callers(body: list[ast.stmt], *, private: bool) -> Iterator[ast.expr | ast.arg]:
+    """Fields, and parameters of public functions: their names are more than local."""
+    for node in body:
+        match node:
+            case ast.ClassDef(name=name):
+                yield from _named_by_callers(node.body, private=private or _is_private(name))
+                yield from (line.target for line in node.body if isinstance(line, ast.AnnAssign))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not private and not _is_private(name):
+                    yield from (arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def several_meanings(sources: list[SourceFile]) -> list[str]:

@@ -215,9 +215,9 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
         for entry in offsets[:OFFSETS_SHOWN]
     ]
     table(("SOURCE PARTITION", "SOURCE OFFSET", "UNCHANGED SINCE"), rows)
-    more = len(offsets) - OFFSETS_SHOWN
-    if more > 0:
-        say(f"… and {count(more, 'source partition')} more; -o json has them all")
+    unlisted = len(offsets) - OFFSETS_SHOWN
+    if unlisted > 0:
+        say(f"… and {count(unlisted, 'source partition')} more; -o json has them all")
     if any(entry["offset"] is None for entry in offsets):
         say("null: the worker looks under other key bytes than those in the log (see --hazards)")
 
@@ -230,9 +230,9 @@ def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics:
     for position, unreadable in list(left_out.items())[:OFFSETS_SHOWN]:
         partition = _text(redacted_value("", unreadable.partition))
         say(f"  {place(position, topics)}  {partition}  {redacted_text(unreadable.reason)}")
-    more = len(left_out) - OFFSETS_SHOWN
-    if more > 0:
-        say(f"  … and {more} more; -o json has them all")
+    unlisted = len(left_out) - OFFSETS_SHOWN
+    if unlisted > 0:
+        say(f"  … and {unlisted} more; -o json has them all")
 
 
 def _reported(status: Mapping[str, Any] | None) -> str:

@@ -42,7 +42,7 @@ TWO = 2
 
 
 class InspectOptions(msgspec.Struct, frozen=True):
-    """Options of `inspect`."""
+    """View that `inspect` prints, with its moment and its releases."""
 
     profile: str | None
     compare: str | None
@@ -111,7 +111,8 @@ class ViewRequest(msgspec.Struct, frozen=True):
         reading = Reading(state, self.plugins, source.cluster_id)
         answers = {path: answer(reading, path) for path in ("/", *every_path(state))}
         document = {
-            path: {"status": given.status, "answer": given.body} for path, given in answers.items()
+            path: {"status": response.status, "answer": response.body}
+            for path, response in answers.items()
         }
         print_json(document if self.options.output == "json" else redacted(document))
 
@@ -167,23 +168,23 @@ def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     The worker has our own profile, kip, unless --release names a release. Exit code 1: there is a
     hazard, and --fail was given.
     """
-    given = InspectOptions(**options)
-    view = _view(given)
-    if given.fail and not given.hazards:
+    inspect_options = InspectOptions(**options)
+    view = _view(inspect_options)
+    if inspect_options.fail and not inspect_options.hazards:
         raise click.UsageError("--fail needs --hazards: give both")
-    if given.compare and given.profile:
+    if inspect_options.compare and inspect_options.profile:
         raise click.UsageError("--compare names the releases: leave out --release")
     names = (
-        given.compare.split(",")
-        if given.compare
-        else [KIP if given.profile is None else given.profile]
+        inspect_options.compare.split(",")
+        if inspect_options.compare
+        else [KIP if inspect_options.profile is None else inspect_options.profile]
     )
-    if given.compare and len(names) < TWO:
+    if inspect_options.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
-    plugins = read_plugins(given.plugins, reading.settings)
-    support = given.exactly_once or reading.settings.exactly_once
+    plugins = read_plugins(inspect_options.plugins, reading.settings)
+    support = inspect_options.exactly_once or reading.settings.exactly_once
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
-    request = ViewRequest(given, profiles, plugins, reading)
+    request = ViewRequest(inspect_options, profiles, plugins, reading)
     asyncio.run(_show(log, reading, request, view, exactly_once=support))
 
 

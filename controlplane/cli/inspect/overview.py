@@ -64,8 +64,8 @@ def _remarks(summary: UnreadableSummary, topics: Topics) -> list[str]:
     shown = list(summary.records.items())[:UNREADABLE_SHOWN]
     lines = [f"{count(summary.count, 'record')} that it cannot read, or ignores:"]
     lines += [f"  {place(position, topics)}  {reason}" for position, reason in shown]
-    more = summary.count - len(shown)
-    return lines + ([f"  … and {more} more; -o json has them"] if more else [])
+    unlisted = summary.count - len(shown)
+    return lines + ([f"  … and {unlisted} more; -o json has them"] if unlisted else [])
 
 
 def _print_rows(rows: list[ConnectorFacts]) -> None:

@@ -172,9 +172,9 @@ def _print_differences(
         cause = causes.get(difference.cause) if difference.cause else None
         record = records.record(cause, source.topics) if cause else "no single record"
         say(f"  because of {record}")
-    more = len(differences) - DIFFERENCES_SHOWN
-    if more > 0:
-        say(f"… and {more} more differences; -o json has them all")
+    unlisted = len(differences) - DIFFERENCES_SHOWN
+    if unlisted > 0:
+        say(f"… and {unlisted} more differences; -o json has them all")
     say()
 
 

@@ -84,13 +84,20 @@ async def places_of(
     A state does not keep these positions, so the topics are read again. This is rare: Connect
     writes readable offsets.
     """
-    wanted = {(offset.topic, offset.key, offset.value): offset for offset in offsets}
-    topics = sorted({offset.topic for offset in wanted.values()} & source.stop.keys())
+    offsets_by_record = {(offset.topic, offset.key, offset.value): offset for offset in offsets}
+    topics = sorted({offset.topic for offset in offsets_by_record.values()} & source.stop.keys())
     places: dict[_Record, Position] = {}
     if topics:
         async for batch in source.batches(topics):
-            places |= {record: place for record, place in _visible(batch, fold) if record in wanted}
-    return {places[record]: wanted[record] for record in sorted(places, key=places.__getitem__)}
+            places |= {
+                record: place
+                for record, place in _visible(batch, fold)
+                if record in offsets_by_record
+            }
+    return {
+        places[record]: offsets_by_record[record]
+        for record in sorted(places, key=places.__getitem__)
+    }
 
 
 _Record = tuple[str, bytes | None, bytes | None]

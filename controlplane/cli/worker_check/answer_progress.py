@@ -13,7 +13,7 @@ from controlplane.scenario.story import RecordedAnswer
 
 
 class Standing(Enum):
-    """Standings of a comparison."""
+    """Agreement of a worker's answer with the log, as known so far."""
 
     UNKNOWN = "not asked yet"
     AGREES = "agrees"

@@ -45,7 +45,7 @@ class WorkerDifference(NamedTuple):
 
 
 class CheckReport(NamedTuple):
-    """Outcome of a check."""
+    """Comparison of workers with a log, as far as it came before its time-out."""
 
     log: str
     topics: Topics
@@ -116,8 +116,8 @@ def _difference_text(answers: ComparedAnswers) -> str:
     parts = list(_differing_parts(worker, log))
     if not parts:
         return "a hidden secret"
-    more = len(parts) - PARTS_SHOWN
-    return "; ".join([*parts[:PARTS_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+    unlisted = len(parts) - PARTS_SHOWN
+    return "; ".join([*parts[:PARTS_SHOWN], *([f"and {unlisted} more"] if unlisted > 0 else [])])
 
 
 def _differing_parts(worker: RecordedAnswer, log: RecordedAnswer) -> Iterator[str]:
@@ -206,9 +206,9 @@ def _unsettled_lines(report: CheckReport) -> Iterator[str]:
         ]
         if moving:
             shown = ", ".join(moving[:PARTS_SHOWN])
-            more = f", and {len(moving) - PARTS_SHOWN} more" if len(moving) > PARTS_SHOWN else ""
+            suffix = f", and {len(moving) - PARTS_SHOWN} more" if len(moving) > PARTS_SHOWN else ""
             yield (
-                f"{worker.name} never stood still within --timeout: {shown}{more}; verify at a "
+                f"{worker.name} never stood still within --timeout: {shown}{suffix}; verify at a "
                 "quieter time, or with a longer --timeout"
             )
 

@@ -34,7 +34,7 @@ from controlplane.terminal.progress_bar import LogWithProgress, counting
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check."""
+    """Log to check, workers to compare it with, and the form of the report."""
 
     where: str
     """The log."""
@@ -61,7 +61,7 @@ def check(options: CheckOptions) -> int:
 
 
 class _Check:
-    """One check."""
+    """Check that connects to the workers and opens the log."""
 
     def __init__(self, options: CheckOptions) -> None:
         self._options = options

@@ -83,16 +83,16 @@ def worker_urls(given: Iterable[str]) -> list[str]:
         InputRefused: a text is no URL, or a worker is named twice.
     """
     urls = [url.strip() for text in given for url in text.split(",")]
-    seen: set[tuple[object, ...]] = set()
+    identities: set[tuple[object, ...]] = set()
     for url in urls:
         address = ClusterAddress(url)
         if not address.is_url:
             shown = f"{address.shown!r} is" if url else "an empty name is"
             raise InputRefused(f"{shown} no URL of a worker: write {OPTION} http://host:8083")
         identity = _normalized(address)
-        if identity in seen:
+        if identity in identities:
             raise InputRefused(f"{address.shown} is named twice in {OPTION}: name a worker once")
-        seen.add(identity)
+        identities.add(identity)
     return urls
 
 

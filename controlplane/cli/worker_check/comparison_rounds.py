@@ -47,7 +47,7 @@ ReportProgress = Callable[[int, int], None]
 
 
 class CheckedEndpoint(NamedTuple):
-    """An endpoint of a worker."""
+    """Path that is read from one worker and compared with the log."""
 
     worker: CheckedWorker
     path: str
@@ -117,8 +117,8 @@ class CheckedLog:
 
     def answer(self, state: ClusterState, path: str) -> RecordedAnswer:
         """Answer of the log to `GET path`, as far as it is compared."""
-        given = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
-        return self.comparable(path, given)
+        recorded = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
+        return self.comparable(path, recorded)
 
     def comparable(self, path: str, given: RecordedAnswer) -> RecordedAnswer:
         """The part of an answer that is compared."""
@@ -162,13 +162,13 @@ class ComparisonRounds:
             open_endpoints = [
                 endpoint for endpoint, progress in self.progress.items() if progress.is_open
             ]
-            given = await self._ask(open_endpoints)
+            answers = await self._ask(open_endpoints)
             after = await self._log.read(self._workers)
-            for endpoint, answered in given.items():
+            for endpoint, answered in answers.items():
                 self._take(endpoint, answered, before, after)
             decided = sum(progress.is_decided for progress in self.progress.values())
             report(decided, len(self.progress))
-            discovered = [self._discover(*item, after) for item in given.items()]
+            discovered = [self._discover(*item, after) for item in answers.items()]
             if decided == len(self.progress):
                 return
             if not any(discovered):
@@ -199,20 +199,20 @@ class ComparisonRounds:
     def _discover(
         self,
         endpoint: CheckedEndpoint,
-        given: RecordedAnswer | Unanswered,
+        received: RecordedAnswer | Unanswered,
         states: Mapping[str, ClusterState],
     ) -> bool:
         """Add the connectors and tasks that an answer or the log names; True if any is new."""
         worker, path = endpoint
-        if not isinstance(given, RecordedAnswer):
+        if not isinstance(received, RecordedAnswer):
             return False
         if path == "/connectors":
-            names = [name for name in given.answer or () if isinstance(name, str)]
+            names = [name for name in received.answer or () if isinstance(name, str)]
             listed = [*names, *views.connectors(states[worker.name])]
             return self._add_connectors(worker, dict.fromkeys(listed), states)
         if endpoint_parts(path).rest == ("status",):
             base = path.removesuffix("/status")
-            return self._add(worker, [f"{base}/tasks/{task}/status" for task in task_ids(given)])
+            return self._add(worker, [f"{base}/tasks/{task}/status" for task in task_ids(received)])
         return False
 
     # --- answers ------------------------------------------------------------------------------
@@ -234,34 +234,34 @@ class ComparisonRounds:
     def _take(
         self,
         endpoint: CheckedEndpoint,
-        given: RecordedAnswer | Unanswered,
+        received: RecordedAnswer | Unanswered,
         before: Mapping[str, ClusterState],
         after: Mapping[str, ClusterState],
     ) -> None:
         worker, path = endpoint
         progress = self.progress[endpoint]
-        if isinstance(given, Unanswered):
-            progress.fall_silent(given.reason, is_gone=given.is_gone)
+        if isinstance(received, Unanswered):
+            progress.fall_silent(received.reason, is_gone=received.is_gone)
             return
-        reason = self._left_out(endpoint, given, after[worker.name])
+        reason = self._left_out(endpoint, received, after[worker.name])
         if reason is not None:
             progress.leave_out(reason)
             return
         answers = ComparedAnswers(
-            self._log.comparable(path, given),
+            self._log.comparable(path, received),
             *(self._log.answer(states[worker.name], path) for states in (before, after)),
         )
         progress.take(answers, asyncio.get_running_loop().time(), self._patience.settle_s)
 
     def _left_out(
-        self, endpoint: CheckedEndpoint, given: RecordedAnswer, state: ClusterState
+        self, endpoint: CheckedEndpoint, received: RecordedAnswer, state: ClusterState
     ) -> str | None:
         """Reason why the log does not determine an answer; None: it does."""
         name, rest = endpoint_parts(endpoint.path)
         if rest == ("offsets",):
             is_sink = self._log.is_sink(state, name or "")
-            return SINK_OFFSETS if is_sink or is_of_consumer_group(given) else None
-        untracked = rest == ("topics",) and given.status == httpx.codes.FORBIDDEN
+            return SINK_OFFSETS if is_sink or is_of_consumer_group(received) else None
+        untracked = rest == ("topics",) and received.status == httpx.codes.FORBIDDEN
         return NO_TRACKING if untracked else None
 
 

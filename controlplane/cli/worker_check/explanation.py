@@ -172,12 +172,12 @@ class Explainer:
             if not earlier or isinstance(subject, Invalid) or subject.connector != part.connector:
                 continue
             if any(equal_json(subject.partition, partition) for partition in partitions):
-                others = ", ".join(
+                rival_places = ", ".join(
                     record_text.place(rival.position, self._topics) for rival in earlier
                 )
                 return Explanation(
                     entry,
-                    f"order between partitions: the same key is at {others}",
+                    f"order between partitions: the same key is at {rival_places}",
                     order_edge=True,
                 )
         return None
@@ -323,8 +323,8 @@ def _concerns_tasks(part: DifferingPart) -> bool:
     return endpoint_parts(part.path).rest in ((), ("tasks",), ("tasks-config",))
 
 
-def _offsets(given: RecordedAnswer) -> list[dict[str, Any]]:
-    listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
+def _offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
+    listed = recorded.answer.get("offsets") if isinstance(recorded.answer, dict) else None
     if isinstance(listed, dict):
         listed = listed.get("source")
     return [element for element in listed or [] if isinstance(element, dict)]

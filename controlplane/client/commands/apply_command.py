@@ -78,21 +78,21 @@ async def apply(
     await each(list(declared), act, output)
 
 
-async def _applied(api: Api, wanted: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
-    name = wanted.name
+async def _applied(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
+    name = declared.name
     present = await api.find(connector(name, "config"))
-    changed = changes_of(present or {}, wanted.config)
+    changed = changes_of(present or {}, declared.config)
     if present is not None and not changed:
         return ConnectorResult(name, UNCHANGED)
     if dry_run and not api.server.ours:
-        await _validate(api, name, wanted.config)
+        await _validate(api, name, declared.config)
         return ConnectorResult(
             name, f"would be {'created' if present is None else 'updated'}", _VALID
         )
     if present is None:
-        return await _created(api, wanted, dry_run=dry_run)
+        return await _created(api, declared, dry_run=dry_run)
     path = connector(name, "config")
-    answer = await api.send("PUT", path, wanted.config, dry_run=dry_run)
+    answer = await api.send("PUT", path, declared.config, dry_run=dry_run)
     words = "; ".join(in_words(changed))
     plan = answer.body if dry_run else None
     return ConnectorResult(name, "updated", words, {"changes": changed}, plan)
@@ -119,9 +119,9 @@ async def _validate(api: Api, name: str, config: Mapping[str, str | None]) -> No
         raise Declined(f"the config of {name} is not valid: {redacted_refusal(text)}")
 
 
-async def _created(api: Api, wanted: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
-    answer = await api.send("POST", "/connectors", creation(wanted), dry_run=dry_run)
-    return ConnectorResult(wanted.name, "created", plan=answer.body if dry_run else None)
+async def _created(api: Api, declared: DeclaredConnector, *, dry_run: bool) -> ConnectorResult:
+    answer = await api.send("POST", "/connectors", creation(declared), dry_run=dry_run)
+    return ConnectorResult(declared.name, "created", plan=answer.body if dry_run else None)
 
 
 def creation(wanted: DeclaredConnector) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def _print_summary(results: Sequence[ConnectorResult]) -> None:
         did = result.did if result.plan is None else f"would be {result.did}"
         names.setdefault(did, []).append(result.name)
     say()
-    rows = [(did, str(len(found)), ", ".join(found)) for did, found in names.items()]
+    rows = [(did, str(len(affected)), ", ".join(affected)) for did, affected in names.items()]
     table(("RESULT", "NUMBER", "CONNECTORS"), rows)
 
 

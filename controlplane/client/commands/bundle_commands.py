@@ -62,7 +62,7 @@ class BundledConnector(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """Content of a bundle file."""
+    """Exported connectors, under the version of the file's format."""
 
     bundle: int
     connectors: list[BundledConnector]

@@ -44,17 +44,17 @@ class ConnectorDifference(NamedTuple):
     def row(self) -> tuple[str, str, str]:
         """Row of a table, without secrets."""
         aspect, item = self.fact
-        what = " ".join(filter(None, (aspect.value, value_text.item(aspect, item))))
+        subject = " ".join(filter(None, (aspect.value, value_text.item(aspect, item))))
         words = self.words or value_text.change(aspect, item, self.before, self.after)
-        return self.connector, what, words
+        return self.connector, subject, words
 
     def document(self) -> dict[str, Any]:
         """Difference as JSON; if both values are hidden, `words` says that the secret changed."""
         facts = {"aspect": self.fact.aspect.value, "item": self.fact.item}
         values = {"before": self.before, "after": self.after}
         optional = {"words": self.words, "record": self.record}
-        known = {name: value for name, value in optional.items() if value is not None}
-        return {"connector": self.connector, **facts, **values, **known}
+        extras = {name: value for name, value in optional.items() if value is not None}
+        return {"connector": self.connector, **facts, **values, **extras}
 
 
 def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -128,12 +128,12 @@ async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         raise SystemExit(FOUND)
 
 
-async def _from_file(api: Api, wanted: DeclaredConnector) -> list[ConnectorDifference]:
-    present = await api.find(connector(wanted.name, "config"))
-    changed = changes_of(present or {}, wanted.config)
+async def _from_file(api: Api, declared: DeclaredConnector) -> list[ConnectorDifference]:
+    present = await api.find(connector(declared.name, "config"))
+    changed = changes_of(present or {}, declared.config)
     return [
         ConnectorDifference(
-            wanted.name, DiffSubject(Aspect.CONFIG, key), values["before"], values["after"]
+            declared.name, DiffSubject(Aspect.CONFIG, key), values["before"], values["after"]
         )
         for key, values in changed.items()
     ]

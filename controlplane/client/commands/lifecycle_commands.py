@@ -54,8 +54,8 @@ def _targeting(name: str, target: TargetStateCommand) -> VerbGroup:
     ) -> None:
         async def plan(selected_name: str, *, dry_run: bool = True) -> ConnectorResult:
             path = connector(selected_name, name)
-            done = ConnectorResult(selected_name, target.did)
-            return await change(api, "PUT", path, done, dry_run=dry_run)
+            result = ConnectorResult(selected_name, target.did)
+            return await change(api, "PUT", path, result, dry_run=dry_run)
 
         async def act(selected_name: str) -> ConnectorResult:
             result = await plan(selected_name, dry_run=False)
@@ -149,8 +149,9 @@ async def restart_task(
 
     async def plan(task: str, *, dry_run: bool = True) -> ConnectorResult:
         name, _, number = split[task]
-        path, done = connector(name, "tasks", number, "restart"), ConnectorResult(task, "restarted")
-        return await change(api, "POST", path, done, dry_run=dry_run)
+        path = connector(name, "tasks", number, "restart")
+        result = ConnectorResult(task, "restarted")
+        return await change(api, "POST", path, result, dry_run=dry_run)
 
     async def act(task: str) -> ConnectorResult:
         result = await plan(task, dry_run=False)
@@ -184,8 +185,8 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
     """
 
     async def plan(name: str, *, dry_run: bool = True) -> ConnectorResult:
-        done = ConnectorResult(name, "deleted")
-        return await change(api, "DELETE", connector(name), done, dry_run=dry_run)
+        result = ConnectorResult(name, "deleted")
+        return await change(api, "DELETE", connector(name), result, dry_run=dry_run)
 
     async def act(name: str) -> ConnectorResult:
         result = await plan(name, dry_run=False)

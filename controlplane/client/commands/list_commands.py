@@ -46,9 +46,9 @@ async def connectors(api: Api, selection: Selection, output: str, *, with_lag: b
     if missing := names - {summary.name for summary in listed}:
         raise no_connector(min(missing))
     sinks = [summary.name for summary in listed if summary.type == "sink"] if with_lag else []
-    known = await lags(api, sinks) if with_lag else {}
+    lag_by_name = await lags(api, sinks) if with_lag else {}
     if output != "table":
-        documents = {summary.name: _expanded(summary, known) for summary in listed}
+        documents = {summary.name: _expanded(summary, lag_by_name) for summary in listed}
         print_document(documents, output)
     elif listed or selection.states:
         styles = {number: summary.style for number, summary in enumerate(listed) if summary.style}
@@ -57,24 +57,27 @@ async def connectors(api: Api, selection: Selection, output: str, *, with_lag: b
         cells = zip(listed, rows(listed), strict=True)
         table(
             heads,
-            ((*row, _lag_words(summary, known)) if with_lag else row for summary, row in cells),
+            (
+                (*row, _lag_words(summary, lag_by_name)) if with_lag else row
+                for summary, row in cells
+            ),
             styles,
             spare=("WORKER", "TYPE"),
         )
     else:
         say(f"{api.name} has no connectors")
-    for name, lag in known.items():
+    for name, lag in lag_by_name.items():
         if lag.reason:
             note(f"{name}: {lag.reason}")
 
 
-def _lag_words(summary: ConnectorSummary, known: Mapping[str, SinkLag]) -> str:
-    return known[summary.name].words if summary.name in known else ""
+def _lag_words(summary: ConnectorSummary, lag_by_name: Mapping[str, SinkLag]) -> str:
+    return lag_by_name[summary.name].words if summary.name in lag_by_name else ""
 
 
-def _expanded(summary: ConnectorSummary, known: Mapping[str, SinkLag]) -> Mapping[str, Any]:
+def _expanded(summary: ConnectorSummary, lag_by_name: Mapping[str, SinkLag]) -> Mapping[str, Any]:
     status = {} if summary.status is None else {"status": summary.status}
-    lag = {"lag": known[summary.name].lag} if summary.name in known else {}
+    lag = {"lag": lag_by_name[summary.name].lag} if summary.name in lag_by_name else {}
     return {**status, "info": summary.info, **lag}
 
 

@@ -29,7 +29,7 @@ from controlplane.terminal.worker_options import FILE
 
 
 class MigrateOptions(msgspec.Struct, frozen=True):
-    """Options of `migrate`."""
+    """Effects, confirmation, waiting time and output that the user chose for `migrate`."""
 
     timeout: float
     output: str
@@ -122,14 +122,14 @@ async def _migrated(
     name: str,
     places: tuple[ClusterAddress, ClusterAddress],
     journal: MigrationJournal,
-    given: MigrateOptions,
+    options: MigrateOptions,
 ) -> None:
     stored = journal.read()
     if stored is not None:
-        _check_same(stored, name, places, journal, deletes=given.delete)
+        _check_same(stored, name, places, journal, deletes=options.delete)
     needs = (
         (ClusterAccess.READ, ClusterAccess.PLAN)
-        if given.dry_run
+        if options.dry_run
         else (ClusterAccess.WRITE, ClusterAccess.WRITE)
     )
     async with AsyncExitStack() as stack:
@@ -137,15 +137,15 @@ async def _migrated(
             await _opened(stack, place, need, option)
             for place, need, option in zip(places, needs, ("--from", "--to"), strict=True)
         ]
-        migration = await _planned(source, target, name, stored, given)
-        if given.dry_run:
+        migration = await _planned(source, target, name, stored, options)
+        if options.dry_run:
             return
         undoes = migration.failure is not None
         question = f"undo the migration of {name}?" if undoes else f"migrate {name}?"
-        confirm(question, yes=given.yes)
-        run = MigrationRun(migration, journal, source, target, timeout_s=given.timeout)
+        confirm(question, yes=options.yes)
+        run = MigrationRun(migration, journal, source, target, timeout_s=options.timeout)
         await run.run(lambda step: note(f"{name}: {step.value}"))
-        _print_done(run.migration, given.output)
+        _print_done(run.migration, options.output)
 
 
 async def _opened(
@@ -169,19 +169,19 @@ def _created(place: ClusterAddress) -> str:
 
 
 async def _planned(
-    source: Api, target: Api, name: str, stored: Migration | None, given: MigrateOptions
+    source: Api, target: Api, name: str, stored: Migration | None, options: MigrateOptions
 ) -> Migration:
     """Check and show a new migration, or show one that was cut off."""
     if stored is not None:
         which = "undoing" if stored.failure is not None else "continuing"
-        done = ", ".join(step.value for step in stored.done) or "none"
-        note(f"{which} the migration that was cut off; done: {done}")
-        _print_plan(stored, None, given)
+        finished_steps = ", ".join(step.value for step in stored.done) or "none"
+        note(f"{which} the migration that was cut off; done: {finished_steps}")
+        _print_plan(stored, None, options)
         return stored
-    plan = await checked(source, target, name, deletes=given.delete)
+    plan = await checked(source, target, name, deletes=options.delete)
     for remark in plan.remarks:
         note(remark)
-    _print_plan(plan.migration, len(plan.offsets), given)
+    _print_plan(plan.migration, len(plan.offsets), options)
     return plan.migration
 
 
@@ -198,8 +198,8 @@ def _check_same(
     Raises:
         InputRefused: the message has the command that continues it.
     """
-    given = (name, *(place.shown for place in places), deletes)
-    if given != (stored.name, stored.source, stored.target, stored.deletes):
+    requested = (name, *(place.shown for place in places), deletes)
+    if requested != (stored.name, stored.source, stored.target, stored.deletes):
         delete = " --delete" if stored.deletes else ""
         raise InputRefused(
             f"{journal.path} is the journal of another migration, which was cut off: end it first "
@@ -208,17 +208,17 @@ def _check_same(
         )
 
 
-def _print_plan(migration: Migration, offsets: int | None, given: MigrateOptions) -> None:
+def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptions) -> None:
     """Print the steps. As JSON only for a dry run: a document has the result otherwise."""
     rows = list(migration.rows(offsets))
-    if given.output == "table":
-        say(f"{migration.name} ({migration.state}) would be migrated:" if given.dry_run else "")
+    if options.output == "table":
+        say(f"{migration.name} ({migration.state}) would be migrated:" if options.dry_run else "")
         table(("STEP", "CLUSTER", "EFFECT", "UNDONE BY"), rows)
-    elif given.dry_run:
+    elif options.dry_run:
         names = ("step", "cluster", "effect", "undone_by")
         steps = [dict(zip(names, row, strict=True)) for row in rows]
         document = {"connector": migration.name, "result": "would be migrated", "steps": steps}
-        print_document(document, given.output)
+        print_document(document, options.output)
 
 
 def _print_done(migration: Migration, output: str) -> None:
@@ -226,8 +226,8 @@ def _print_done(migration: Migration, output: str) -> None:
     offsets = migration.offsets or []
     if output == "table":
         words = f"{migration.state}, {count(len(offsets), 'offset')}"
-        done = f"migrated to {migration.target} ({words})"
-        say(f"{migration.name}: {done}; the original is {original}")
+        result = f"migrated to {migration.target} ({words})"
+        say(f"{migration.name}: {result}; the original is {original}")
         return
     document = {
         "connector": migration.name,

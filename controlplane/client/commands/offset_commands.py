@@ -156,10 +156,10 @@ async def alter(  # noqa: PLR0913 - click gives one argument per option
     api: Api, name: str, file: str | None, output: str, *, stop: bool, dry_run: bool, **single: Any
 ) -> None:
     """Alter some offsets of a stopped connector; the others stay."""
-    wanted = [_single(single)] if file is None else _of_file(file)
+    entries = [_single(single)] if file is None else _of_file(file)
 
     async def act(_: str) -> ConnectorResult:
-        return await _altered(api, name, wanted, stop=stop, dry_run=dry_run)
+        return await _altered(api, name, entries, stop=stop, dry_run=dry_run)
 
     await each([name], act, output)
 
@@ -198,11 +198,11 @@ def _of_file(file: str) -> list[OffsetEntry]:
 
 
 async def _altered(
-    api: Api, name: str, wanted: list[OffsetEntry], *, stop: bool, dry_run: bool
+    api: Api, name: str, entries: list[OffsetEntry], *, stop: bool, dry_run: bool
 ) -> ConnectorResult:
     def ask() -> Awaitable[ApiAnswer]:
         path = connector(name, "offsets")
-        return api.send("PATCH", path, {"offsets": wanted}, dry_run=dry_run)
+        return api.send("PATCH", path, {"offsets": entries}, dry_run=dry_run)
 
     return await _modified(api, name, ask, "altered", stop=stop, dry_run=dry_run)
 
@@ -296,8 +296,8 @@ async def edit(api: Api, name: str, *, stop: bool, yes: bool, dry_run: bool) -> 
     before = await present(api, name)
     if not stop:
         await _check_stopped(api, name, before)
-    wanted = await _edited(before)
-    altered = alteration(before, wanted)
+    edited = await _edited(before)
+    altered = alteration(before, edited)
     if not altered:
         say(f"{name}: unchanged")
         return

@@ -131,6 +131,6 @@ _FIELDS = {"event": "kind", "data": "payload", "id": "place"}
 def _say(change: Mapping[str, Any]) -> None:
     """Print a change on one line; the server has hidden secrets."""
     aspect, record = Aspect(change["aspect"]), change["record"]
-    what = " ".join(filter(None, (aspect.value, value_text.item(aspect, change["item"]))))
+    subject = " ".join(filter(None, (aspect.value, value_text.item(aspect, change["item"]))))
     became = value_text.change(aspect, change["item"], change["before"], change["after"])
-    say(f"{time_text(record['timestamp'])}  {change['connector']}: {what}: {became}")
+    say(f"{time_text(record['timestamp'])}  {change['connector']}: {subject}: {became}")

@@ -103,8 +103,8 @@ def _selecting(command: Decorated, options: tuple[Callable[[Any], Any], ...]) ->
 def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete names of connectors for the shell; empty after any error."""
     options = {field: ctx.params.get(field) for field in ClusterAddress._fields}
-    given = {field: value for field, value in options.items() if value is not None}
-    cluster = ClusterAddress(**given)
+    given_options = {field: value for field, value in options.items() if value is not None}
+    cluster = ClusterAddress(**given_options)
     with suppress(Exception):  # a completing shell has no place for an error message
         names = asyncio.run(_names(cluster))
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]

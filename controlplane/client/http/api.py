@@ -202,9 +202,9 @@ class Api:
                 f"{short(str(failure.object))} is no Unicode text: type it again"
             ) from None
         except httpx.HTTPError as failure:
-            done = "" if method == "GET" else ": the change may have been made; check, then retry"
+            advice = "" if method == "GET" else ": the change may have been made; check, then retry"
             raise Unavailable(
-                f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){done}"
+                f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){advice}"
             ) from None
         self._print_notice(answer.headers.get("x-controlplane-notice"))
         return answer

@@ -216,9 +216,9 @@ class MigrationRun:
         await self._alter(now, self.migration.offsets or [])
         return {}
 
-    async def _alter(self, now: list[OffsetEntry], wanted: Sequence[OffsetEntry]) -> None:
+    async def _alter(self, now: list[OffsetEntry], target_offsets: Sequence[OffsetEntry]) -> None:
         """Alter the offsets of the copy from those of now to others."""
-        altered = alteration(now, wanted)
+        altered = alteration(now, target_offsets)
         if altered:
             path = connector(self.migration.name, "offsets")
             await self._target.send("PATCH", path, {"offsets": altered})
@@ -229,7 +229,7 @@ class MigrationRun:
         Raises:
             CopyDiffers: they differ.
         """
-        wanted, name = self.migration.offsets or [], self.migration.name
+        offsets, name = self.migration.offsets or [], self.migration.name
         for api in (self._source, self._target):
             connector = await summary(api, name)
             if connector is None:
@@ -238,7 +238,7 @@ class MigrationRun:
                 raise CopyDiffers(f"the config of {name} has changed at {api.name}")
             if await target_state(api, connector) != STOPPED:
                 raise CopyDiffers(f"{name} is no longer stopped at {api.name}")
-            if alteration(await self._steady(api), wanted):
+            if alteration(await self._steady(api), offsets):
                 raise CopyDiffers(f"the offsets of {name} are others at {api.name}")
         return {}
 

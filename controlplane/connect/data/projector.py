@@ -94,8 +94,8 @@ def _primitive(value: Any, target: Schema) -> Any:
 
 def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
     projected = Struct(target)
-    for wanted in target.fields:
-        name, schema = wanted.name, wanted.schema
+    for target_field in target.fields:
+        name, schema = target_field.name, target_field.schema
         field = source.field(name)
         if field is not None:
             try:

@@ -118,9 +118,9 @@ def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | In
     return ActiveTopic(connector, topic, activity)
 
 
-def _object(content: Any, what: str) -> dict[str, Any]:
+def _object(content: Any, noun: str) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise _MalformedError(f"{what} is not an object")
+        raise _MalformedError(f"{noun} is not an object")
     return content
 
 

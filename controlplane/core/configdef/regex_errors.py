@@ -17,8 +17,8 @@ def pattern_error(pattern: str) -> str | None:
     error = scan.error()
     if error is None:
         return None
-    what, at = error
-    lines = [what if at is None else f"{what} near index {at}", pattern]
+    description, at = error
+    lines = [description if at is None else f"{description} near index {at}", pattern]
     # Java counts the index in code points and the length of the pattern in UTF-16 units.
     if at is not None and at < java_library.length(pattern):
         lines.append(" " * at + "^")

@@ -48,19 +48,19 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
     requested = requested_of(store, command.connector, command.initial_offsets)
     if isinstance(requested, Rejected):
         return failed(VALIDATE, command, requested)
-    known = store.known()
-    if isinstance(known, Rejected | AskGroup):
-        return known
-    done = _hooked_twice(command, config, (known, requested), context)
-    if not isinstance(done, HookSuccess):
-        return done
+    stored = store.known()
+    if isinstance(stored, Rejected | AskGroup):
+        return stored
+    hook_result = _hooked_twice(command, config, (stored, requested), context)
+    if not isinstance(hook_result, HookSuccess):
+        return hook_result
     steps = (
         *store.fence(),
-        *_described(WIPE, command, store.start_over(known)),
+        *_described(WIPE, command, store.start_over(stored)),
         *_described(SET, command, store.start_at(requested)),
         *_creation(state, command, config, context),
     )
-    return Plan(steps, outcome_of(done), COMMIT_POINT)
+    return Plan(steps, outcome_of(hook_result), COMMIT_POINT)
 
 
 def _hooked_twice(
@@ -70,8 +70,8 @@ def _hooked_twice(
     context: Context,
 ) -> HookSuccess | AskHook | Rejected:
     """Call the hook twice: for the offsets to remove, then for those to set."""
-    name, (known, requested) = command.connector, offsets
-    wiped = hooked(context, 0, AskHook(name, config, known))
+    name, (stored, requested) = command.connector, offsets
+    wiped = hooked(context, 0, AskHook(name, config, stored))
     if isinstance(wiped, Rejected):
         return failed(WIPE, command, wiped)
     if isinstance(wiped, AskHook):

@@ -84,10 +84,12 @@ def alter(state: ClusterState, command: AlterOffsets, context: Context) -> Decis
     requested = requested_of(store, command.connector, command.offsets)
     if isinstance(requested, Rejected):
         return requested
-    done = hooked(context, 0, _question(state, command, requested))
-    if not isinstance(done, HookSuccess):
-        return done
-    return _plan((*store.fence(), *store.write(requested)), _outcome(done, "altered"), "write")
+    hook_result = hooked(context, 0, _question(state, command, requested))
+    if not isinstance(hook_result, HookSuccess):
+        return hook_result
+    return _plan(
+        (*store.fence(), *store.write(requested)), _outcome(hook_result, "altered"), "write"
+    )
 
 
 def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decision:
@@ -97,13 +99,13 @@ def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decis
     store = _store_of_stopped(state, command, context)
     if isinstance(store, Rejected):
         return store
-    known = store.known()
-    if isinstance(known, Rejected | AskGroup):
-        return known
-    done = hooked(context, 0, _question(state, command, known))
-    if not isinstance(done, HookSuccess):
-        return done
-    return _plan((*store.fence(), *store.wipe(known)), _outcome(done, "reset"), "wipe")
+    stored = store.known()
+    if isinstance(stored, Rejected | AskGroup):
+        return stored
+    hook_result = hooked(context, 0, _question(state, command, stored))
+    if not isinstance(hook_result, HookSuccess):
+        return hook_result
+    return _plan((*store.fence(), *store.wipe(stored)), _outcome(hook_result, "reset"), "wipe")
 
 
 NOTHING_GIVEN = "Partitions / offsets need to be provided for an alter offsets request"
@@ -184,8 +186,8 @@ def _plan(steps: tuple[Step, ...], outcome: Outcome, commit_point: str) -> Plan:
     return Plan(steps, outcome, commit_point if happens else None)
 
 
-def _outcome(done: HookSuccess, changed: str) -> Outcome:
-    if done.definite:
+def _outcome(hook_result: HookSuccess, changed: str) -> Outcome:
+    if hook_result.definite:
         text = f"The offsets for this connector have been {changed} successfully"
         return Outcome(message=text)
     text = (

@@ -44,14 +44,14 @@ def _fold(state: ClusterState, topics: Iterable[str]) -> Fold:
     names = state.topics
     for topic in topics:
         # The causes cover all topics, so adopting them with any snapshot is enough.
-        known = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
+        facts = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
         match topic:
             case names.config:
-                part = TopicSnapshot(state.config, *known)
+                part = TopicSnapshot(state.config, *facts)
             case names.status:
-                part = TopicSnapshot(state.status, *known)
+                part = TopicSnapshot(state.status, *facts)
             case _:
-                part = TopicSnapshot(state.offsets.get(topic, OffsetState()), *known)
+                part = TopicSnapshot(state.offsets.get(topic, OffsetState()), *facts)
         fold.adopt(topic, part, ())
     return fold
 

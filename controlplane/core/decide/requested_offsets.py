@@ -18,13 +18,13 @@ def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) 
     """Pairs in the order of a `HashMap`. `as_longs`: integers have been read by Connect."""
     put: dict[tuple[object, ...], PlannedOffset] = {}
     for partition, offset in pairs:
-        known = frozen(partition)
-        first, _ = put.get(known, (partition, offset))
-        put[known] = first, offset
+        key = frozen(partition)
+        first, _ = put.get(key, (partition, offset))
+        put[key] = first, offset
     if not profile.writes_offsets_in_hash_order:
         return tuple(put.values())
-    codes = {known: value_hash(pair[0], as_longs=as_longs) for known, pair in put.items()}
-    return tuple(put[known] for known in hash_order(codes))
+    codes = {key: value_hash(pair[0], as_longs=as_longs) for key, pair in put.items()}
+    return tuple(put[key] for key in hash_order(codes))
 
 
 def serialised(connector: str, offsets: Offsets, profile: Profile) -> Offsets:

@@ -105,10 +105,14 @@ def restore(state: ClusterState, command: RestoreConnector, context: Context) ->
     steps: list[Step] = []
     now = state
     for part in _order(command):
-        wanted = part(now, undo)
-        if wanted is None:
+        part_command = part(now, undo)
+        if part_command is None:
             continue
-        decision = wanted if isinstance(wanted, Rejected) else _decided(now, wanted, context)
+        decision = (
+            part_command
+            if isinstance(part_command, Rejected)
+            else _decided(now, part_command, context)
+        )
         if not isinstance(decision, Plan):
             return decision
         steps += decision.steps
@@ -168,12 +172,12 @@ def _less(state: ClusterState, undo: _Undo) -> UndoPart | None:
         return None
     if _must_rest(state, undo.command):
         return StopConnector(undo.connector)
-    now, wanted = state.config.targets.get(undo.connector), undo.command.target
-    if now is None or wanted is None:
+    now, target = state.config.targets.get(undo.connector), undo.command.target
+    if now is None or target is None:
         return None
     activity = list(_TARGETING)
-    less = activity.index(wanted) < activity.index(now)
-    return _TARGETING[wanted](undo.connector) if less else None
+    less = activity.index(target) < activity.index(now)
+    return _TARGETING[target](undo.connector) if less else None
 
 
 def _config(state: ClusterState, undo: _Undo) -> UndoPart | None:
@@ -193,16 +197,16 @@ def _initial_state(undo: _Undo) -> Target | None:
     """STOPPED until its offsets are restored; None for STARTED, the default."""
     if not undo.context.profile.creates_in_state:
         return None
-    wanted = undo.command.target if undo.command.offsets is None else Target.STOPPED
-    return None if wanted is Target.STARTED else wanted
+    target = undo.command.target if undo.command.offsets is None else Target.STOPPED
+    return None if target is Target.STARTED else target
 
 
 def _target(state: ClusterState, undo: _Undo) -> UndoPart | None:
     """Command for the final target state."""
-    wanted = undo.command.target
-    if wanted is None or wanted is state.config.targets.get(undo.connector):
+    target = undo.command.target
+    if target is None or target is state.config.targets.get(undo.connector):
         return None
-    return _TARGETING[wanted](undo.connector)
+    return _TARGETING[target](undo.connector)
 
 
 def _named(name: str, config: Properties) -> dict[str, Any]:
@@ -258,10 +262,10 @@ def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetC
         for offset in views.source_offsets(state, command.connector)
         if offset.offset is not None
     }
-    for wanted in command.offsets:
-        present = now.pop(frozen(wanted.partition), None)
-        if present is None or frozen(present.offset) != frozen(wanted.offset):
-            yield wanted
+    for requested in command.offsets:
+        present = now.pop(frozen(requested.partition), None)
+        if present is None or frozen(present.offset) != frozen(requested.offset):
+            yield requested
     yield from (OffsetChange(surplus.partition) for surplus in now.values())
 
 

@@ -170,9 +170,9 @@ def _offset(fields: Mapping[str, Any] | None) -> int | None:
     return number
 
 
-def _unparsed(what: str, whose: str, value: Any) -> str:
+def _unparsed(noun: str, whose: str, value: Any) -> str:
     return (
-        f"Failed to parse the following {what} value in the provided offsets: "
+        f"Failed to parse the following {noun} value in the provided offsets: "
         f"'{value_text(value)}'. {whose} values for sink connectors need to be integers."
     )
 

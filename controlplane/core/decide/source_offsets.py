@@ -120,10 +120,10 @@ class SourceOffsets:
             steps.append(self._step("wipe-copy", copy, self._selected(removed)))
         steps.append(self._step(name, primary, ordered))
         for copy in copies:
-            rest = ordered
+            pairs = ordered
             if self._profile.writes_removals_first:
-                rest = self._selected(pair for pair in ordered if pair[1] is not None)
-            steps.append(self._step(f"{name}-copy", copy, rest, best_effort=True))
+                pairs = self._selected(pair for pair in ordered if pair[1] is not None)
+            steps.append(self._step(f"{name}-copy", copy, pairs, best_effort=True))
         return tuple(step for step in steps if step.records)
 
     def _selected(self, offsets: Iterable[PlannedOffset]) -> Offsets:
@@ -214,10 +214,10 @@ class LoggedKeys:
 
     def partitions(self) -> list[JsonObject | None]:
         """Every partition that has a value in a topic, including those that no worker lists."""
-        known: dict[tuple[Any, ...], _LoggedPartition] = {}
+        by_partition: dict[tuple[Any, ...], _LoggedPartition] = {}
         for logged in self._logged.values():
-            known = {**logged, **known}
-        in_order = sorted(known.values(), key=lambda logged: logged.keys[0])
+            by_partition = {**logged, **by_partition}
+        in_order = sorted(by_partition.values(), key=lambda logged: logged.keys[0])
         return [logged.partition for logged in in_order]
 
     def of(self, topic: str, partition: JsonObject | None) -> Sequence[bytes]:
@@ -225,10 +225,14 @@ class LoggedKeys:
 
         A partition that the topic lacks gets the spelling of another topic, or Java's.
         """
-        known = frozen(partition)
-        if known in self._logged[topic]:
-            return self._logged[topic][known].keys
-        elsewhere = (logged[known].keys[:1] for logged in self._logged.values() if known in logged)
+        partition_key = frozen(partition)
+        if partition_key in self._logged[topic]:
+            return self._logged[topic][partition_key].keys
+        elsewhere = (
+            logged[partition_key].keys[:1]
+            for logged in self._logged.values()
+            if partition_key in logged
+        )
         return next(elsewhere, [encode_partition(self._connector, partition)])
 
     def place(self, topic: str, key: bytes) -> int | None:
@@ -242,10 +246,10 @@ class LoggedKeys:
     def _logged_in(self, topic: str) -> Mapping[tuple[Any, ...], _LoggedPartition]:
         spelled_partitions = spellings(self._state, topic, self._connector).items()
         logged = {
-            known: _LoggedPartition(
+            partition_key: _LoggedPartition(
                 spelled[0].subject.partition, [spelling.key for spelling in spelled]
             )
-            for (_, known), spelled in spelled_partitions
+            for (_, partition_key), spelled in spelled_partitions
         }
         nowhere = encode_partition(
             self._connector, None

@@ -36,12 +36,12 @@ def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan |
 
 def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft, ...]:
     """Tombstones, one per topic. Releases build the key from the value; it may differ."""
-    known = sorted(state.status.active_topics.get(name, {}).items())
+    active_topics = sorted(state.status.active_topics.get(name, {}).items())
     gone = [
         ActiveTopic(name, topic, None)
         if context.profile.writes_log_key
         else ActiveTopic(use.connector, use.topic, None)
-        for topic, use in known
+        for topic, use in active_topics
     ]
     return tuple(status_draft(state, record, context) for record in gone)
 

@@ -178,8 +178,8 @@ class Fold:
 
     def sees_aborted(self, topic: str) -> bool:
         """True if the worker sees aborted records: not in a connector's own offsets topic."""
-        known = topic in self._parts or topic == self.topics.offsets
-        return known and not self.exactly_once
+        is_folded = topic in self._parts or topic == self.topics.offsets
+        return is_folded and not self.exactly_once
 
     def _note(self, position: Position, outcome: RecordFate) -> None:
         if self._unreadable_counts[position.topic] < UNREADABLE_KEPT:

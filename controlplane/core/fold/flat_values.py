@@ -63,25 +63,25 @@ def unflat(tokens: Iterable[Any]) -> Any:
     Raises:
         ValueError: the tokens are malformed.
     """
-    done: list[Any] = []
+    built: list[Any] = []
     try:
         # From the end, so that the members of a container are built before it.
         for token in reversed(list(tokens)):
-            done.append(_value(token, done) if isinstance(token, list | tuple) else token)
-        (value,) = done
+            built.append(_value(token, built) if isinstance(token, list | tuple) else token)
+        (value,) = built
     except (TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"no flat value: {error}") from error
     return value
 
 
-def _value(mark: Sequence[Any], done: list[Any]) -> Any:
-    """Build the value of a token; members of a container are popped from `done`."""
+def _value(mark: Sequence[Any], built: list[Any]) -> Any:
+    """Build the value of a token; members of a container are popped from `built`."""
     kind, detail = mark
     match kind:
         case "map":
-            return {done.pop(): done.pop() for _ in range(detail)}
+            return {built.pop(): built.pop() for _ in range(detail)}
         case "list":
-            return [done.pop() for _ in range(detail)]
+            return [built.pop() for _ in range(detail)]
         case "text":
             return detail.decode("utf-8", "surrogatepass")
         case "int":

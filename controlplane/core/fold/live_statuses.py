@@ -53,11 +53,11 @@ def _is_final(record: StatusRecord | Invalid) -> bool:
     return True
 
 
-def _places(keys: KeyColumn, wanted: set[bytes | None]) -> dict[bytes | None, list[int]]:
-    places: dict[bytes | None, list[int]] = {key: [] for key in wanted}
-    if wanted:
+def _places(keys: KeyColumn, sought_keys: set[bytes | None]) -> dict[bytes | None, list[int]]:
+    places: dict[bytes | None, list[int]] = {key: [] for key in sought_keys}
+    if sought_keys:
         for index, key in enumerate(keys):
-            if key in wanted:
+            if key in sought_keys:
                 places[key].append(index)
     return places
 

@@ -36,7 +36,7 @@ class ListenerCall(NamedTuple):
 
 
 class RecordFate(msgspec.Struct, frozen=True, gc=False):
-    """Effect of one record."""
+    """Treatment of a record by a worker: folded, ignored or failed, and why."""
 
     kind: FateKind
     reason: str = ""

@@ -91,16 +91,16 @@ _UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|
 
 def _from_utf16(body: bytes, order: str) -> DocumentText:
     """Java's decoder: U+FFFD for a lone surrogate; a high one also consumes the next unit."""
-    count, rest = divmod(len(body), 2)
+    count, remainder = divmod(len(body), 2)
     units = "".join(map(chr, struct.unpack_from(f"{order}{count}H", body)))
-    tail = "\ufffd" if rest and not "\ud800" <= units[-1:] <= "\udbff" else ""
+    tail = "\ufffd" if remainder and not "\ud800" <= units[-1:] <= "\udbff" else ""
     return DocumentText(
         _UNPAIRED.sub(lambda pair: pair[1] or "\ufffd", units) + tail, in_bytes=False
     )
 
 
 def _from_utf32(body: bytes, order: str) -> DocumentText:
-    count, rest = divmod(len(body), 4)
+    count, remainder = divmod(len(body), 4)
     units: list[str] = []
     for code in struct.unpack_from(f"{order}{count}I", body):
         plane = code >> 16
@@ -108,7 +108,7 @@ def _from_utf32(body: bytes, order: str) -> DocumentText:
             intact = len(units) // _CHUNK * _CHUNK
             return DocumentText("".join(units[:intact]), in_bytes=False, broken=True)
         units += split_pair(code - 0x10000) if plane else chr(code)
-    return DocumentText("".join(units), in_bytes=False, broken=bool(rest))
+    return DocumentText("".join(units), in_bytes=False, broken=bool(remainder))
 
 
 def utf32_error(value: bytes) -> str:

@@ -86,10 +86,10 @@ def _int_value(number: re.Match[str]) -> int:
     return narrow_int(value)
 
 
-def _day_number(year: int, month: int, day: int, more: int) -> int:
+def _day_number(year: int, month: int, day: int, extra_days: int) -> int:
     """Days from the year 1, by the calendar that was in force (GregorianCalendar, lenient)."""
-    gregorian = _first_of_month(year, month, gregorian=True) + day - 1 + more
-    julian = _first_of_month(year, month, gregorian=False) + day - 1 + more
+    gregorian = _first_of_month(year, month, gregorian=True) + day - 1 + extra_days
+    julian = _first_of_month(year, month, gregorian=False) + day - 1 + extra_days
     if year < _CUTOVER_YEAR and julian < _CUTOVER:
         return julian
     return gregorian if gregorian >= _CUTOVER else julian

@@ -90,9 +90,9 @@ class Plugins:
         """Kafka's plugins that every worker has, and all of kinds that the catalogue leaves out."""
         names = {plugin.class_name for plugin in self.listed}
         kinds = {kind_of(plugin.type) for plugin in self.listed}
-        others = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
+        unlisted = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
         return tuple(
-            plugin for plugin in others if plugin.bundled or kind_of(plugin.type) not in kinds
+            plugin for plugin in unlisted if plugin.bundled or kind_of(plugin.type) not in kinds
         )
 
     def trusting_unknown(self) -> "Plugins":

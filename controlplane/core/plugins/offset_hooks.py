@@ -71,8 +71,8 @@ def undisturbing(hook: Hook) -> Hook:
 
 def _copied(value: Any) -> Any:
     """Deep copy of maps and lists. Not recursive: they may be nested deeper than Python's stack."""
-    done: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any]] = [(done, 0, value)]
+    holder: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any]] = [(holder, 0, value)]
     while waiting:
         into, place, item = waiting.pop()
         if isinstance(item, Mapping):
@@ -83,7 +83,7 @@ def _copied(value: Any) -> Any:
             waiting += [(into[place], index, member) for index, member in enumerate(item)]
         else:
             into[place] = item
-    return done[0]
+    return holder[0]
 
 
 # --- words --------------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
     Everything beneath a secret's key is hidden, too. `mark` may replace each redacted value. Values
     may be nested as deeply as Connect reads them, which is deeper than Python's recursion.
     """
-    done: list[Any] = [None]
-    waiting: list[_PendingValue] = [(done, 0, value, is_secret(key))]
+    holder: list[Any] = [None]
+    waiting: list[_PendingValue] = [(holder, 0, value, is_secret(key))]
     while waiting:
         into, place, item, secret = waiting.pop()
         if isinstance(item, Mapping):
@@ -141,7 +141,7 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
         else:
             shown = _leaf(item, secret=secret)
             into[place] = shown if shown == item else mark(item, shown)
-    return done[0]
+    return holder[0]
 
 
 _PendingValue = tuple[Any, Any, Any, bool]
@@ -165,8 +165,8 @@ def redacted_text(text: str) -> str:
     Searching all of a long text would take seconds, and other requests would wait.
     """
     if len(text) > LOOKED_AT:
-        more = len(text) - LOOKED_AT
-        return f"{redacted_text(text[:LOOKED_AT])}… ({more} characters more)"
+        omitted = len(text) - LOOKED_AT
+        return f"{redacted_text(text[:LOOKED_AT])}… ({omitted} characters more)"
     return text_without(text, _as_hidden)
 
 

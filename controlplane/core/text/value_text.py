@@ -33,8 +33,8 @@ def plain(value: Any, depth_max: int | None = None) -> Any:
     NaN and infinities become text, as in Jackson. The function is not recursive: values may be
     nested as deeply as Connect reads them.
     """
-    done: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any, int]] = [(done, 0, value, 1)]
+    holder: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any, int]] = [(holder, 0, value, 1)]
     while waiting:
         into, place, item, depth = waiting.pop()
         if not isinstance(item, Mapping | list | tuple | range):
@@ -44,7 +44,7 @@ def plain(value: Any, depth_max: int | None = None) -> Any:
         else:
             into[place], members = _empty(item)
             waiting += [(into[place], at, member, depth + 1) for at, member in members]
-    return done[0]
+    return holder[0]
 
 
 def _empty(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:

@@ -34,8 +34,8 @@ def murmur2(key: bytes) -> int:
         word = int.from_bytes(key[start : start + _WORD], "little") * _M & _MASK
         word = (word ^ word >> 24) * _M & _MASK
         hashed = hashed * _M & _MASK ^ word
-    rest = key[whole:]
-    if rest:
-        hashed = (hashed ^ int.from_bytes(rest, "little")) * _M & _MASK
+    tail = key[whole:]
+    if tail:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * _M & _MASK
     hashed = (hashed ^ hashed >> 13) * _M & _MASK
     return hashed ^ hashed >> 15

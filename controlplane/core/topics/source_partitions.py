@@ -84,9 +84,9 @@ def listed(
     partitions: dict[PartitionIdentity, SpelledPartition] = {}
     for topic in topics:
         hidden = state.offsets.get(topic, OffsetState()).hidden
-        for known, spelled in spellings(state, topic, connector).items():
-            if known not in partitions and known not in hidden:
-                partitions[known] = spelled[0]
+        for partition_key, spelled in spellings(state, topic, connector).items():
+            if partition_key not in partitions and partition_key not in hidden:
+                partitions[partition_key] = spelled[0]
     return partitions
 
 

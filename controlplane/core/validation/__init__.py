@@ -117,8 +117,8 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
     definition = connects_own(subject, plugin)
-    if more := tuple(aliased_keys(subject)):
-        definition = Definition.of((*definition.keys, *more))
+    if alias_keys := tuple(aliased_keys(subject)):
+        definition = Definition.of((*definition.keys, *alias_keys))
     keys = definition.keys
     checked = subject.check(definition)
     check_aliased(subject, checked)

@@ -91,22 +91,22 @@ def check_converters(
     """Validate each converter of the connector by its own definition."""
     if not subject.profile.converters_validated:
         return
-    for what in ("header", "key", "value"):
-        name = f"{what}.converter"
+    for role in ("header", "key", "value"):
+        name = f"{role}.converter"
         check = checked.get(name) if subject.config.get(name) is not None else None
         if check is not None and isinstance(check.value, JavaClass) and not check.errors:
-            yield from _converter(subject, what, check.value)
+            yield from _converter(subject, role, check.value)
 
 
 def _converter(
-    subject: ValidationSubject, what: str, java_class: JavaClass
+    subject: ValidationSubject, role: str, java_class: JavaClass
 ) -> Iterator[Validation]:
-    prefix = f"{what}.converter."
-    kind = "header_converter" if what == "header" else "converter"
+    prefix = f"{role}.converter."
+    kind = "header_converter" if role == "header" else "converter"
     for plugin in subject.path.named(java_class.name):
         if plugin.type == kind and plugin.config is not None:
             definition = subject.path.definition_of(plugin)
             keys = {key.name: key for key in definition.keys}
-            config = {_TYPE: what} | dict(subject.part(prefix))
+            config = {_TYPE: role} | dict(subject.part(prefix))
             values = subject.with_config(config).check(definition)
             yield prefixed(keys, in_hash_order(values), prefix)

@@ -297,8 +297,8 @@ def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     if strays:
         refused = profile.config_partition_required
         danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
-        what = "a worker refuses to start on it" if refused else "nothing defines their order"
-        reason = f"the config topic has more than one partition: {what}"
+        effect = "a worker refuses to start on it" if refused else "nothing defines their order"
+        reason = f"the config topic has more than one partition: {effect}"
         yield Hazard(danger, strays[0].position, reason)
 
 

@@ -219,9 +219,9 @@ def _decoded(value: bytes | None, profile: Profile) -> Any:
 def _announcement(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
     """Event of a record that changes no fact, or not yet."""
     record = decode_config(entry.key, entry.value, profile)
-    for kind, (what, words) in _ANNOUNCEMENTS.items():
+    for kind, (description, words) in _ANNOUNCEMENTS.items():
         if isinstance(record, kind):
-            yield HistoryEvent(entry, None, what, note=words(record))
+            yield HistoryEvent(entry, None, description, note=words(record))
 
 
 _ANNOUNCEMENTS: dict[type, tuple[str, Callable[[Any], str]]] = {

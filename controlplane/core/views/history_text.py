@@ -39,8 +39,8 @@ def event_document(event: HistoryEvent, topics: Topics) -> dict[str, Any]:
     }
 
 
-def _differing(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if others.get(name) != value}
+def _differing(values: Mapping[str, Any], other_values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if other_values.get(name) != value}
 
 
 def _digested(value: Any) -> Any:

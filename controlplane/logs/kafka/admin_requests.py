@@ -45,11 +45,11 @@ class TopicSpec(NamedTuple):
 
 def create_topics_request(topics: Iterable[TopicSpec], timeout_ms: int) -> CreateTopicsRequest:
     """Build the request that creates topics; aiokafka's own client refuses -1."""
-    wanted: list[Any] = [
+    specs: list[Any] = [
         (topic.name, topic.partitions, topic.replication, [], [*topic.configs.items()])
         for topic in topics
     ]
-    return CreateTopicsRequest(wanted, timeout_ms, validate_only=False)
+    return CreateTopicsRequest(specs, timeout_ms, validate_only=False)
 
 
 class TopicAnswer(NamedTuple):

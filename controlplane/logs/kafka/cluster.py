@@ -121,9 +121,9 @@ class Cluster:
 
     async def leaders(self, topics: Iterable[str]) -> ClusterLayout:
         """Ask for the layout; raise unless each topic exists and each partition has a leader."""
-        wanted = list(topics)
-        current = await self.layout(wanted)
-        for topic in wanted:
+        topic_names = list(topics)
+        current = await self.layout(topic_names)
+        for topic in topic_names:
             if topic not in current.leaders:
                 raise topic_error(topic, current.errors.get(topic, _UNKNOWN_TOPIC))
             if not all(leader in current.brokers for leader in current.leaders[topic].values()):
@@ -132,9 +132,9 @@ class Cluster:
 
     async def ask(self, request: Any) -> Any:
         """Return the answer of any broker; connected brokers are tried before other known ones."""
-        known = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
+        brokers = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
         trouble: LogError = LogUnavailable("no broker is known")
-        for address in known:
+        for address in brokers:
             try:
                 return await self._send(address, request)
             except LogUnavailable as failure:

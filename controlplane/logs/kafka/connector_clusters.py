@@ -86,13 +86,13 @@ class ConnectorClusters:
 
     def _access(self, overrides: Mapping[str, str]) -> _ClusterAccess:
         source = ValueSource("file", "admin.override.* of the connector")
-        given = {key: SourcedValue(value, source) for key, value in overrides.items()}
+        sourced = {key: SourcedValue(value, source) for key, value in overrides.items()}
         admin = {
             key.removeprefix(_ADMIN): value
             for key, value in self._configuration.values.items()
             if key.startswith(_ADMIN)
         }
-        stronger: tuple[SourceValues, ...] = tuple(map(_only_access, (given, admin)))
+        stronger: tuple[SourceValues, ...] = tuple(map(_only_access, (sourced, admin)))
         configuration = self._configuration.beneath(*stronger)
         brokers = self._bootstrap
         if not brokers or any(_BOOTSTRAP in source for source in stronger):

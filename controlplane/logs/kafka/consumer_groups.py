@@ -61,7 +61,7 @@ class GroupRefusal(LogNotUsable):
 
 
 class GroupMembers(NamedTuple):
-    """Members of a group."""
+    """Processes that belong to a group, as its coordinator describes them."""
 
     protocol_type: str
     """Protocol that they share: `connect` for workers, `consumer` for consumers."""
@@ -228,12 +228,12 @@ class GroupAdmin:
         Raises:
             LogUnavailable: no broker answers.
         """
-        wanted = list(partitions)
-        topics = {topic for topic, _ in wanted}
-        return await retried(lambda: self._ends(wanted, topics), self._limits) if wanted else {}
+        places = list(partitions)
+        topics = {topic for topic, _ in places}
+        return await retried(lambda: self._ends(places, topics), self._limits) if places else {}
 
     async def _ends(
-        self, wanted: Iterable[TopicPartition], topics: Collection[str]
+        self, partitions: Iterable[TopicPartition], topics: Collection[str]
     ) -> dict[TopicPartition, LogEnd]:
         layout = await self._cluster.layout(topics)
         missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -241,7 +241,7 @@ class GroupAdmin:
             (topic, partition): LogEnd(None, described(layout.errors[topic], _seeing(topic)))
             if topic in layout.errors
             else missing
-            for topic, partition in wanted
+            for topic, partition in partitions
         }
         for broker, led in layout.led().items():
             led_here = [partition for partition in led if partition in ends]
@@ -275,8 +275,8 @@ class GroupAdmin:
 
     async def _coordinator(self, kind: _Coordinator, key: str, right: str) -> BrokerAddress:
         response = await self._cluster.ask(FindCoordinatorRequest(key, int(kind)))
-        what = "group" if kind is _Coordinator.GROUP else "producers"
-        _check(f"the coordinator of {what} {key} is unknown", response.error_code, right)
+        owner = "group" if kind is _Coordinator.GROUP else "producers"
+        _check(f"the coordinator of {owner} {key} is unknown", response.error_code, right)
         return response.host, response.port
 
 

@@ -176,7 +176,7 @@ class _ColumnBuilder:
         offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
         if any(headers):
             first = len(self._offsets)
-            named = ((first + index, tuple(given)) for index, given in enumerate(headers) if given)
+            named = ((first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs)
             self._headers.update(named)
         self._offsets.extend(offsets)
         self._timestamps.extend(timestamps)

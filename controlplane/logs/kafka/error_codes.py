@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class CodeMeaning(NamedTuple):
-    """Meaning of an error code."""
+    """Error code of Kafka's protocol, in words for the user."""
 
     name: str
     """Kafka's name of the code."""

@@ -39,7 +39,7 @@ class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a `KafkaLog`."""
+    """Identity and limits of a writer on Kafka, and its new topics."""
 
     transactional_id: str
     """Id of the cluster's only writer: `connect-cluster-<group.id>`, as a worker's leader has it.
@@ -103,9 +103,9 @@ class KafkaLog(KafkaReader):
         A commit returns before its marker is written; until then the stable offset lies before it.
         """
         await self._decided()
-        wanted = list(topics)
-        own = {topic: dict(self._own.get(topic, {})) for topic in wanted}
-        stable = await super().ends(wanted)
+        topic_names = list(topics)
+        own = {topic: dict(self._own.get(topic, {})) for topic in topic_names}
+        stable = await super().ends(topic_names)
         return {
             topic: [max(end, own[topic].get(number, 0)) for number, end in enumerate(ends)]
             for topic, ends in stable.items()
@@ -126,11 +126,11 @@ class KafkaLog(KafkaReader):
         layout = await self._cluster.layout([topic])
         if layout.errors.get(topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise topic_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        there = layout.leaders.get(topic, {})
-        if there or partitions != BROKER_DEFAULT:
-            check_partitions(topic, partitions, len(there))
+        existing = layout.leaders.get(topic, {})
+        if existing or partitions != BROKER_DEFAULT:
+            check_partitions(topic, partitions, len(existing))
         check_topic(topic, max(partitions, 1))
-        if not there:
+        if not existing:
             new = self._settings.new_topics.get(topic, TopicDefaults())
             configs = {**new.configs, _CLEANUP: COMPACT_ONLY}
             spec = TopicSpec(topic, partitions, new.replication_factor, configs)

@@ -35,9 +35,9 @@ def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]
 
 def _configs(configuration: Configuration, prefix: str) -> Mapping[str, str]:
     """Configs of a topic below a prefix of the worker's settings."""
-    given = {
+    configs = {
         key.removeprefix(prefix): value.text
         for key, value in configuration.values.items()
         if key.startswith(prefix)
     }
-    return {key: text for key, text in given.items() if key not in _NO_TOPIC_CONFIGS}
+    return {key: text for key, text in configs.items() if key not in _NO_TOPIC_CONFIGS}

@@ -99,7 +99,7 @@ class KafkaProducer:
         return self._producer.create_batch()
 
     async def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction; no request is sent before its first batch."""
         await self._producer.begin_transaction()
 
     async def commit(self) -> None:

@@ -94,9 +94,9 @@ class KafkaReader:
     ) -> AsyncGenerator[Batch, None]:
         """Yield all batches from `start` to `stop`, limited by the current end."""
         topics = list(dict.fromkeys(topics))
-        given = _flat(stop or {})
+        limits = _flat(stop or {})
         stops = {
-            at: min(end, given.get(at, end)) for at, end in _flat(await self.ends(topics)).items()
+            at: min(end, limits.get(at, end)) for at, end in _flat(await self.ends(topics)).items()
         }
         positions = await self._positions(topics, start or {})
         for isolation, limit in await self._passes(topics, stops):
@@ -119,11 +119,11 @@ class KafkaReader:
 
         A policy that this user may not see is ignored, as a worker does.
         """
-        wanted = list(topics)
-        return await self._when_led(lambda: self._check(wanted))
+        topic_names = list(topics)
+        return await self._when_led(lambda: self._check(topic_names))
 
-    async def _check(self, wanted: list[str]) -> list[str]:
-        layout = await self._cluster.layout(wanted)
+    async def _check(self, topic_names: list[str]) -> list[str]:
+        layout = await self._cluster.layout(topic_names)
         missing = [topic_error(topic, code) for topic, code in layout.errors.items()]
         for trouble in missing:
             if isinstance(trouble, NoLeader):
@@ -177,20 +177,20 @@ class KafkaReader:
         """Return start positions: as given, but not before the first offset or behind the end."""
         first = _flat(await self.starts(topics))
         end = _flat(await self._offsets(topics, wire.LATEST, "read_uncommitted"))
-        given = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
-        for at, offset in given.items():
+        requested = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
+        for at, offset in requested.items():
             if at not in end:
                 raise LogNotUsable(f"topic {at[0]} has fewer partitions than offsets are given for")
             if offset > end[at]:
                 raise topic_error(at[0], OFFSET_OUT_OF_RANGE)
-        return {at: max(offset, given.get(at, offset)) for at, offset in first.items()}
+        return {at: max(offset, requested.get(at, offset)) for at, offset in first.items()}
 
     async def _offsets(
         self, topics: Iterable[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
         """Ask the leaders for the offset of each partition at a timestamp."""
-        wanted = list(topics)
-        return await self._when_led(lambda: self._offsets_now(wanted, timestamp, isolation))
+        topic_names = list(topics)
+        return await self._when_led(lambda: self._offsets_now(topic_names, timestamp, isolation))
 
     async def _when_led(self, question: Callable[[], Awaitable[T]]) -> T:
         """Await a query; retry it up to `leader_patience_ms` if a partition has no leader."""

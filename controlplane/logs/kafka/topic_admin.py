@@ -73,10 +73,10 @@ class TopicAdmin:
             LogUnavailable: no broker answers in time.
             LogNotUsable: a topic is missing, or this user may not see its settings.
         """
-        wanted = list(topics)
+        topic_names = list(topics)
 
         async def attempt() -> Mapping[str, Mapping[str, str | None]]:
-            response = await self._cluster.ask(requests.topic_configs_request(wanted))
+            response = await self._cluster.ask(requests.topic_configs_request(topic_names))
             configs = list(requests.topic_configs(response))
             _check([topic.answer for topic in configs], "described")
             return {topic.answer.topic: topic.values for topic in configs}

@@ -235,7 +235,7 @@ class FileIdentity:
     def check(self) -> None:
         """Raise `LogReplaced` if the path leads to another file, or to none."""
         with suppress(FileNotFoundError):
-            there = self._path.stat()
-            if (there.st_dev, there.st_ino) == self._identity:
+            status = self._path.stat()
+            if (status.st_dev, status.st_ino) == self._identity:
                 return
         raise LogReplaced(f"The log {self._path} was deleted or replaced: open it again")

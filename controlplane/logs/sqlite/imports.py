@@ -31,12 +31,12 @@ def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
     """Raise `LogNotUsable` unless the log holds each of these entries, all below the end."""
     for entry in entries:
         row = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
-        there = ledger.connection.execute(_LOOK_UP, row[:1]).fetchone()
-        if there is not None and damaged_in([there]) is not None:
+        stored = ledger.connection.execute(_LOOK_UP, row[:1]).fetchone()
+        if stored is not None and damaged_in([stored]) is not None:
             which = damaged(entry.topic, entry.partition, entry.offset)
             raise LogCorrupt(f"The log is damaged ({which}): restore it from a backup")
-        if there != row:
-            raise conflict(entry, GAP if there is None else OTHER_ENTRY)
+        if stored != row:
+            raise conflict(entry, GAP if stored is None else OTHER_ENTRY)
 
 
 def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:

@@ -83,8 +83,8 @@ class Ledger:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists with as many partitions."""
-        there = len(self._topics.get(topic, ()))
-        check_partitions(topic, partitions, there)
+        existing = len(self._topics.get(topic, ()))
+        check_partitions(topic, partitions, existing)
         self._grow(topic, partitions)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -129,7 +129,7 @@ class Ledger:
         (self.epoch,) = self.connection.execute("SELECT epoch FROM fence").fetchone()
 
     def _grow(self, topic: str, partitions: int) -> None:
-        there = len(self._topics.get(topic, ()))
+        existing = len(self._topics.get(topic, ()))
         (first,) = self.connection.execute(
             "SELECT coalesce(max(number) + 1, 0) FROM partition"
         ).fetchone()
@@ -137,7 +137,7 @@ class Ledger:
             raise LogNotUsable(f"This log has {first} partitions, no more fit: begin a new one")
         rows = [
             (first + index, topic, partition, 0)
-            for index, partition in enumerate(range(there, partitions))
+            for index, partition in enumerate(range(existing, partitions))
         ]
         self.connection.executemany("INSERT INTO partition VALUES (?, ?, ?, ?)", rows)
         self._topics.setdefault(topic, []).extend(Slot(number, 0) for number, *_ in rows)

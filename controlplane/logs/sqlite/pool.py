@@ -38,9 +38,9 @@ class ConnectionPool:
             connection = self._take()
             try:
                 return question(connection)
-            except DamagedRecord as found:
+            except DamagedRecord as damage:
                 raise LogCorrupt(
-                    f"The log {self._path} is damaged ({found}): restore it from a backup"
+                    f"The log {self._path} is damaged ({damage}): restore it from a backup"
                 ) from None
             finally:
                 self._give_back(connection)

@@ -129,9 +129,9 @@ def news(
     connection: sqlite3.Connection, topics: Sequence[str], start: Ends, settings: SqliteSettings
 ) -> TailChunk:
     """Read the chunk behind `start` in one query: a tail calls this after every commit."""
-    there = all_ends(connection)
-    ends = {topic: topic_in(there, topic) for topic in topics}
-    ranges = row_ranges(connection, spans(topics, there, start, ends))
+    log_ends = all_ends(connection)
+    ends = {topic: topic_in(log_ends, topic) for topic in topics}
+    ranges = row_ranges(connection, spans(topics, log_ends, start, ends))
     batches, rest = read_chunk(connection, ranges, settings)
     return TailChunk(batches, rest, ends)
 

@@ -64,8 +64,8 @@ def _sweep(ledger: Ledger) -> None:
 
 def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[StoredSnapshot]:
     # A file last written by an older release has no such table.
-    there = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
-    if there is None:
+    table = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
+    if table is None:
         return []
     rows = connection.execute(
         """SELECT number, kind, CAST(about AS BLOB) FROM snapshot
@@ -98,12 +98,12 @@ def _begin(ledger: Ledger, topic: str, kind: str) -> int:
 
 
 def _add(ledger: Ledger, number: int, pieces: Sequence[bytes]) -> bool:
-    there, first = ledger.connection.execute(
+    exists, first = ledger.connection.execute(
         """SELECT EXISTS (SELECT 1 FROM snapshot WHERE number = ?1),
                   (SELECT coalesce(max(place) + 1, 0) FROM piece WHERE snapshot = ?1)""",
         (number,),
     ).fetchone()
-    if not there:
+    if not exists:
         return False
     ledger.connection.executemany(
         "INSERT INTO piece VALUES (?, ?, ?)",
@@ -113,10 +113,10 @@ def _add(ledger: Ledger, number: int, pieces: Sequence[bytes]) -> bool:
 
 
 def _finish(ledger: Ledger, number: int, about: bytes, room: int) -> bool:
-    done = ledger.connection.execute(
+    updated = ledger.connection.execute(
         "UPDATE snapshot SET about = ? WHERE number = ?", (about, number)
     )
-    if not done.rowcount:
+    if not updated.rowcount:
         return False
     ledger.connection.execute(
         """DELETE FROM snapshot WHERE number IN (

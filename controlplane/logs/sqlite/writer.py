@@ -103,8 +103,8 @@ class Writer:
         ended = False
         while not ended:
             group, ended = self._next_group()
-            for done in self._commit_or_split(group) if group else ():
-                self._answer(done)
+            for group_result in self._commit_or_split(group) if group else ():
+                self._answer(group_result)
         self._ledger.connection.close()
 
     def _next_group(self) -> tuple[list[WriteRequest], bool]:
@@ -172,18 +172,18 @@ class Writer:
         with suppress(sqlite3.Error):
             self._ledger.connection.execute("ROLLBACK")
 
-    def _answer(self, done: GroupResult) -> None:
+    def _answer(self, group_result: GroupResult) -> None:
         # A program that exits without `close` has closed the loop; then no caller waits.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._answered, done)
+            self._loop.call_soon_threadsafe(self._answered, group_result)
 
-    def _answered(self, done: GroupResult) -> None:
+    def _answered(self, group_result: GroupResult) -> None:
         """Run in the event loop: hand the new entries to tails, then resolve the futures.
 
         Tails come first, so a caller that has appended finds its records in the tail's queue.
         """
-        self._watch.committed(done.appended, imported=done.imported)
-        for work, result, error in done.outcomes:
+        self._watch.committed(group_result.appended, imported=group_result.imported)
+        for work, result, error in group_result.outcomes:
             self._room.release()
             if work.future.done():
                 continue

@@ -278,10 +278,10 @@ def _at(fault: Fault, units: str) -> str:
     return "" if where is None else f", line {where.line}, column {where.column}"
 
 
-def _missing(profile: Profile, said: str, what: str = "body of the request") -> RestError:
+def _missing(profile: Profile, said: str, noun: str = "body of the request") -> RestError:
     """Return the error for a missing or null value. Releases fail on it later, with `said`."""
     if profile.rest_bad_body_is_client_error:
-        return BadRequest(f"The {what} is missing")
+        return BadRequest(f"The {noun} is missing")
     return Failed(said)
 
 

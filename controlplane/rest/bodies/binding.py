@@ -194,11 +194,11 @@ class Bean(msgspec.Struct, frozen=True):
     def _unknown(self, reader: BodyReader, name: str) -> NoReturn:
         names = ", ".join(f'"{field}"' for field in self.fields)
         number = len(self.fields)
-        known = "one known property: " if number == 1 else f"{number} known properties: "
+        heading = "one known property: " if number == 1 else f"{number} known properties: "
         end = "]" if reader.profile.rest_body_stray_bracket else ""
         text = (
             f'Unrecognized field "{name}" (class {self.class_name}), '
-            f"not marked as ignorable ({known}{names}{end})"
+            f"not marked as ignorable ({heading}{names}{end})"
         )
         raise Fault(text, reader.tokens.at).within(Link(self.class_name, name))
 
@@ -280,9 +280,11 @@ def _check_blank(reader: BodyReader, token: Token, target: str) -> None:
         raise Fault(f'Cannot coerce empty String ("") to {target} {hint}', token.at)
 
 
-def _fail_without_creator(java_type: str, argument: str, given: str, token: Token) -> NoReturn:
+def _fail_without_creator(
+    java_type: str, argument: str, value_words: str, token: Token
+) -> NoReturn:
     raise Fault(
         f"Cannot construct instance of `{java_type}` (although at least one Creator exists): "
-        f"no {argument}-argument constructor/factory method to deserialize from {given}",
+        f"no {argument}-argument constructor/factory method to deserialize from {value_words}",
         token.at,
     )

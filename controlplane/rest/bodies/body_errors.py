@@ -79,8 +79,8 @@ def source(profile: Profile, shown: bytes | None = None) -> str:
         return "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"
     if shown is None:
         return f"({_STREAM})"
-    text, more = shown[:SHOWN_MAX].decode("utf-8", "replace"), len(shown) - SHOWN_MAX
-    return f'(byte[])"{text}"' + (f"[truncated {more} bytes]" if more > 0 else "")
+    text, omitted = shown[:SHOWN_MAX].decode("utf-8", "replace"), len(shown) - SHOWN_MAX
+    return f'(byte[])"{text}"' + (f"[truncated {omitted} bytes]" if omitted > 0 else "")
 
 
 SHOWN_MAX = 500

@@ -185,8 +185,8 @@ class BodyTokens(Tokens):
         text = f"Unexpected character ({described(self.unit)}) in numeric value: {comment}"
         self._fail_at_unit(text)
 
-    def _fail_at_non_number(self, word: str, known: int) -> NoReturn:
-        self._check_word(word, known)
+    def _fail_at_non_number(self, word: str, units_read: int) -> NoReturn:
+        self._check_word(word, units_read)
         known_as = "`JsonReadFeature.{}`" if self.profile.rest_body_switches else _OLD_SWITCH
         switch = known_as.format("ALLOW_NON_NUMERIC_NUMBERS")
         self._fail(f"Non-standard token '{word}': enable {switch} to allow")
@@ -203,9 +203,9 @@ class BodyTokens(Tokens):
 
     # --- words --------------------------------------------------------------------------------
 
-    def _check_word(self, word: str, known: int = 0) -> None:
-        """Read exactly this word, of which `known` units have been read."""
-        for length in range(known, len(word)):
+    def _check_word(self, word: str, units_read: int = 0) -> None:
+        """Read exactly this word, of which `units_read` units have been read."""
+        for length in range(units_read, len(word)):
             if self.unit != word[length]:
                 self._ends += not self.unit
                 self._fail_at_word(word[:length])
@@ -215,8 +215,8 @@ class BodyTokens(Tokens):
             if self._is_lead():
                 # Jackson has not moved behind the byte, and takes it for the next one as well.
                 begins = _sequence_size(unit) > 0
-                what = "middle" if begins else "start"
-                self._fail(f"Invalid UTF-8 {what} byte 0x{ord(unit):x}", behind=begins)
+                byte_kind = "middle" if begins else "start"
+                self._fail(f"Invalid UTF-8 {byte_kind} byte 0x{ord(unit):x}", behind=begins)
             self._fail_at_word(word)
 
     def _fail_at_word(self, begun: str) -> NoReturn:
@@ -249,7 +249,7 @@ class BodyTokens(Tokens):
 
     # --- strings ------------------------------------------------------------------------------
 
-    def _fail_in_string(self, at: int, what: str, end: int | None = None) -> NoReturn:
+    def _fail_in_string(self, at: int, role: str, end: int | None = None) -> NoReturn:
         """Find the fault in a string, unit by unit.
 
         Jackson decodes a name at its end, and reports its faults there.
@@ -262,15 +262,15 @@ class BodyTokens(Tokens):
                 at = self._escape_end()
             elif unit < " ":
                 text = f"Illegal unquoted character ({described(unit)})"
-                hint = f"has to be escaped using backslash to be included in {what}"
+                hint = f"has to be escaped using backslash to be included in {role}"
                 self._fail_at_unit(f"{text}: {hint}")
-            elif self._is_lead() and (what != "name" or end is not None):
+            elif self._is_lead() and (role != "name" or end is not None):
                 begun, at = at, self._sequence_end(at, end)
                 self._check_surrogate(self.units[begun:at], at if end is None else end)
             else:
                 at += 1
         self.at = at
-        where = "in field name" if what == "name" else "in VALUE_STRING"
+        where = "in field name" if role == "name" else "in VALUE_STRING"
         self._fail(f"Unexpected end-of-input {where}")
 
     def _escape_end(self) -> int:
@@ -316,9 +316,9 @@ class BodyTokens(Tokens):
             self.at = at
             self._fail(f"Invalid UTF-8: Illegal surrogate character 0x{code:x}")
 
-    def _bad_byte(self, what: str, at: int, end: int | None) -> NoReturn:
+    def _bad_byte(self, problem: str, at: int, end: int | None) -> NoReturn:
         self.at = at if end is None else end
-        self._fail(f"Invalid UTF-8 {what}", behind=end is None)
+        self._fail(f"Invalid UTF-8 {problem}", behind=end is None)
 
     # --- faults -------------------------------------------------------------------------------
 

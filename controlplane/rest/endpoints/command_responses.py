@@ -92,12 +92,16 @@ def config_written(done: CompletedCommand) -> Answer:
     return Answer(CREATED, shown, headers=location)
 
 
-def _as_requested(done: CompletedCommand) -> dict[str, Any]:
+def _as_requested(completed: CompletedCommand) -> dict[str, Any]:
     """Describe a connector that has been deleted since, from the request.
 
     Earlier versions of this program stored no more.
     """
-    return {"name": done.connector, "config": getattr(done.command, "config", {}), "tasks": []}
+    return {
+        "name": completed.connector,
+        "config": getattr(completed.command, "config", {}),
+        "tasks": [],
+    }
 
 
 def restored(done: CompletedCommand) -> Answer:
@@ -131,11 +135,11 @@ def restarted(done: CompletedCommand) -> Answer:
     return Answer(ACCEPTED, entities.status(marked, done.profile))
 
 
-def _restarting_only(done: CompletedCommand, concerned: Sequence[int | None]) -> StatusView:
+def _restarting_only(completed: CompletedCommand, concerned: Sequence[int | None]) -> StatusView:
     """Return the status of a connector that has been deleted since, if no status was stored."""
     unknown = Status(State.RESTARTING, None, "", 0)
     tasks = {task: unknown for task in concerned if task is not None}
-    return StatusView(done.connector, unknown, tasks, UNKNOWN_TYPE)
+    return StatusView(completed.connector, unknown, tasks, UNKNOWN_TYPE)
 
 
 def _marked(reported: Status, *, concerned: bool) -> Status:

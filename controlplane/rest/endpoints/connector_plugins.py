@@ -108,13 +108,13 @@ def _named(name: str, path: ClassPath, profile: Profile) -> Plugin:
     )
 
 
-def _check_version(plugin: Plugin, wanted: str | None) -> None:
+def _check_version(plugin: Plugin, version: str | None) -> None:
     """Refuse a version that the plugin lacks. A range is assumed to match, as in a config."""
-    if wanted in {None, "latest", plugin.version} or _RANGES.fullmatch(wanted or ""):
+    if version in {None, "latest", plugin.version} or _RANGES.fullmatch(version or ""):
         return
     raise BadRequest(
         f"Plugin {plugin.class_name} not found that matches the version range "
-        f"[{wanted},{wanted}], available versions: [{plugin.version}]"
+        f"[{version},{version}], available versions: [{plugin.version}]"
     )
 
 

@@ -137,13 +137,13 @@ def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: b
     """
     if not query and not matrix:
         return None
-    known, changes = _known(endpoint), endpoint[0] != "GET"
-    unknown = [*(name for name in query if name not in known), *(matrix if changes else ())]
-    error = _unknown_error(unknown[0], endpoint, known) if unknown else None
+    rules, changes = _known(endpoint), endpoint[0] != "GET"
+    unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
+    error = _unknown_error(unknown[0], endpoint, rules) if unknown else None
     if error is not None and (changes or ours):
         raise InvalidParameter(error)
-    for name in known.keys() & query.keys():
-        _check_values(name, query[name], known[name])
+    for name in rules.keys() & query.keys():
+        _check_values(name, query[name], rules[name])
     return error
 
 
@@ -155,9 +155,9 @@ def check_as_kafka(endpoint: EndpointKey, query: Query, matrix: Sequence[str]) -
     """
     if not query and not matrix:
         return
-    others = [*(name for name in query if name != DRY_RUN), *matrix]
-    if endpoint[0] != "GET" and any(map(_resembles_dry_run, others)):
-        name = next(filter(_resembles_dry_run, others))
+    other_names = [*(name for name in query if name != DRY_RUN), *matrix]
+    if endpoint[0] != "GET" and any(map(_resembles_dry_run, other_names)):
+        name = next(filter(_resembles_dry_run, other_names))
         raise InvalidParameter(
             f"{quoted(name)} is no parameter: did you mean {DRY_RUN}=? {_NOTHING}"
         )
@@ -177,16 +177,16 @@ def _resembles_dry_run(name: str) -> bool:
     return plain.startswith("dry") or bool(get_close_matches(plain, ["dryrun"], 1, DRY_ALIKE))
 
 
-def _unknown_error(name: str, endpoint: EndpointKey, known: Mapping[str, _ParameterRule]) -> str:
+def _unknown_error(name: str, endpoint: EndpointKey, rules: Mapping[str, _ParameterRule]) -> str:
     """Return the error text for an unknown parameter, with a suggestion."""
     method, template = endpoint
-    by_plain = {_plain(parameter): parameter for parameter in known}
+    by_plain = {_plain(parameter): parameter for parameter in rules}
     close = get_close_matches(_plain(name), by_plain, 1, ALIKE)
     error = f"{quoted(name)} is no parameter of {method} {path_of(template)[0]}"
     if close:
         error = f"{error}: did you mean {by_plain[close[0]]}=?"
     else:
-        accepted = ", ".join(f"{parameter}=" for parameter in known if parameter != FORWARD)
+        accepted = ", ".join(f"{parameter}=" for parameter in rules if parameter != FORWARD)
         error = f"{error}: it takes {accepted}."
     return error if method == "GET" else f"{error} {_NOTHING}"
 

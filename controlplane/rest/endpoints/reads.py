@@ -20,7 +20,7 @@ from controlplane.rest.errors import Failed, Forbidden, NotFound
 
 
 class Reading(NamedTuple):
-    """Input of a read endpoint."""
+    """State and facts from which a read endpoint computes its answer."""
 
     state: ClusterState
     plugins: Plugins = Plugins()
@@ -61,15 +61,15 @@ def _connectors(reading: Reading) -> Any:
     names = views.connectors(reading.state)
     if not reading.state.profile.rest_expand or "expand" not in reading.query:
         return names
-    wanted = reading.query["expand"]
-    expanded = {name: _expanded(reading, name, wanted) for name in names}
+    expansions = reading.query["expand"]
+    expanded = {name: _expanded(reading, name, expansions) for name in names}
     # A connector without a status is left out completely.
     return {name: shown for name, shown in expanded.items() if shown is not None}
 
 
-def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] | None:
+def _expanded(reading: Reading, name: str, expansions: list[str]) -> dict[str, Any] | None:
     shown = {}
-    for expansion in wanted:
+    for expansion in expansions:
         if expansion == "status":
             status = views.status(reading.state, name, reading.plugins)
             if status is None:

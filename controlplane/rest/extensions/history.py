@@ -142,8 +142,8 @@ async def undo_command(call: Call) -> RestoreConnector:
     if not moment:
         raise InvalidParameter("to= is missing: give the moment to restore, such as to=config@57")
     offsets = call.flag("offsets")
-    if (known := _repeated(call, name, moment, offsets=offsets)) is not None:
-        return known
+    if (repeated := _repeated(call, name, moment, offsets=offsets)) is not None:
+        return repeated
     follower = call.service.follower
     then = (await follower.state_at(moment, call.profile)).state
     now = await follower.state(call.profile)
@@ -160,8 +160,8 @@ def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreCo
     commands = call.service.commands
     if commands is None or call.key is None:
         return None
-    known = commands.command_of(call.key)
-    if not isinstance(known, RestoreConnector):
+    earlier = commands.command_of(call.key)
+    if not isinstance(earlier, RestoreConnector):
         return None
-    first = known.connector, known.moment, known.offsets is not None
-    return known if first == (name, moment, offsets) else None
+    first = earlier.connector, earlier.moment, earlier.offsets is not None
+    return earlier if first == (name, moment, offsets) else None

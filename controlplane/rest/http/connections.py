@@ -25,11 +25,11 @@ def make_room(connections: int) -> int:
     Returns the number that it can hold, which is lower if the system allows no more, and at least
     1. If few files are allowed, half of them are reserved for everything else.
     """
-    wanted = connections + FILES_BESIDE
+    file_limit = connections + FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unbounded = resource.RLIM_INFINITY
-    if soft != unbounded and soft < wanted:
-        soft = wanted if hard == unbounded else min(wanted, hard)
+    if soft != unbounded and soft < file_limit:
+        soft = file_limit if hard == unbounded else min(file_limit, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == unbounded:
         return connections

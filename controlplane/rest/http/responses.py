@@ -36,8 +36,8 @@ class _InPieces(Response):
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
         for at in range(0, len(self.body) or 1, PIECE_BYTES):
-            piece, rest = self.body[at : at + PIECE_BYTES], len(self.body) - at > PIECE_BYTES
-            await send({"type": "http.response.body", "body": piece, "more_body": rest})
+            piece, has_more = self.body[at : at + PIECE_BYTES], len(self.body) - at > PIECE_BYTES
+            await send({"type": "http.response.body", "body": piece, "more_body": has_more})
 
 
 def _body(answer: Answer) -> bytes:

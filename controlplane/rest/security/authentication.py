@@ -144,10 +144,12 @@ class Authenticator:
 
     # --- a password -----------------------------------------------------------------------------
 
-    async def _with_password(self, known: Sequence[Credential], proof: str) -> Principal:
+    async def _with_password(self, credentials: Sequence[Credential], proof: str) -> Principal:
         name, password = _name_and_password(proof)
-        credential = next((entry for entry in known if entry.name == name), None)
-        by_cost = {entry.hash.cost: entry.hash for entry in known if isinstance(entry.hash, Scrypt)}
+        credential = next((entry for entry in credentials if entry.name == name), None)
+        by_cost = {
+            entry.hash.cost: entry.hash for entry in credentials if isinstance(entry.hash, Scrypt)
+        }
         decoys = by_cost or {self._decoy.cost: self._decoy}
         if not await self._fits(credential, decoys, password) or credential is None:
             raise AuthenticationFailed("the name or the password is wrong")
@@ -191,9 +193,9 @@ def _verify(
     return False
 
 
-def _with_token(known: Iterable[Credential], token: str) -> Principal:
+def _with_token(credentials: Iterable[Credential], token: str) -> Principal:
     """Return the owner of a token. All tokens are compared, so that timing reveals no match."""
-    owners = [Principal(entry.name, entry.role) for entry in known if entry.hash.fits(token)]
+    owners = [Principal(entry.name, entry.role) for entry in credentials if entry.hash.fits(token)]
     if not owners:
         raise AuthenticationFailed("the token is unknown")
     return owners[0]

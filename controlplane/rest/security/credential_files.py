@@ -48,7 +48,7 @@ class CredentialFile:
         self._known = tuple(self._read())
 
     def current(self) -> tuple[Credential, ...]:
-        """Return the current credentials."""
+        """Return the credentials, read again if their file has changed."""
         stamp = self._stamped()
         if stamp != self._stamp:
             self._stamp = stamp

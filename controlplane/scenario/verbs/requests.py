@@ -85,11 +85,13 @@ async def request(world: World, step: ScenarioStep) -> list[str]:
 
 
 async def _shown(world: World, made: Exchange) -> list[str]:
-    way = [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
+    forwarding_lines = (
+        [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
+    )
     words = transcript.answer(made.answer)
     if made.attempt is None:
-        return [*way, words]
-    return [*way, *await attempted(world, made.attempt, words)]
+        return [*forwarding_lines, words]
+    return [*forwarding_lines, *await attempted(world, made.attempt, words)]
 
 
 # --- the exchange with the worker ---------------------------------------------------------------
@@ -119,19 +121,19 @@ async def _passed_on(
     refusal = await worker.refusal(command)
     if refusal is not None and forwarding.rejects_at_once(command, refusal):
         raise refused(refusal)
-    way = worker.worker.name, world.cluster.leader
+    route = worker.worker.name, world.cluster.leader
     leader = world.cluster.running.get(world.cluster.leader)
     if leader is None:
-        return Exchange(forwarding.unreachable().answer(), passed_on=way)
+        return Exchange(forwarding.unreachable().answer(), passed_on=route)
     body = forwarding.forwarded_body(command, request.body, worker.worker.profile)
     try:
         command = await _command(request._replace(body=body, signed=False), leader)
     except RestError as error:
-        return Exchange(error.answer(), passed_on=way)
+        return Exchange(error.answer(), passed_on=route)
     result = await _executed(world, leader, command)
     lost = result.answer is None
     return result._replace(
-        answer=forwarding.no_response().answer() if lost else result.answer, passed_on=way
+        answer=forwarding.no_response().answer() if lost else result.answer, passed_on=route
     )
 
 
@@ -148,7 +150,7 @@ async def _executed(world: World, by: RunningWorker, command: AnyCommand) -> Exc
             return Exchange(None, attempt)
         case Rejected():
             return Exchange(refused(attempt.ended).answer(), attempt)
-    done = CompletedCommand(
+    completed = CompletedCommand(
         command, attempt.ended, await by.read(), by.worker.profile, world.plugins
     )
-    return Exchange(answer_to(done), attempt)
+    return Exchange(answer_to(completed), attempt)

@@ -37,8 +37,8 @@ async def view(world: World, step: ScenarioStep) -> list[str]:
         return cells_of(look, [WorkerView(state, entries) for state in states])
 
     cells = cells_by(world.folds.main)
-    others = {name: cells_by(refold) for name, refold in world.folds.others.items()}
-    rows = _rows(cells, others)
+    other_cells = {name: cells_by(refold) for name, refold in world.folds.others.items()}
+    rows = _rows(cells, other_cells)
     world.disagreed = any(row.via for row in rows)
     return table(header_of(look, [column.title for column in world.columns]), rows)
 
@@ -81,15 +81,15 @@ def _shared(
     return lambda label: (shared.merge([column.get(label, "") for column in columns]),)
 
 
-def _rows(main: Cells, others: Mapping[str, Cells]) -> list[TranscriptRow]:
+def _rows(main: Cells, other_cells: Mapping[str, Cells]) -> list[TranscriptRow]:
     rows = []
-    for label in naturally({*main, *(label for cells in others.values() for label in cells)}):
-        given = {"": main, **others}
-        width = max(len(cells[label]) for cells in given.values() if label in cells)
+    for label in naturally({*main, *(label for cells in other_cells.values() for label in cells)}):
+        columns = {"": main, **other_cells}
+        width = max(len(cells[label]) for cells in columns.values() if label in cells)
         absent = (NONE,) * width
         if label in main:
             rows.append(TranscriptRow(label, main[label]))
-        for name, cells in others.items():
+        for name, cells in other_cells.items():
             if cells.get(label) != main.get(label):
                 rows.append(TranscriptRow(label, cells.get(label, absent), name))
     return rows

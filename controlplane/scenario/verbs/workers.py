@@ -198,8 +198,8 @@ async def stabilize(world: World, step: ScenarioStep) -> list[str]:
     step_options.started(world)
     step_options.only(step, words=0)
     lines: list[str] = []
-    while done := await _passed(world, SESSION_TIMEOUT_MS):
-        lines += done
+    while effects := await _passed(world, SESSION_TIMEOUT_MS):
+        lines += effects
     return lines or [OK]
 
 

@@ -43,10 +43,10 @@ class ConfigChanges:
                 before = decoded.before.connectors.get(name)
                 if frozen(before) != frozen(properties):
                     yield self._config(decoded, before, properties)
-            case TargetState(name, Target() as wanted):
+            case TargetState(name, Target() as target):
                 before_that = decoded.before.targets.get(name)
-                if name in decoded.before.connectors and before_that is not wanted:
-                    yield self._target(decoded, before_that, wanted)
+                if name in decoded.before.connectors and before_that is not target:
+                    yield self._target(decoded, before_that, target)
 
     def end(self) -> Iterator[Finding]:
         """Nothing is pending."""
@@ -64,26 +64,28 @@ class ConfigChanges:
             )
         if before is None:
             connector_class = after.get("connector.class", "no class")
-            wanted = decoded.config.targets.get(decoded.connector, Target.STARTED)
-            state = "" if wanted is Target.STARTED else f", {wanted.value}"
-            more = f": {connector_class} with {count(len(after), 'setting')}{state}"
+            target = decoded.config.targets.get(decoded.connector, Target.STARTED)
+            state = "" if target is Target.STARTED else f", {target.value}"
+            details = f": {connector_class} with {count(len(after), 'setting')}{state}"
             verbs = TrailVerb.CREATE, TrailVerb.CONFIG
-            return self._change_finding(decoded, "connector-created", "was created", more, *verbs)
-        more = f": {_differences(before, after)}"
+            return self._change_finding(
+                decoded, "connector-created", "was created", details, *verbs
+            )
+        details = f": {_differences(before, after)}"
         return self._change_finding(
-            decoded, "config-changed", "was reconfigured", more, TrailVerb.CONFIG
+            decoded, "config-changed", "was reconfigured", details, TrailVerb.CONFIG
         )
 
-    def _target(self, decoded: DecodedRecord, before: Target | None, wanted: Target) -> Finding:
+    def _target(self, decoded: DecodedRecord, before: Target | None, target: Target) -> Finding:
         was = (before or Target.STARTED).value
-        happened = f"was changed from {was} to {wanted.value}"
-        return self._change_finding(decoded, "target-changed", happened, "", *_REQUESTED_BY[wanted])
+        happened = f"was changed from {was} to {target.value}"
+        return self._change_finding(decoded, "target-changed", happened, "", *_REQUESTED_BY[target])
 
     def _change_finding(
-        self, decoded: DecodedRecord, kind: str, happened: str, more: str, *verbs: TrailVerb
+        self, decoded: DecodedRecord, kind: str, happened: str, details: str, *verbs: TrailVerb
     ) -> Finding:
         by = author(self._about, decoded, *verbs)
-        sentence = f"{decoded.connector} {happened}{by} at {at(decoded.entry.timestamp)}{more}"
+        sentence = f"{decoded.connector} {happened}{by} at {at(decoded.entry.timestamp)}{details}"
         severity, words = Severity.INFO, FindingText(sentence)
         return self._about.finding(kind, severity, decoded.connector, [decoded.position], words)
 
@@ -100,5 +102,5 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         f"{key}: {change(Aspect.CONFIG, key, before.get(key), after.get(key))}"
         for key in keys[:CHANGES_SHOWN]
     ]
-    more = [f"and {len(keys) - CHANGES_SHOWN} more"] if len(keys) > CHANGES_SHOWN else []
-    return ", ".join([*shown, *more])
+    ending = [f"and {len(keys) - CHANGES_SHOWN} more"] if len(keys) > CHANGES_SHOWN else []
+    return ", ".join([*shown, *ending])

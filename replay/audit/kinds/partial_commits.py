@@ -67,9 +67,9 @@ class PartialCommits:
                 life.commit = decoded.kept
                 life.had_tasks = tasks if tasks > 0 else life.had_tasks
                 life.stopped_since = decoded.config.targets.get(decoded.connector) is Target.STOPPED
-            case TargetState(_, wanted):
+            case TargetState(_, target):
                 life.target = decoded.kept
-                life.stopped_since = life.stopped_since or wanted is Target.STOPPED
+                life.stopped_since = life.stopped_since or target is Target.STOPPED
             case ConnectorStatus():
                 life.status = decoded.kept
             case TaskStatus(_, task):
@@ -175,8 +175,8 @@ def severity_by_age(
     """Severity and text for records without the expected successor."""
     latest_ms = max((decoded.time_ms for decoded in records), default=-1)
     if latest_ms >= 0 and now_ms - latest_ms < patience_ms:
-        more = " (written just before the end of the log: it may still be in progress)"
-        return Severity.INFO, words._replace(sentence=words.sentence + more)
+        remark = " (written just before the end of the log: it may still be in progress)"
+        return Severity.INFO, words._replace(sentence=words.sentence + remark)
     return Severity.WARNING, words
 
 

@@ -58,40 +58,40 @@ class Zombies:
         return iter(())
 
     def _report(
-        self, what: ConnectorOrTask, status: Status | None, decoded: DecodedRecord
+        self, subject: ConnectorOrTask, status: Status | None, decoded: DecodedRecord
     ) -> Iterator[Finding]:
         if status is None:
-            self._claims.pop(what, None)
-            self._reported.discard(what)
+            self._claims.pop(subject, None)
+            self._reported.discard(subject)
             return
         if status.worker_id is None:
             return
         self._number += 1
         claim = _Ownership(status.worker_id, status.generation, self._number, decoded.kept)
         yield from self._confirmed(claim)
-        rival = self._claims.get(what)
+        rival = self._claims.get(subject)
         if rival is not None and rival.worker != claim.worker:
-            yield from self._rivals(what, rival, claim, status.state)
+            yield from self._rivals(subject, rival, claim, status.state)
         elif status.state in _HOLDS:
-            self._claims[what] = claim
+            self._claims[subject] = claim
         else:
-            self._claims.pop(what, None)
+            self._claims.pop(subject, None)
         self._hear(claim)
 
     def _rivals(
-        self, what: ConnectorOrTask, rival: _Ownership, claim: _Ownership, state: State
+        self, subject: ConnectorOrTask, rival: _Ownership, claim: _Ownership, state: State
     ) -> Iterator[Finding]:
         """Judge a report of a non-owner; UNASSIGNED may arrive late after a rebalance."""
         if state is State.UNASSIGNED:
             return
         if self._was_there(claim, rival):
-            yield from self._zombie(what, rival, claim)
+            yield from self._zombie(subject, rival, claim)
             return
         if state not in _HOLDS:
             return
         if claim.generation == rival.generation:
-            self._doubts.setdefault(rival.worker, {})[what] = _ContestedOwnership(rival, claim)
-        self._claims[what] = claim
+            self._doubts.setdefault(rival.worker, {})[subject] = _ContestedOwnership(rival, claim)
+        self._claims[subject] = claim
 
     def _was_there(self, claim: _Ownership, rival: _Ownership) -> bool:
         """True if a worker reports in a generation that it joined before the takeover."""
@@ -105,27 +105,27 @@ class Zombies:
 
     def _confirmed(self, claim: _Ownership) -> Iterator[Finding]:
         """Confirm suspicions: a worker that reports again in the same generation is alive."""
-        for what, doubt in self._doubts.pop(claim.worker, {}).items():
+        for subject, doubt in self._doubts.pop(claim.worker, {}).items():
             if claim.generation == doubt.first.generation:
-                yield from self._zombie(what, doubt.first, doubt.second)
+                yield from self._zombie(subject, doubt.first, doubt.second)
 
     def _zombie(
-        self, what: ConnectorOrTask, first: _Ownership, second: _Ownership
+        self, subject: ConnectorOrTask, first: _Ownership, second: _Ownership
     ) -> Iterator[Finding]:
-        if what in self._reported:
+        if subject in self._reported:
             return
-        self._reported.add(what)
+        self._reported.add(subject)
         evidence = [first.decoded.position, second.decoded.position]
-        words, severity = _words(what, first, second), Severity.DANGER
-        yield self._about.finding("two-owners", severity, what[0], evidence, words)
+        words, severity = _words(subject, first, second), Severity.DANGER
+        yield self._about.finding("two-owners", severity, subject[0], evidence, words)
 
 
-def _words(what: ConnectorOrTask, first: _Ownership, second: _Ownership) -> FindingText:
+def _words(subject: ConnectorOrTask, first: _Ownership, second: _Ownership) -> FindingText:
     stale, owner = sorted((first, second), key=lambda ownership: ownership.generation)
     if stale.generation == owner.generation:
         sentence = (
-            f"{instance(*what)} has two owners: {first.worker} and {second.worker} both run it in "
-            f"generation {owner.generation}"
+            f"{instance(*subject)} has two owners: {first.worker} and {second.worker} both run it "
+            f"in generation {owner.generation}"
         )
         advice = (
             "Restart both workers, one after the other, and check that they belong to one cluster "
@@ -133,7 +133,7 @@ def _words(what: ConnectorOrTask, first: _Ownership, second: _Ownership) -> Find
         )
         return FindingText(sentence, advice)
     sentence = (
-        f"{instance(*what)} has two owners: {owner.worker} runs it in generation "
+        f"{instance(*subject)} has two owners: {owner.worker} runs it in generation "
         f"{owner.generation}, and {stale.worker} still reports it in generation "
         f"{stale.generation}"
     )

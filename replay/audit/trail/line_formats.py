@@ -81,7 +81,7 @@ class UnreadableLine(ValueError):
 
 
 class TrailContent(NamedTuple):
-    """Content of an audit stream."""
+    """Requests read from an audit stream, and the lines that are none."""
 
     requests: list[TrailRequest]
     problems: list[str]
@@ -244,8 +244,8 @@ def _change_in(method: str, path: str, outcome: Any) -> tuple[str | None, TrailV
     if match is None and method and not (method == "POST" and _ALL_CONNECTORS.search(path)):
         return None
     connector = unquote(match[1]) if match else None
-    rest = (match[2] or "") if match and match.re is _IN_PATH else ""
+    subpath = (match[2] or "") if match and match.re is _IN_PATH else ""
     if not method or not path.startswith(("/", "http")):
         return connector, None
-    verb = _VERBS.get((method, rest.rstrip("/").rpartition("/")[2]))
+    verb = _VERBS.get((method, subpath.rstrip("/").rpartition("/")[2]))
     return None if verb is None else (connector, verb)

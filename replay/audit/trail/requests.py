@@ -20,7 +20,7 @@ class TrailVerb(Enum):
 
 
 class TrailRequest(NamedTuple):
-    """Line of an audit stream."""
+    """Request that changed a connector: its time, its sender and its verb."""
 
     time_ms: int
     who: str

@@ -105,17 +105,17 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
-    done = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
-    everything = fleet_findings(outcome.audited for outcome in done.results.values())
+    cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
+    everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(
         [finding for finding in everything if _FindingFilter(kinds, least)(finding)],
-        {cluster: outcome.topics for cluster, outcome in done.results.items()},
+        {cluster: outcome.topics for cluster, outcome in cluster_results.results.items()},
     )
     if output == "json":
-        print_json(fleet.document | done.document)
+        print_json(fleet.document | cluster_results.document)
     else:
         _print(fleet)
-    ctx.exit(worst([done.code, fleet.code]))
+    ctx.exit(worst([cluster_results.code, fleet.code]))
 
 
 class AuditOutcome(msgspec.Struct, frozen=True):

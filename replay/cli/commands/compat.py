@@ -73,15 +73,15 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
     look = _CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
-    done = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
-    rolls = [step for each in done.results.values() for step in each.rolls]
+    cluster_results = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
+    rolls = [step for each in cluster_results.results.values() for step in each.rolls]
     if output == "json":
-        print_json(report_formats.document(rolls) | done.document)
+        print_json(report_formats.document(rolls) | cluster_results.document)
     elif output == "junit":
-        click.echo(report_formats.junit(rolls, done.failed), nl=False)
+        click.echo(report_formats.junit(rolls, cluster_results.failed), nl=False)
     else:
-        _print(done)
-    ctx.exit(worst([done.code, report_formats.worst(rolls)]))
+        _print(cluster_results)
+    ctx.exit(worst([cluster_results.code, report_formats.worst(rolls)]))
 
 
 class CompatOutcome(msgspec.Struct, frozen=True):
@@ -113,24 +113,27 @@ class _CompatTask(msgspec.Struct, frozen=True):
 # --- printing -------------------------------------------------------------------------------
 
 
-def _print(done: ClusterResults[CompatOutcome]) -> None:
-    for outcome in done.results.values():
+def _print(cluster_results: ClusterResults[CompatOutcome]) -> None:
+    for outcome in cluster_results.results.values():
         for step in outcome.rolls:
             _print_roll(step)
         if len(outcome.rolls) > 1:
             verdict = report_formats.worst(outcome.rolls)
             say(f"all steps: {verdict.words}", style=_STYLES[verdict])
-    if len(done.results) > 1:
-        _print_fleet(done)
+    if len(cluster_results.results) > 1:
+        _print_fleet(cluster_results)
 
 
-def _print_fleet(done: ClusterResults[CompatOutcome]) -> None:
+def _print_fleet(cluster_results: ClusterResults[CompatOutcome]) -> None:
     """Print a row per cluster, and the number of clusters per verdict."""
-    verdicts = {name: report_formats.worst(outcome.rolls) for name, outcome in done.results.items()}
+    verdicts = {
+        name: report_formats.worst(outcome.rolls)
+        for name, outcome in cluster_results.results.items()
+    }
     heads = ("CLUSTER", "VERDICT", *(word.upper() for word in VERDICTS), "STEPS")
     rows = (
         (name, verdicts[name].words, *_numbers(outcome.rolls))
-        for name, outcome in done.results.items()
+        for name, outcome in cluster_results.results.items()
     )
     table(heads, rows)
     say()

@@ -180,8 +180,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
     if is_explained:
         explain(engine_choice.plans(engine, questions), output)
         return
-    known = _known([side for both in sides for side in both], questions, engine)
-    comparisons = [_compared(next(known), next(known), connectors) for _ in sides]
+    states = _known([side for both in sides for side in both], questions, engine)
+    comparisons = [_compared(next(states), next(states), connectors) for _ in sides]
     check_connectors(
         connectors, {name for comparison in comparisons for name in _names(comparison)}
     )
@@ -226,14 +226,14 @@ def _document(compared: _Comparison) -> dict[str, Any]:
     return {
         "from": compared.before.document,
         "to": compared.after.document,
-        "gaps": gaps_of([known.plan for known in (compared.before, compared.after)]),
+        "gaps": gaps_of([queried.plan for queried in (compared.before, compared.after)]),
         "changes": [_change(difference) for difference in compared.changes],
     }
 
 
 def _rows(compared: _Comparison) -> Iterator[RowDocument]:
     """Rows of the differences, for a file."""
-    sides = (known.document for known in (compared.before, compared.after))
+    sides = (queried.document for queried in (compared.before, compared.after))
     before, after = (
         side | {"as_of": json_converter.encode(side["as_of"]).decode()} for side in sides
     )

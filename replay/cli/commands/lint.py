@@ -31,17 +31,17 @@ def lint(
     """
     profile = read_profile(release)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
-    done = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
+    cluster_results = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
     fleet = FleetFindings(
-        [finding for outcome in done.results.values() for finding in outcome.findings],
-        {cluster: outcome.topics for cluster, outcome in done.results.items()},
+        [finding for outcome in cluster_results.results.values() for finding in outcome.findings],
+        {cluster: outcome.topics for cluster, outcome in cluster_results.results.items()},
     )
     if output == "json":
-        print_json({"release": profile.release} | fleet.document | done.document)
+        print_json({"release": profile.release} | fleet.document | cluster_results.document)
     else:
         _print(fleet)
         print_fleet(fleet, f", compacted and read by a worker of {profile.release}")
-    ctx.exit(worst([done.code, fleet.code]))
+    ctx.exit(worst([cluster_results.code, fleet.code]))
 
 
 class LintOutcome(msgspec.Struct, frozen=True):

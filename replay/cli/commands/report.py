@@ -71,11 +71,11 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     look = _ReportTask(ReportTask(profile, towards, limits, requests))
-    done = for_each(inputs, ClusterJob("collecting", look, ClusterFacts), way)
-    if done.results:
-        _write(file, done)
-        say(f"{file}: {count(len(done.results), 'cluster')}")
-    ctx.exit(done.code)
+    cluster_results = for_each(inputs, ClusterJob("collecting", look, ClusterFacts), way)
+    if cluster_results.results:
+        _write(file, cluster_results)
+        say(f"{file}: {count(len(cluster_results.results), 'cluster')}")
+    ctx.exit(cluster_results.code)
 
 
 class _ReportTask(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ def _lines() -> tuple[Profile, ...]:
     return tuple(map(Profile.of, ends.values()))
 
 
-def _write(file: Path, done: ClusterResults[ClusterFacts]) -> None:
+def _write(file: Path, cluster_results: ClusterResults[ClusterFacts]) -> None:
     """Write the page; the file appears when it is complete."""
     with atomic_write(file) as draft, draft.open("w", encoding="utf-8") as out:
-        out.writelines(page(list(done.results.values()), done.failed))
+        out.writelines(page(list(cluster_results.results.values()), cluster_results.failed))

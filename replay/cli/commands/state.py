@@ -108,8 +108,8 @@ def state(  # noqa: PLR0913 - click passes every option by name
         _print(answers, connector_rows)
 
 
-def _check_found(wanted: tuple[str, ...], connector_rows: list[ConnectorRow]) -> None:
-    missing = [name for name in wanted if name not in {row.connector for row in connector_rows}]
+def _check_found(names: tuple[str, ...], connector_rows: list[ConnectorRow]) -> None:
+    missing = [name for name in names if name not in {row.connector for row in connector_rows}]
     if missing:
         raise UnknownConnector(
             f"no cluster had a connector {missing[0]!r} at that moment: check the name"

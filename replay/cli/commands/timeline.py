@@ -138,11 +138,11 @@ def _all_rows(
     jobs: Sequence[TimelineJob], kind: "_TimelineKind", advance: Advance, by: Executor
 ) -> Iterator[tuple[TimelineJob, Any]]:
     """Yield all rows; at the end, check that every named connector occurred."""
-    there: set[str] = set()
+    occurring: set[str] = set()
     for job, row in kind.rows(jobs, advance, by):
-        there.update(kind.about(row))
+        occurring.update(kind.about(row))
         yield job, row
-    check_connectors(jobs[0].question.connectors, there)
+    check_connectors(jobs[0].question.connectors, occurring)
 
 
 def _document(job: TimelineJob, timeline_rows: Iterable[Any], kind: "_TimelineKind") -> RowDocument:

@@ -102,21 +102,21 @@ def _tried(
     attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]
 ) -> dict[str, T]:
     """Results of an attempt by name; failures are added to `failed`."""
-    done = {}
+    results = {}
     for name in names:
         try:
-            done[name] = attempt(name)
+            results[name] = attempt(name)
         except ReplayError as error:
             failed[name] = str(error)
-    return done
+    return results
 
 
 def _flawed(result: Verification) -> str:
     """Problem of a cluster as a sentence; empty if there is none."""
     if not result.flaws:
         return ""
-    more = f" (and {len(result.flaws) - 1} more)" if len(result.flaws) > 1 else ""
-    return f"{result.flaws[0]}{more}: restore what was altered"
+    suffix = f" (and {len(result.flaws) - 1} more)" if len(result.flaws) > 1 else ""
+    return f"{result.flaws[0]}{suffix}: restore what was altered"
 
 
 def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
@@ -129,8 +129,9 @@ def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
         elif of_one and name in hashes and sha256 not in hashes[name]:
             yield f"no manifest of {name} has the hash {sha256[:64]}: {_RESTORE}"
         elif of_one and name not in hashes and name not in looked.failed:
-            there = ", ".join(hashes) or "none"
-            yield f"cluster {name} was not verified (verified: {there}): restore it, or name it"
+            verified_names = ", ".join(hashes) or "none"
+            why = f"was not verified (verified: {verified_names})"
+            yield f"cluster {name} {why}: restore it, or name it"
 
 
 _RESTORE = "the end of the archive was cut off, restore it"
@@ -173,8 +174,8 @@ def _row(result: Verification) -> tuple[str, ...]:
     return (result.cluster, *map(str, numbers), result.head)
 
 
-def _print_some(cluster: str, what: str, sentences: tuple[str, ...]) -> None:
+def _print_some(cluster: str, heading: str, sentences: tuple[str, ...]) -> None:
     for sentence in sentences[:SHOWN]:
-        say(f"{cluster}: {what}: {sentence}")
+        say(f"{cluster}: {heading}: {sentence}")
     if len(sentences) > SHOWN:
         say(f"{cluster}: … and {len(sentences) - SHOWN} more; -o json lists all")

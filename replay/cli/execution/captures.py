@@ -53,7 +53,7 @@ class CaptureSource(NamedTuple):
 
 
 class CaptureOptions(NamedTuple):
-    """Options of all captures."""
+    """Target, secrets, form and repetition of all captures of a command."""
 
     store: ArchiveStore
     how: Opening
@@ -96,8 +96,8 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
     _tell_what_follows(
         [look.source for look in looks if look.captured and look.source in living], job
     )
-    done = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
-    return all(done) and all(look.source in living for look in failed)
+    successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
+    return all(successes) and all(look.source in living for look in failed)
 
 
 def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None:

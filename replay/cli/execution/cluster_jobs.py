@@ -112,7 +112,7 @@ def for_each(
 
     The error of a single cluster is raised unchanged. Ctrl-C ends the command.
     """
-    done: ClusterResults[T] = ClusterResults({}, {}, {})
+    cluster_results: ClusterResults[T] = ClusterResults({}, {}, {})
     named, resume = inputs, way.resume
     if way.executing.choice.is_spark:
         named, resume = _found_anywhere(inputs, way)
@@ -123,14 +123,14 @@ def for_each(
             outcomes_of = executor.run(look, named)
             for log, outcomes in zip(named, outcomes_of, strict=True):
                 for outcome in outcomes:
-                    _add(done, log.cluster, outcome, alone=len(named) == 1)
+                    _add(cluster_results, log.cluster, outcome, alone=len(named) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
-        raise _interrupted(len(done.results), len(inputs), way.resume) from None
-    tell_gaps(done.gaps)
-    for cluster, sentence in done.failed.items():
+        raise _interrupted(len(cluster_results.results), len(inputs), way.resume) from None
+    tell_gaps(cluster_results.gaps)
+    for cluster, sentence in cluster_results.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
-    return done
+    return cluster_results
 
 
 class _ClusterOutcome(NamedTuple, Generic[T]):
@@ -142,17 +142,17 @@ class _ClusterOutcome(NamedTuple, Generic[T]):
 
 
 def _add(
-    done: ClusterResults[T], cluster: str, outcome: _ClusterOutcome[T], *, alone: bool
+    cluster_results: ClusterResults[T], cluster: str, outcome: _ClusterOutcome[T], *, alone: bool
 ) -> None:
     result, error, gaps = outcome
     if gaps:
-        done.gaps[cluster] = [gap.sentence for gap in gaps]
+        cluster_results.gaps[cluster] = [gap.sentence for gap in gaps]
     if result is not None:
-        done.results[cluster] = result
+        cluster_results.results[cluster] = result
     elif error is not None and (alone or isinstance(error, ResultNotWritable)):
         raise error
     else:
-        done.failed[cluster] = safe(str(error))
+        cluster_results.failed[cluster] = safe(str(error))
 
 
 def _looked_at(
@@ -176,13 +176,13 @@ def _found_anywhere(
     return [log._replace(where=anywhere(log.where)) for log in inputs], resume
 
 
-def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
+def _interrupted(finished: int, of: int, resume: Path | None) -> SystemExit:
     kept = (
         f"--resume {resume} continues from there"
         if resume
         else "--resume FOLDER would have stored their results"
     )
-    click.echo(f"interrupted: {done} of {of} clusters were done; {kept}", err=True)
+    click.echo(f"interrupted: {finished} of {of} clusters were done; {kept}", err=True)
     return SystemExit(INTERRUPTED)
 
 

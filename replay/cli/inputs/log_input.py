@@ -10,7 +10,7 @@ from replay.gaps import OffsetGap
 
 
 class ReadOptions(NamedTuple):
-    """Options for reading a log."""
+    """Topics, visible records and moment with which a log is read."""
 
     topics: Topics
     """Topics of a log; an archive knows its own."""

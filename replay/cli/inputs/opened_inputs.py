@@ -62,9 +62,9 @@ async def _batches(log_input: LogInput) -> list[Batch]:
 
 async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
     """Records of Connect's topics, without the data that connectors move."""
-    there = await log.topics()
-    batches = [batch async for batch in log.read({topics.config} & there.keys())]
+    existing = await log.topics()
+    batches = [batch async for batch in log.read({topics.config} & existing.keys())]
     own = {topic for batch in batches for topic in own_topics(batch, topics)}
-    others = {topics.offsets, topics.status, topics.commands, *own} - {topics.config}
-    batches += [batch async for batch in log.read(sorted(others & there.keys()))]
+    other_topics = {topics.offsets, topics.status, topics.commands, *own} - {topics.config}
+    batches += [batch async for batch in log.read(sorted(other_topics & existing.keys()))]
     return batches

@@ -147,10 +147,10 @@ def archive_argument(command: Decorated) -> Decorated:
         archive: str, names: tuple[str, ...], *, exactly_once: bool, trusting: bool, **rest: Any
     ) -> Any:
         archive_input = ArchiveInput(archive, names, exactly_once, trusting, [])
-        done = command(archive=archive_input, **rest)
+        result = command(archive=archive_input, **rest)
         if archive_input.failed:
             raise SystemExit(REFUSED)
-        return done
+        return result
 
     for option in reversed(_OPTIONS):
         with_archive = option(with_archive)

@@ -23,7 +23,7 @@ HERE, SPARK, AUTO = "local", "spark", "auto"
 
 
 class EngineChoice(NamedTuple):
-    """Requested engine."""
+    """Engine that the user named, and Spark's settings for it."""
 
     engine: str
     master: str | None
@@ -71,8 +71,8 @@ class ExecutorChoice(NamedTuple):
         """Name of the engine, and its way of working."""
         if self.choice.is_spark:
             return SPARK, f"by tasks at {self.choice.where.master}"
-        here = "this process" if self.jobs == 1 else f"{self.jobs} processes"
-        return HERE, f"in {here}: no JVM is started"
+        processes = "this process" if self.jobs == 1 else f"{self.jobs} processes"
+        return HERE, f"in {processes}: no JVM is started"
 
     def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:
         """Yield the executor."""

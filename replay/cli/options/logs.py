@@ -136,11 +136,11 @@ def _is_cluster(folder: Path) -> bool:
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
     """The clusters with these names."""
-    there = {log.cluster: log for log in inputs}
+    by_cluster = {log.cluster: log for log in inputs}
     for name in names:
-        if name not in there:
-            raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(there)})")
-    return [there[name] for name in dict.fromkeys(names)]
+        if name not in by_cluster:
+            raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(by_cluster)})")
+    return [by_cluster[name] for name in dict.fromkeys(names)]
 
 
 def _called(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:

@@ -48,8 +48,8 @@ def requests_by_cluster(
         name, equals, path = text.partition("=")
         one_cluster = bool(equals) and name in requests
         if equals and not one_cluster and not Path(text).exists():
-            there = ", ".join(requests)
-            raise BadTrailFile(f"--trail {text}: no cluster {name} is named (found: {there})")
+            clusters = ", ".join(requests)
+            raise BadTrailFile(f"--trail {text}: no cluster {name} is named (found: {clusters})")
         for request in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
                 requests[cluster].append(request)
@@ -69,9 +69,9 @@ def _requests(path: Path) -> list[TrailRequest]:
         raise BadTrailFile(f"{path} is no audit stream: {read.problems[0]}")
     for problem in read.problems[:PROBLEMS_SHOWN]:
         click.echo(f"{path}: {problem}", err=True)
-    more = len(read.problems) - PROBLEMS_SHOWN
-    if more > 0:
-        click.echo(f"{path}: … and {more} more lines", err=True)
+    unlisted = len(read.problems) - PROBLEMS_SHOWN
+    if unlisted > 0:
+        click.echo(f"{path}: … and {unlisted} more lines", err=True)
     click.echo(f"{path}: {_counts(read)}", err=True)
     return read.requests
 

@@ -14,5 +14,5 @@ def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
         for sentence in sentences[:SHOWN]:
             click.echo(f"{cluster}: {sentence}", err=True)
         if len(sentences) > SHOWN:
-            more = f"… and {len(sentences) - SHOWN} more gaps; `replay verify -o json` has all"
-            click.echo(f"{cluster}: {more}", err=True)
+            ending = f"… and {len(sentences) - SHOWN} more gaps; `replay verify -o json` has all"
+            click.echo(f"{cluster}: {ending}", err=True)

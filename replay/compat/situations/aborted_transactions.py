@@ -72,10 +72,10 @@ def _as_committed(
         if command is not None:
             yield PreparationStep(StepTime.BEFORE, command, _WHY)
             return
-    there = name in committed.connectors
-    for line in _again(records) if there else _removed(records):
+    exists = name in committed.connectors
+    for line in _again(records) if exists else _removed(records):
         yield PreparationStep(StepTime.BEFORE, line, _WHY)
-    if there and records.never_committed_target:
+    if exists and records.never_committed_target:
         yield wanted(evidence, name, Target.STARTED, _WHY)
 
 

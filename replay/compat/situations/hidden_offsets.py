@@ -25,9 +25,9 @@ def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
         own = evidence.newer.config.connectors[name].get("offsets.storage.topic")
         if not isinstance(own, str) or own == worker:
             continue
-        there, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
+        own_offsets, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
         back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
-        source, target = (there, copy) if back else (copy, there)
+        source, target = (own_offsets, copy) if back else (copy, own_offsets)
         ways = (own, worker) if back else (worker, own)
         behind = [entry for key, entry in source.items() if _value(target, key) != entry.value]
         config = evidence.last_of(ConnectorConfig, name)

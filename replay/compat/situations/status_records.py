@@ -51,7 +51,7 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
             if record.record.activity is not None
         ]
         last = {record.entry.key: record for record in records if record.record.topic in topics}
-        there = name in evidence.newer.config.connectors
+        exists = name in evidence.newer.config.connectors
         release = evidence.roll.older.release
         deleted = (
             "was deleted and still has active topics; a new connector of this name inherits them"
@@ -60,9 +60,9 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
         yield Sighting(
             connector=name,
             evidence=tuple(record.position for record in last.values()),
-            severity=Severity.INFO if there else Severity.WARNING,
-            sentence=f"{living}leaves them behind" if there else deleted,
-            steps=() if there else tuple(_removed(record) for record in last.values()),
+            severity=Severity.INFO if exists else Severity.WARNING,
+            sentence=f"{living}leaves them behind" if exists else deleted,
+            steps=() if exists else tuple(_removed(record) for record in last.values()),
         )
 
 

@@ -155,27 +155,27 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
             continue
         falling = [profile for profile in evidence.roll.ahead if not profile.commit_needs_config]
         who = f"a worker of {falling[0].release}" if falling else "no worker"
-        there = name in evidence.newer.config.connectors
-        when = _comes_back(falling[0], there=there) if falling else ""
+        exists = name in evidence.newer.config.connectors
+        when = _comes_back(falling[0], exists=exists) if falling else ""
         yield Sighting(
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if falling else Severity.INFO,
-            sentence=f"was deleted{' and created again' if there else ''}, and the log still has "
+            sentence=f"was deleted{' and created again' if exists else ''}, and the log still has "
             f"{count(commit.record.tasks, 'task')} of the deleted connector: {when}{who} "
             "that starts gives them to a connector of this name",
             steps=(_emptied(evidence, commit),) if falling else (),
         )
 
 
-def _comes_back(release: Profile, *, there: bool) -> str:
+def _comes_back(release: Profile, *, exists: bool) -> str:
     """Time at which a task set returns; some releases drop it at the config's tombstone.
 
     The config of a new connector replaces that tombstone once the log is compacted.
     """
     if not release.removal_drops_tasks:
         return ""
-    if there:
+    if exists:
         return "once the log is compacted, "
     return "once the log is compacted and its tombstones have expired, "
 

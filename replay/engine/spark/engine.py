@@ -66,12 +66,12 @@ class SparkEngine:
         tables = iter(self.rows(works, cut))
         reduced = [[next(tables) for _ in query.plan.busy] for query in queries]
         ranks = [_SparkRanks() for _ in queries]
-        known = list(map(_folded, queries, reduced, ranks))
+        known_states = list(map(_folded, queries, reduced, ranks))
         self._rank(queries, ranks)
         return [
             _folded(query, tables, missing_ranks) if missing_ranks.wanted else states
             for query, tables, missing_ranks, states in zip(
-                queries, reduced, ranks, known, strict=True
+                queries, reduced, ranks, known_states, strict=True
             )
         ]
 

@@ -50,14 +50,14 @@ def _watch(
     job: "Future[pa.Table]", context: SparkContext, group: str, progress: ProgressListener
 ) -> None:
     """Report finished tasks until the job ends."""
-    total = done = 0
+    total = finished = 0
     while not wait([job], LOOK_S).done:
         count = _tasks(context, group)
         if count.total != total:
             progress.begin("Spark: tasks", count.total)
-            total, done = count.total, 0
-        progress.advance(count.done - done)
-        done = count.done
+            total, finished = count.total, 0
+        progress.advance(count.done - finished)
+        finished = count.done
 
 
 class _TaskCount(NamedTuple):

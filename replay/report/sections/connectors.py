@@ -36,16 +36,16 @@ def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> H
         for number, connector in enumerate(cluster_facts.connectors)
         if connector.timeline is not None
     ]
-    others = len(cluster_facts.connectors) - len(drawn)
+    undrawn = len(cluster_facts.connectors) - len(drawn)
     left_out = (
-        el("a", f"{count(others, 'connector')} more", href=f"#{index.part('connectors')}"),
-        " is not drawn." if others == 1 else " are not drawn.",
+        el("a", f"{count(undrawn, 'connector')} more", href=f"#{index.part('connectors')}"),
+        " is not drawn." if undrawn == 1 else " are not drawn.",
     )
     return (
         el("h3", "Over time"),
         _legend() if drawn else None,
         drawn,
-        el("p", left_out, class_="more") if others else None,
+        el("p", left_out, class_="more") if undrawn else None,
     )
 
 
@@ -133,12 +133,12 @@ def _behind(number: int, connector: ReportConnector, index: RecordIndex) -> Html
 def _records_row(
     noun: str, number: int, few: tuple[str, ...], index: RecordIndex, anchor: str
 ) -> Html:
-    left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
+    left_out, label = number - len(few), noun if number == 1 else f"{noun}s"
     words = f"and {left_out:,} more: ", el("code", "replay history"), " lists all"
     return el(
         "li",
         el("b", f"{number:,}"),
-        el("span", what),
+        el("span", label),
         el("span", index.chips(few), words if left_out else None, class_="chips"),
         id=anchor,
     )

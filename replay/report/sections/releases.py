@@ -109,16 +109,16 @@ def _compatible(
     """Connectors without problems, collapsed."""
     if not good:
         return None
-    here, every = index.part("compatible"), count(len(cluster_facts.connectors), "connector")
+    anchor, every = index.part("compatible"), count(len(cluster_facts.connectors), "connector")
     words = el(
         "summary",
-        el("a", f"{len(good):,}", href=f"#{here}"),
+        el("a", f"{len(good):,}", href=f"#{anchor}"),
         " of ",
         el("a", every, href=f"#{index.part('connectors')}"),
         " are compatible with all",
     )
     return el(
-        "details", words, el("ul", [el("li", title) for title in good], class_="names", id=here)
+        "details", words, el("ul", [el("li", title) for title in good], class_="names", id=anchor)
     )
 
 

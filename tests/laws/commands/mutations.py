@@ -76,7 +76,7 @@ MUTATIONS = [
     LawMutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_described(WIPE, command, store.start_over(known)),\n",
+        "        *_described(WIPE, command, store.start_over(stored)),\n",
         "",
         "N1",
         (198,),
@@ -107,8 +107,8 @@ MUTATIONS = [
     LawMutation(
         "only what was repeated is taken back",
         PERFORMING,
-        "plan.steps if accepted else [*done, step]",
-        "[*done, step]",
+        "plan.steps if accepted else [*finished, step]",
+        "[*finished, step]",
         "N3",
     ),
     # --- configs and tasks --------------------------------------------------------------------
@@ -334,11 +334,11 @@ MUTATIONS = [
     LawMutation(
         "nothing to reset is an error",
         OFFSETS,
-        "    if isinstance(known, Rejected | AskGroup):\n        return known\n"
-        "    done = hooked(context, 0, _question(state, command, known))",
-        "    if isinstance(known, Rejected | AskGroup):\n        return known\n"
-        '    if not known:\n        return Rejected(Reason.INVALID, "nothing")\n'
-        "    done = hooked(context, 0, _question(state, command, known))",
+        "    if isinstance(stored, Rejected | AskGroup):\n        return stored\n"
+        "    hook_result = hooked(context, 0, _question(state, command, stored))",
+        "    if isinstance(stored, Rejected | AskGroup):\n        return stored\n"
+        '    if not stored:\n        return Rejected(Reason.INVALID, "nothing")\n'
+        "    hook_result = hooked(context, 0, _question(state, command, stored))",
         "O4",
     ),
     LawMutation(
@@ -380,9 +380,9 @@ MUTATIONS = [
     LawMutation(
         "topics of all connectors are reset",
         TOPICS,
-        "    known = sorted(state.status.active_topics.get(name, {}).items())\n",
+        "    active_topics = sorted(state.status.active_topics.get(name, {}).items())\n",
         "    everybodys = state.status.active_topics.values()\n"
-        "    known = [topic for topics in everybodys for topic in topics.items()]\n",
+        "    active_topics = [topic for topics in everybodys for topic in topics.items()]\n",
         "A3 G7",
         (20,),
     ),
