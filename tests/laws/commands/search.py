@@ -15,7 +15,7 @@ LONGEST_SECONDS = 5
 
 
 def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
-    """Those of the laws that do not hold, or cannot even be looked at."""
+    """Names of the laws, among `names`, that do not hold or cannot even be looked at."""
     laws, found = {**LAWS, **RECOVERY}, set()
     for name in names:
         try:
