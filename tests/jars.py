@@ -23,6 +23,9 @@ CACHE = ROOT / ".cache" / "jars"
 RESOLVE_TIMEOUT_S = 900
 """A cold repository fetches some hundred jars for a worker; longer than this is a dead registry."""
 
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Options of a JVM that lives for seconds: its second compiler would cost more than it saves."""
+
 SILENT = ("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-nop:1.7.36")
 """First on every class path: what Kafka logs is thrown away."""
 

@@ -1,4 +1,4 @@
-"""Would the suite notice? The fold is broken on purpose, one way at a time, in a copy.
+"""Would the suite notice? The fold is broken on purpose, one way at a time, each in a process.
 
 Twelve ways, each a plausible slip. For each, one test of the sharp edges or of the matrix of
 releases must fail:
@@ -11,17 +11,15 @@ releases must fail:
  6. a commit needs no connector config              12. undecodable values move the config offset
 """
 
-import os
-import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-CORE = Path("controlplane/core")
+from tests.mutant_processes import PACKAGE, MutantOutcome, MutantProcesses, Slip
+
+CORE = Path("core")
 EDGES = "tests/core/test_edges.py"
 MATRIX = "tests/core/test_matrix.py"
 
@@ -124,47 +122,36 @@ MUTATIONS = [
 ]
 
 
-def copy_of_the_project(target: Path) -> None:
-    """Copy the code and the tests of its core, with the byte code of what stays as it is."""
-    for name in ("controlplane", "tests/core", "tests/oracle"):
-        shutil.copytree(ROOT / name, target / name)
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/jars.py", "tests/patience.py"):
-        shutil.copy(ROOT / name, target / name)
+@pytest.fixture(scope="module")
+def mutants() -> Iterator[MutantProcesses]:
+    """Processes with all that pytest and the tests import."""
+    with MutantProcesses("pytest", "hypothesis", "tests.core.test_edges") as processes:
+        yield processes
 
 
-def run_tests(target: Path, *tests: str) -> subprocess.CompletedProcess[str]:
+def run_tests(mutants: MutantProcesses, slip: Slip | None, *tests: str) -> MutantOutcome:
     """Run these tests, up to the first failure, without the plugins that they do not use."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*command, "-p", "pytest_asyncio.plugin", *tests],
-        cwd=target,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
+    return mutants.run(slip, "pytest:main", [*options, *tests])
 
 
-def test_the_copy_passes_as_it_is(tmp_path: Path) -> None:
-    """Every one of the tests passes in a copy; else the failures below would prove nothing."""
-    copy_of_the_project(tmp_path)
-    done = run_tests(tmp_path, *dict.fromkeys(mutation.test for mutation in MUTATIONS))
-    assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]
+def test_all_pass_where_nothing_is_broken(mutants: MutantProcesses) -> None:
+    """The tests pass on the product as it is; else the failures below would prove nothing."""
+    done = run_tests(mutants, None, *dict.fromkeys(mutation.test for mutation in MUTATIONS))
+    assert done.code == pytest.ExitCode.OK, done.output[-2000:]
 
 
 def test_every_mutation_finds_its_text() -> None:
     """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
-    core = ROOT / CORE
+    core = PACKAGE / CORE
     found = {one.name: (core / one.file).read_text().count(one.text) for one in MUTATIONS}
     assert {name: count for name, count in found.items() if count != 1} == {}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
-def test_the_suite_notices(mutation: Mutation, tmp_path: Path) -> None:
+def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
     """A broken fold fails a test."""
-    copy_of_the_project(tmp_path)
-    path = tmp_path / CORE / mutation.file
-    path.write_text(path.read_text().replace(mutation.text, mutation.slip))
-    done = run_tests(tmp_path, mutation.test)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-2000:]
-    assert " failed" in done.stdout, done.stdout[-2000:]  # and not: cannot be collected
+    slip = Slip(str(CORE / mutation.file), mutation.text, mutation.slip)
+    done = run_tests(mutants, slip, mutation.test)
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.output[-2000:]
+    assert " failed" in done.output, done.output[-2000:]  # and not: cannot be collected

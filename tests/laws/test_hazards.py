@@ -1,6 +1,6 @@
 """Laws of hazards: sharing what releases have in common changes nothing."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.codec.offsets import decode_partition
@@ -10,12 +10,14 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import PROFILES, RELEASES, Profile
 from controlplane.core.views.hazards import Danger, Hazard, hazards, hazards_of_each
+from tests.conftest import examples
 from tests.laws.entries import logs, profiles
 
 EVERY = [Profile.of(release) for release in RELEASES]
 THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOSES_BATCH}
 
 
+@settings(max_examples=examples(60, proved=10_000))
 @given(logs(), st.booleans())
 def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
     """Each release has the hazards that it has when it is asked alone."""

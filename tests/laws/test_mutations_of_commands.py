@@ -1,68 +1,27 @@
 """Would the laws notice? Deciding, performing, folding and recovering are broken on purpose.
 
-One slip at a time, in a copy; those laws whose business it is must be broken by it. Every law is
-broken by at least one.
+One slip at a time, in a process of its own; those laws whose business it is must be broken by it.
+Every law is broken by at least one.
 """
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from tests.laws.commands.mutations import MUTATIONS, LawMutation
 from tests.laws.commands.table import LAWS, RECOVERY
+from tests.mutant_processes import PACKAGE, MutantProcesses, Slip
 
-ROOT = Path(__file__).resolve().parents[2]
-TESTS = (
-    "laws/commands",
-    "laws/entries.py",
-    "laws/test_compaction.py",
-    "core/logs.py",
-    "controller/scene.py",
-)
-
-
-def copy_of_the_project(target: Path) -> None:
-    """The product, the laws, and nothing else."""
-    shutil.copytree(ROOT / "controlplane", target / "controlplane")
-    for name in TESTS:
-        source, there = ROOT / "tests" / name, target / "tests" / name
-        there.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy2)(source, there)
-
-
-def search(mutation: LawMutation, target: Path) -> "subprocess.CompletedProcess[str]":
-    """Break a copy, and look for lives in which the laws do not hold."""
-    copy_of_the_project(target)
-    path = target / "controlplane" / mutation.file
-    path.write_text(path.read_text().replace(mutation.text, mutation.slip))
-    seeds = ",".join(map(str, mutation.seeds))
-    command = [sys.executable, "-m", "tests.laws.commands.search", seeds]
-    command += mutation.laws.split()
-    return subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
-
-
-Searches = Mapping[str, "Future[subprocess.CompletedProcess[str]]"]
+SEARCH = "tests.laws.commands.search"
+LIVES = 10
+"""Lives of a sound product; more are looked at in `test_commands.py`."""
 
 
 @pytest.fixture(scope="module")
-def searches(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Searches]:
-    """Search results for every selected mutation; the searches run on all cores."""
-    tested = (getattr(item, "callspec", None) for item in request.session.items)
-    mutations = [spec.params["mutation"] for spec in tested if spec and "mutation" in spec.params]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {
-            mutation.name: pool.submit(search, mutation, tmp_path_factory.mktemp("mutated"))
-            for mutation in mutations
-            if mutation in MUTATIONS
-        }
+def mutants() -> Iterator[MutantProcesses]:
+    """Processes with all that a search imports."""
+    with MutantProcesses(SEARCH) as processes:
+        yield processes
 
 
 def test_every_law_is_broken() -> None:
@@ -73,14 +32,23 @@ def test_every_law_is_broken() -> None:
 
 def test_every_mutation_finds_its_text() -> None:
     """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
-    package = ROOT / "controlplane"
-    found = {one.name: (package / one.file).read_text().count(one.text) for one in MUTATIONS}
+    found = {one.name: (PACKAGE / one.file).read_text().count(one.text) for one in MUTATIONS}
     assert {name: count for name, count in found.items() if count != 1} == {}
 
 
 @pytest.mark.slow
+def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) -> None:
+    """In lives that show slips, every law holds; else the searches below would prove nothing."""
+    laws = sorted({*LAWS, *RECOVERY})
+    seeds = [seed for mutation in MUTATIONS for seed in mutation.seeds][:LIVES]
+    done = mutants.run(None, f"{SEARCH}:main", seeds, laws, 0)
+    assert (done.code, done.output.split()) == (1, laws)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
-def test_the_laws_notice(mutation: LawMutation, searches: Searches) -> None:
+def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
     """Each of those whose business it is finds a life in which it is broken."""
-    done = searches[mutation.name].result()
-    assert done.returncode == 0, f"not noticed by {done.stdout}\n{done.stderr[-2000:]}"
+    slip = Slip(mutation.file, mutation.text, mutation.slip)
+    done = mutants.run(slip, f"{SEARCH}:main", mutation.seeds, mutation.laws.split())
+    assert done.code == 0, f"not noticed by {done.output[-2000:]}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.jars import ROOT, Artifacts, JarsUnavailable, classpath, compiled, java
+from tests.jars import ROOT, SHORT_LIVED, Artifacts, JarsUnavailable, classpath, compiled, java
 from tests.oracle.case import Case, framed
 from tests.oracle.oracle_releases import ASKED
 
@@ -56,10 +56,9 @@ class KafkaOracle:
         program = java()
         if program is None:
             raise JarsUnavailable("there is no Java: apt-get install openjdk-17-jdk-headless")
-        options = [HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         path = os.pathsep.join((str(harness()), release_path(release)))
         self._process = subprocess.Popen(
-            [str(program), *options, "-cp", path, "oracle.Main"],
+            [str(program), HEAP, *SHORT_LIVED, "-cp", path, "oracle.Main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -24,7 +24,7 @@ from controlplane.core.java.json_values import value_text
 from controlplane.core.plan import Draft, Rejected
 from controlplane.core.releases.profiles import Profile
 from tests.conftest import SEED
-from tests.jars import java
+from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import harness, release_path
 from tests.patience import PATIENCE_S
 
@@ -124,7 +124,7 @@ def kafkas(release: str, asked: list[OffsetRequest]) -> list[list[str]]:
     folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
     path = os.pathsep.join((*map(str, folders), release_path(release)))
     program = subprocess.run(
-        [str(java()), "-cp", path, "oracle.OffsetRequests"],
+        [str(java()), *SHORT_LIVED, "-cp", path, "oracle.OffsetRequests"],
         input="\n".join(request.line() for request in asked).encode(),
         stdout=subprocess.PIPE,
         check=True,

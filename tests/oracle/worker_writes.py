@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from typing import Any
 
-from tests.jars import java
+from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import harness, release_path
 from tests.patience import PATIENCE_S
 
@@ -16,7 +16,7 @@ def written(release: str) -> dict[str, Any]:
     """By question the answer; a question that makes no sense for the release is left out."""
     path = os.pathsep.join((str(harness()), release_path(release)))
     program = subprocess.run(
-        [str(java()), "-XX:TieredStopAtLevel=1", "-cp", path, "oracle.Writing"],
+        [str(java()), *SHORT_LIVED, "-cp", path, "oracle.Writing"],
         stdout=subprocess.PIPE,
         check=True,
         timeout=PATIENCE_S,

@@ -14,7 +14,7 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.rest import bodies
 from controlplane.rest.bodies import Offset
 from controlplane.rest.errors import RestError
-from tests.jars import java
+from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import release_path
 from tests.patience import PATIENCE_S
 from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, LIMITS
@@ -56,7 +56,7 @@ def told(kind: str, body: bytes, profile: Profile) -> str:
 def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]:
     """Verdicts of Kafka's classes with their Jackson; None if the release has no such request."""
     lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in asked)
-    command = [str(java()), "-Xmx128m", "-cp", release_path(release), str(HARNESS)]
+    command = [str(java()), "-Xmx128m", *SHORT_LIVED, "-cp", release_path(release), str(HARNESS)]
     done = subprocess.run(
         command, input=lines, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )

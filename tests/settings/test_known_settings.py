@@ -17,7 +17,7 @@ from controlplane.settings.known_settings import UNUSED, unused
 from controlplane.settings.listeners import AnswerSettings
 from controlplane.settings.security import Secret
 from controlplane.terminal.worker_options import tables
-from tests.jars import java
+from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import release_path
 
 NEWEST = "4.3.0"
@@ -121,7 +121,7 @@ def asked(judge: Path, release: str) -> Kafkas:
     """Keys of a release, and its readings of the texts."""
     path = release_path(release)
     texts = [text.encode().hex() for text in TEXTS]
-    command = [str(java()), "-cp", path, str(judge), *texts]
+    command = [str(java()), *SHORT_LIVED, "-cp", path, str(judge), *texts]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [[_unhex(part) for part in line.split("\t")] for line in said.splitlines()]
     keys = {

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.properties import properties_in
-from tests.jars import java
+from tests.jars import SHORT_LIVED, java
 
 FORMAT = [
     ("", {}),
@@ -110,7 +110,11 @@ def test_format_as_java_reads_it(tmp_path: Path) -> None:
     texts = ["".join(chance.choices(PIECES, k=chance.randrange(25))) for _ in range(TEXTS)]
     asked = "\n".join(text.encode("iso-8859-1").hex() for text in texts)
     judged = subprocess.run(
-        [str(java()), str(source)], input=asked, capture_output=True, text=True, check=True
+        [str(java()), *SHORT_LIVED, str(source)],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     different = [
         (text, ours, judgement)

@@ -32,6 +32,7 @@ MUTATIONS = [
         "            self._connectors.drop(name)\n",
         "",
         "C1 D1",
+        (215,),
     ),
     LawMutation(
         "config before target state",
@@ -40,6 +41,7 @@ MUTATIONS = [
         "    records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}\n"
         "    orphan",
         "C2",
+        (140,),
     ),
     LawMutation(
         "answered before the last step",
@@ -47,7 +49,7 @@ MUTATIONS = [
         "for step in plan.steps:",
         "for step in plan.steps[:-1]:",
         "C3 U3 T5 what_was_answered_is_there",
-        (0, 143),
+        (383, 68, 264),
     ),
     LawMutation(
         "an orphan target state is inherited",
@@ -55,7 +57,7 @@ MUTATIONS = [
         "    orphan = name in",
         "    orphan = False and name in",
         "C4",
-        (169,),
+        (288,),
     ),
     LawMutation(
         "no target state by default",
@@ -63,6 +65,7 @@ MUTATIONS = [
         "if self.profile.target_states and name not in self._targets.items:",
         "if False:",
         "C5",
+        (383,),
     ),
     LawMutation(
         "created before its offsets are set",
@@ -72,6 +75,7 @@ MUTATIONS = [
         "        *_creation(state, command, config, context),\n"
         "        *_described(SET, command, store.start_at(requested)),\n",
         "N1 N5",
+        (338,),
     ),
     LawMutation(
         "offsets of an earlier life are not wiped",
@@ -79,7 +83,7 @@ MUTATIONS = [
         "        *_described(WIPE, command, store.start_over(stored)),\n",
         "",
         "N1",
-        (198,),
+        (347,),
     ),
     LawMutation(
         "what fails outside is the asker's fault",
@@ -87,7 +91,7 @@ MUTATIONS = [
         "    return Rejected(Reason.FAILED, _reason(step, failure))\n\n\ndef _reason",
         "    return Rejected(Reason.INVALID, _reason(step, failure))\n\n\ndef _reason",
         "N2 G3",
-        (13,),
+        (353,),
     ),
     LawMutation(
         "nothing is taken back",
@@ -95,6 +99,7 @@ MUTATIONS = [
         "in reversed(begun) if step.undo is not None)",
         "in reversed(begun) if False)",
         "N3",
+        (338,),
     ),
     LawMutation(
         "what was half wiped stays so",
@@ -110,6 +115,7 @@ MUTATIONS = [
         "plan.steps if accepted else [*finished, step]",
         "[*finished, step]",
         "N3",
+        (364,),
     ),
     # --- configs and tasks --------------------------------------------------------------------
     LawMutation(
@@ -121,6 +127,7 @@ MUTATIONS = [
         '    records["state"] = TargetState(name, Target.STARTED)\n'
         "    if context.profile.writes_tasks",
         "U1",
+        (254,),
     ),
     LawMutation(
         "one task fewer with another config",
@@ -128,7 +135,7 @@ MUTATIONS = [
         "for task in state.config.task_ids(name)]",
         "for task in state.config.task_ids(name)[:-1]]",
         "U2",
-        (32,),
+        (131,),
     ),
     LawMutation(
         "a patch removes nothing",
@@ -136,6 +143,7 @@ MUTATIONS = [
         "patched_hash_map(present, command.patch)",
         "{**command.patch, **present}",
         "U4",
+        (150,),
     ),
     LawMutation(
         "a commit need not find what it counts",
@@ -143,7 +151,7 @@ MUTATIONS = [
         "            self._inconsistent.writable()[name] = True\n",
         "            pass\n",
         "P1",
-        (65,),
+        (132,),
     ),
     LawMutation(
         "older task configs win",
@@ -151,6 +159,7 @@ MUTATIONS = [
         "{**self._tasks.items.get(name, {}), **deferred}",
         "{**deferred, **self._tasks.items.get(name, {})}",
         "P2",
+        (259,),
     ),
     LawMutation(
         "tasks of a stopped connector",
@@ -158,6 +167,7 @@ MUTATIONS = [
         "if command.configs and state.config.targets.get(name) is Target.STOPPED:",
         "if False:",
         "P3",
+        (252,),
     ),
     LawMutation(
         "generations begin anew",
@@ -165,6 +175,7 @@ MUTATIONS = [
         "generations.get(name, -1) + 1",
         "(0 if name in generations else 1)",
         "P5",
+        (277,),
     ),
     # --- pause, resume, stop, delete ----------------------------------------------------------
     LawMutation(
@@ -173,6 +184,7 @@ MUTATIONS = [
         "        self._targets.writable()[name] = record.state\n",
         "        if configured:\n            self._targets.writable()[name] = record.state\n",
         "S1 C2",
+        (140,),
     ),
     LawMutation(
         "old workers read STOPPED",
@@ -180,6 +192,7 @@ MUTATIONS = [
         "nearest = Target.PAUSED if state is Target.STOPPED else state",
         "nearest = state",
         "S2",
+        (43,),
     ),
     LawMutation(
         "paused twice is resumed",
@@ -189,6 +202,7 @@ MUTATIONS = [
         "    other = Target.STARTED if target is Target.PAUSED else Target.PAUSED\n"
         "    record = TargetState(command.connector, other if there else target)\n",
         "S3",
+        (132,),
     ),
     LawMutation(
         "pausing takes the tasks",
@@ -196,7 +210,7 @@ MUTATIONS = [
         '(config_step(state, "state", [record], context),)',
         '(config_step(state, "state", [TaskCommit(command.connector, 0), record], context),)',
         "S4 U2",
-        (1, 25),
+        (132, 277),
     ),
     LawMutation(
         "a start leaves out the last record",
@@ -216,6 +230,7 @@ MUTATIONS = [
         '            config_step(state, "state", [TargetState(name, Target.STOPPED)], context),\n'
         '            config_step(state, "tasks", [TaskCommit(name, 0)], context),\n',
         "T1",
+        (78,),
     ),
     LawMutation(
         "stopped twice is paused",
@@ -225,6 +240,7 @@ MUTATIONS = [
         "        return _target(state, command, Target.PAUSED, context)\n"
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "T2",
+        (15,),
     ),
     LawMutation(
         "stopping drops the config",
@@ -233,6 +249,7 @@ MUTATIONS = [
         "        self._targets.writable()[name] = record.state\n"
         "        if record.state is Target.STOPPED:\n            self._connectors.drop(name)\n",
         "T3",
+        (252,),
     ),
     LawMutation(
         "without tasks it counts as stopped",
@@ -241,6 +258,7 @@ MUTATIONS = [
         "    if state.config.task_counts.get(name) == 0:\n        return Plan(())\n"
         '    return Plan(\n        (\n            config_step(state, "tasks"',
         "T4 G2",
+        (78,),
     ),
     LawMutation(
         "the target state is deleted first",
@@ -248,6 +266,7 @@ MUTATIONS = [
         "{COMMIT_POINT: ConnectorConfig(name, None)}\n",
         '{"state": TargetState(name, None), COMMIT_POINT: ConnectorConfig(name, None)}\n',
         "D1",
+        (215,),
     ),
     LawMutation(
         "tasks outlive their connector",
@@ -255,6 +274,7 @@ MUTATIONS = [
         "if self.profile.removal_drops_tasks:",
         "if False:",
         "D2",
+        (98,),
     ),
     LawMutation(
         "producers to be fenced are forgotten",
@@ -262,6 +282,7 @@ MUTATIONS = [
         "            self._connectors.drop(name)\n",
         "            self._connectors.drop(name)\n            self._fenced_counts.drop(name)\n",
         "D3",
+        (81,),
     ),
     LawMutation(
         "what is not there is deleted",
@@ -270,6 +291,7 @@ MUTATIONS = [
         "    records",
         "    records",
         "D4",
+        (301,),
     ),
     LawMutation(
         "offsets go with their connector",
@@ -282,6 +304,7 @@ MUTATIONS = [
         '    steps = (*privileged(state, records, COMMIT_POINT, context), Step("wipe", drafts))\n'
         "    return Plan(steps, commit_point",
         "D6 G5",
+        (82,),
     ),
     # --- restart ------------------------------------------------------------------------------
     LawMutation(
@@ -292,6 +315,7 @@ MUTATIONS = [
         '    records = {"state": TargetState(name, Target.STARTED), "restart": record}\n'
         '    steps = privileged(state, records, "restart", context)\n',
         "R1 R6",
+        (233, 371),
     ),
     LawMutation(
         "restarts of the past are news",
@@ -300,6 +324,7 @@ MUTATIONS = [
         '        call = ListenerCall("restart", record.connector)\n'
         "        return RecordFate(FateKind.ACCEPTED, calls=(call,))",
         "R3",
+        (380,),
     ),
     LawMutation(
         "restarts are repeated",
@@ -307,6 +332,7 @@ MUTATIONS = [
         "if isinstance(command, _EVENTS):",
         "if False:",
         "R3",
+        (232,),
     ),
     LawMutation(
         "whatever runs is restarted",
@@ -314,7 +340,7 @@ MUTATIONS = [
         "if not command.only_failed or status.state is State.FAILED",
         "if status.state",
         "R4",
-        (117,),
+        (371,),
     ),
     # --- offsets ------------------------------------------------------------------------------
     LawMutation(
@@ -323,6 +349,7 @@ MUTATIONS = [
         "ordered = serialised(self._name, offsets, self._profile)",
         "ordered = serialised(self._name, offsets, self._profile)[:1]",
         "O1",
+        (267,),
     ),
     LawMutation(
         "removed from the connector's own topic first",
@@ -330,6 +357,7 @@ MUTATIONS = [
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"))',
         'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"), kip=False)',
         "O3",
+        (154,),
     ),
     LawMutation(
         "nothing to reset is an error",
@@ -340,6 +368,7 @@ MUTATIONS = [
         '    if not stored:\n        return Rejected(Reason.INVALID, "nothing")\n'
         "    hook_result = hooked(context, 0, _question(state, command, stored))",
         "O4",
+        (291,),
     ),
     LawMutation(
         "the connector is asked before it is looked at",
@@ -352,7 +381,7 @@ MUTATIONS = [
         "        return AskHook(command.connector, config, ())\n"
         "    if isinstance(store, Rejected):\n        return store\n    requested",
         "O5",
-        (6,),
+        (239,),
     ),
     LawMutation(
         "offsets of running connectors",
@@ -360,6 +389,7 @@ MUTATIONS = [
         "if not stopped or state.config.task_counts.get(name, 0) != 0:",
         "if False:",
         "O6 G5",
+        (109,),
     ),
     LawMutation(
         "tasks are always fenced",
@@ -367,7 +397,7 @@ MUTATIONS = [
         "if self._state.exactly_once else ()",
         "",
         "O7",
-        (6,),
+        (199,),
     ),
     LawMutation(
         "keys are always those of Java",
@@ -375,6 +405,7 @@ MUTATIONS = [
         "keys = LoggedKeys if self._profile.writes_log_key else JavaKeys",
         "keys = JavaKeys",
         "O9",
+        (221,),
     ),
     # --- active topics ------------------------------------------------------------------------
     LawMutation(
@@ -392,6 +423,7 @@ MUTATIONS = [
         "        if activity is not None:\n",
         "        if activity is not None and topic not in self._topics.items.get(name, {}):\n",
         "A4",
+        (380,),
     ),
     LawMutation(
         "no topics to reset is an error",
@@ -399,6 +431,7 @@ MUTATIONS = [
         "        return Plan(())\n",
         '        return Rejected(Reason.NO_SUCH_CONNECTOR, "no topics")\n',
         "A5",
+        (215,),
     ),
     # --- everything ---------------------------------------------------------------------------
     LawMutation(
@@ -407,7 +440,7 @@ MUTATIONS = [
         "if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):",
         "if False:",
         "G1",
-        (32,),
+        (131,),
     ),
     LawMutation(
         "nobody is fenced",
@@ -415,6 +448,7 @@ MUTATIONS = [
         "        check_epoch(epoch, self._epoch)\n",
         "",
         "G4",
+        (108,),
     ),
     LawMutation(
         "a task makes a connector",
@@ -423,6 +457,7 @@ MUTATIONS = [
         "        self._deferred.put(record.connector, record.task, record.properties)\n"
         "        self._connectors.writable().setdefault(record.connector, {})\n",
         "G6",
+        (342,),
     ),
     LawMutation(
         "a name ends at its first dash",
@@ -430,7 +465,7 @@ MUTATIONS = [
         '"-".join(parts[1:-1])',
         "parts[1]",
         "G7",
-        (61,),
+        (379,),
     ),
     # --- crashes ------------------------------------------------------------------------------
     LawMutation(
@@ -439,6 +474,7 @@ MUTATIONS = [
         "    return Recovery(RecoveryKind.REPEATED, plan)",
         "    return Recovery(RecoveryKind.REPEATED, Plan((), plan.outcome))",
         "N4 all_or_nothing",
+        (78, 113),
     ),
     LawMutation(
         "nobody looks for what is unfinished",
@@ -446,6 +482,7 @@ MUTATIONS = [
         "        await self._unfinished.end_all()\n",
         "",
         "nothing_is_unfinished all_or_nothing",
+        (252, 78),
     ),
     LawMutation(
         "keys are not known",
@@ -453,5 +490,6 @@ MUTATIONS = [
         "        if trace is None or trace.accepted is None:\n",
         "        if trace is not None or trace is None:\n",
         "same_key_same_answer",
+        (253,),
     ),
 ]

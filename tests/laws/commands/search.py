@@ -1,13 +1,6 @@
-"""Looks for lives in which laws are broken: `python -m tests.laws.commands.search SEEDS LAW…`.
-
-SEEDS are numbers of lives to begin with, with commas between: a slip is then noticed sooner.
-
-For products that are broken on purpose. Ends with 0 as soon as each of the laws was broken once,
-else with 1, and prints those that never were.
-"""
+"""Looks for lives in which laws are broken, for products that are broken on purpose."""
 
 import asyncio
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
@@ -21,29 +14,28 @@ LONGEST_SECONDS = 5
 """Time limit of one life: a broken product may wait for ever."""
 
 
-def broken_laws(life: Life) -> set[str]:
-    """The laws that do not hold, or cannot even be looked at."""
-    found = set()
-    for name, law in {**LAWS, **RECOVERY}.items():
+def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
+    """Names of the laws, among `names`, that do not hold or cannot even be looked at."""
+    laws, found = {**LAWS, **RECOVERY}, set()
+    for name in names:
         try:
-            list(law(life))
+            list(laws[name](life))
         except Exception:  # noqa: BLE001 - what a broken product leaves may be of no form at all
             found.add(name)
     return found
 
 
-def main(first: Iterable[int], names: Iterable[str]) -> int:
-    """Live until nothing is left to be found."""
+def main(first: Iterable[int], names: Iterable[str], most: int = SEEDS) -> int:
+    """Look at lives until each of the laws was broken once; 1 if some never were, which it prints.
+
+    `first`: numbers of the lives to begin with; a slip is then noticed sooner.
+    """
     wanted = set(names)
-    for seed in dict.fromkeys([*first, *range(SEEDS)]):
+    for seed in dict.fromkeys([*first, *range(most)]):
         with suppress(Exception):
             life = asyncio.run(asyncio.wait_for(lived(drawn(Random(seed))), LONGEST_SECONDS))
-            wanted -= broken_laws(life)
+            wanted -= broken_laws(life, wanted)
         if not wanted:
             return 0
     print(*sorted(wanted))  # noqa: T201 - that is what it is for
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(map(int, filter(None, sys.argv[1].split(","))), sys.argv[2:]))

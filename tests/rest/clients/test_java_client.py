@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.jars import JarsUnavailable, classpath, java
+from tests.jars import SHORT_LIVED, JarsUnavailable, classpath, java
 from tests.rest.running_plane import SINK, SOURCE, AtWork, at_work
 
 pytestmark = pytest.mark.java
@@ -64,7 +64,7 @@ async def client_of(release: str) -> AsyncIterator[Client]:
         pytest.skip(str(missing))
     async with at_work(release, files=FILES) as world:
         process = await asyncio.create_subprocess_exec(
-            *(str(java()), "-cp", path, str(PROGRAM), world.url),
+            *(str(java()), *SHORT_LIVED, "-cp", path, str(PROGRAM), world.url),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=1 << 22,  # a validation is a long line

@@ -7,8 +7,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -60,12 +61,16 @@ def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+@cache
+def _lines() -> list[Any]:
+    return list(map(json.loads, FILE.read_text(encoding="utf-8").splitlines()))
+
+
 def read(release: str) -> list[tuple[PluginRequest, PluginAnswer]]:
     """Requests and answers of a worker of a release, in their order."""
-    lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
     return [
         (PluginRequest(*line["asked"]), PluginAnswer(*said))
-        for line in lines
+        for line in _lines()
         for said, releases in line["answers"]
         if release in releases
     ]

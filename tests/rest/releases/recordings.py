@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,8 +66,10 @@ def write(
         lines.append(json.dumps([digest(row), list(answers.items())]))
     text = "\n".join(lines) + "\n"
     _file(name).write_bytes(gzip.compress(text.encode(), mtime=0))
+    _lines.cache_clear()
 
 
+@cache
 def _lines(name: str) -> list[Any]:
     return list(map(json.loads, gzip.decompress(_file(name).read_bytes()).splitlines()))
 
