@@ -38,7 +38,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     which queries about the past need. As in Kafka, cleaning the config topic can lose a task set
     (KAFKA-17719) until its connector publishes it again."""
 
-    data_ms: _KeptMs = 7 * DAY_MS
+    records_ms: _KeptMs = 7 * DAY_MS
     """Retention of the active topics of connectors (KIP-558), where their records lie in this log.
     7 days is the brokers' default (`log.retention.hours`)."""
 
@@ -65,10 +65,10 @@ async def retain(
             held = _unfinished(state) if is_ours else set()
             below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, held))
             removed += await (log.trim(topic, below) if is_ours else log.compact(topic, below))
-    return removed + await _retain_data(log, state, now_ms, settings.data_ms)
+    return removed + await _retain_records(log, state, now_ms, settings.records_ms)
 
 
-async def _retain_data(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_ms: int) -> int:
+async def _retain_records(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_ms: int) -> int:
     """Remove expired records of active topics; of committed group offsets keep the last ones.
 
     No other topic is cut: it may hold the offsets of a connector that does not exist at present.
@@ -78,8 +78,8 @@ async def _retain_data(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_
     if kept_ms == FOREVER:
         return removed
     active = {topic for used in state.status.active_topics.values() for topic in used}
-    data_topics = (active & topics) - state.ends_by_topic.keys() - {GROUPS_TOPIC}
-    for topic, ends in (await log.ends(data_topics)).items():
+    record_topics = (active & topics) - state.ends_by_topic.keys() - {GROUPS_TOPIC}
+    for topic, ends in (await log.ends(record_topics)).items():
         below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, frozenset()))
         removed += await log.trim(topic, below)
     return removed

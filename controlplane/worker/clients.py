@@ -74,7 +74,7 @@ class Producer(Protocol):
         ...
 
 
-class DataTopics(Protocol):
+class ClusterTopics(Protocol):
     """Topics of the cluster that tasks read and write."""
 
     async def partitions(self, topic: str) -> int | None:

@@ -43,8 +43,8 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
             classes |= _in_module(place)
     others = (Transformation, Predicate)
     return ConnectorClasses(
-        named={name: found for name, found in classes.items() if not issubclass(found, others)},
-        others=[found for found in classes.values() if issubclass(found, others)],
+        named={name: plugin for name, plugin in classes.items() if not issubclass(plugin, others)},
+        others=[plugin for plugin in classes.values() if issubclass(plugin, others)],
     )
 
 

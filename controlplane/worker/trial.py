@@ -112,15 +112,16 @@ class ConnectorTrial:
 
         Returns the status of the connector.
         """
-        found: Status | None = None
+        connector: Status | None = None
         async for _ in self._polls(f"{state} {tasks}", failing=False):
-            found = self.plane.state.status.connectors.get(NAME)
+            connector = self.plane.state.status.connectors.get(NAME)
             reported = self.plane.state.status.tasks.get(NAME, {})
             states = [reported[number].state.value for number in sorted(reported)]
-            if found is not None and found.state.value == state and states == [*tasks]:
+            is_in_state = connector is not None and connector.state.value == state
+            if is_in_state and states == [*tasks]:
                 break
-        assert found is not None
-        return found
+        assert connector is not None
+        return connector
 
     async def _polls(self, awaited: str, *, failing: bool = True) -> AsyncIterator[None]:
         """Iterate at an interval until the caller ends the loop."""
@@ -138,8 +139,9 @@ class ConnectorTrial:
         """Return the trace of the connector or of a task that has failed."""
         status = self.plane.state.status
         reported = [*status.tasks.get(NAME, {}).values()]
-        reported += [found for found in [status.connectors.get(NAME)] if found is not None]
-        return next((found.trace for found in reported if found.state is State.FAILED), None)
+        if NAME in status.connectors:
+            reported.append(status.connectors[NAME])
+        return next((each.trace for each in reported if each.state is State.FAILED), None)
 
 
 @asynccontextmanager

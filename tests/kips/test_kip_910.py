@@ -1,6 +1,5 @@
 """KIP-910: offsets of a source without records."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +9,7 @@ from controlplane.core.commands import CreateConnector, StopConnector
 from tests.kips.running_source import (
     HoldingLog,
     HookedSource,
+    Pairs,
     PlainSource,
     Script,
     committed,
@@ -25,8 +25,6 @@ from tests.worker.worker_fixture import (
     until_values,
     values_in,
 )
-
-Pairs = Sequence[tuple[Any, Any]]
 
 
 def once(*pairs: tuple[str, int | None]) -> Any:
@@ -155,7 +153,7 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 1, "b": 1})
 
     async def test_counts_as_acknowledged(self) -> None:
-        """What the task returns counts as acknowledged."""
+        """An offset that the task returns counts as acknowledged."""
         asked: list[int] = []
 
         def hook(_: Pairs) -> Any:
@@ -200,7 +198,7 @@ class TestExactlyOnceSupportEnabled:
         assert [shown for shown in script.shown if shown] == [{"a": {"at": 1}}, {"b": {"at": 2}}]
 
     async def test_same_transaction(self) -> None:
-        """What it returns is part of the same transaction."""
+        """An offset that it returns is part of the same transaction."""
         script = Script([[record("a", 1)]], once(("new", 7)))
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})

@@ -113,7 +113,7 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
     assert await offsets_in(log, COMMANDS) == [0, 1]
 
 
-async def test_data_go_after_a_week(log: EmbeddedLog) -> None:
+async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
     """Old records of active topics go; other topics stay, for they may hold offsets.
 
     Of the committed offsets of groups the last one stays, however old it is.
