@@ -27,7 +27,7 @@ OWN = ("controlplane", "tests")
 """Packages that each mutant imports anew: their modules use the broken one."""
 
 
-class Slip(NamedTuple):
+class SourceMutant(NamedTuple):
     """One change of a module: its file in the package, a text, and what stands there instead."""
 
     file: str
@@ -68,7 +68,7 @@ class MutantProcesses:
     ) -> None:
         self._process.communicate()
 
-    def run(self, slip: Slip | None, function: str, *arguments: Any) -> MutantOutcome:
+    def run(self, slip: SourceMutant | None, function: str, *arguments: Any) -> MutantOutcome:
         """Call `module:function` in a new mutant; the result is its exit code.
 
         None is no slip: the product as it is.
@@ -83,7 +83,7 @@ class MutantProcesses:
 class _BrokenLoader(SourceFileLoader):
     """Loads a module in its broken form; byte code is neither read nor written."""
 
-    def __init__(self, name: str, path: str, slip: Slip) -> None:
+    def __init__(self, name: str, path: str, slip: SourceMutant) -> None:
         super().__init__(name, path)
         self._slip = slip
 
@@ -97,7 +97,7 @@ class _BrokenLoader(SourceFileLoader):
 class _BrokenFinder(MetaPathFinder):
     """Finds the module of a slip, before any other finder does."""
 
-    def __init__(self, slip: Slip) -> None:
+    def __init__(self, slip: SourceMutant) -> None:
         self._path, self._slip = PACKAGE / slip.file, slip
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
@@ -116,7 +116,7 @@ class _BrokenFinder(MetaPathFinder):
         )
 
 
-def _mutant(slip: Slip | None, function: str, arguments: list[Any]) -> int:
+def _mutant(slip: SourceMutant | None, function: str, arguments: list[Any]) -> int:
     """Break the product, then call the function. In a fork only."""
     signal.alarm(int(PATIENCE_S))
     if slip is not None:
@@ -125,7 +125,7 @@ def _mutant(slip: Slip | None, function: str, arguments: list[Any]) -> int:
     return int(getattr(import_module(module), name)(*arguments))
 
 
-def _forked(slip: Slip | None, function: str, arguments: list[Any]) -> MutantOutcome:
+def _forked(slip: SourceMutant | None, function: str, arguments: list[Any]) -> MutantOutcome:
     """Outcome of a mutant in a fork of this process."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -158,7 +158,7 @@ def main(preloaded: list[str]) -> None:
     gc.freeze()
     for line in sys.stdin:
         slip, function, arguments = json.loads(line)
-        outcome = _forked(slip and Slip(*slip), function, arguments)
+        outcome = _forked(slip and SourceMutant(*slip), function, arguments)
         sys.stdout.write(json.dumps(outcome) + "\n")
         sys.stdout.flush()
 

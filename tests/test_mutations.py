@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.mutant_processes import PACKAGE, MutantOutcome, MutantProcesses, Slip
+from tests.mutant_processes import PACKAGE, MutantOutcome, MutantProcesses, SourceMutant
 
 CORE = Path("core")
 EDGES = "tests/core/test_edges.py"
@@ -129,7 +129,7 @@ def mutants() -> Iterator[MutantProcesses]:
         yield processes
 
 
-def run_tests(mutants: MutantProcesses, slip: Slip | None, *tests: str) -> MutantOutcome:
+def run_tests(mutants: MutantProcesses, slip: SourceMutant | None, *tests: str) -> MutantOutcome:
     """Run these tests, up to the first failure, without the plugins that they do not use."""
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
     return mutants.run(slip, "pytest:main", [*options, *tests])
@@ -151,7 +151,7 @@ def test_every_mutation_finds_its_text() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
 def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
     """A broken fold fails a test."""
-    slip = Slip(str(CORE / mutation.file), mutation.text, mutation.slip)
+    slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)
     done = run_tests(mutants, slip, mutation.test)
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.output[-2000:]
     assert " failed" in done.output, done.output[-2000:]  # and not: cannot be collected

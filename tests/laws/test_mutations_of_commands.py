@@ -10,7 +10,7 @@ import pytest
 
 from tests.laws.commands.mutations import MUTATIONS, LawMutation
 from tests.laws.commands.table import LAWS, RECOVERY
-from tests.mutant_processes import PACKAGE, MutantProcesses, Slip
+from tests.mutant_processes import PACKAGE, MutantProcesses, SourceMutant
 
 SEARCH = "tests.laws.commands.search"
 LIVES = 10
@@ -49,6 +49,6 @@ def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) ->
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
 def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
     """Each of those whose business it is finds a life in which it is broken."""
-    slip = Slip(mutation.file, mutation.text, mutation.slip)
+    slip = SourceMutant(mutation.file, mutation.text, mutation.slip)
     done = mutants.run(slip, f"{SEARCH}:main", mutation.seeds, mutation.laws.split())
     assert done.code == 0, f"not noticed by {done.output[-2000:]}"
