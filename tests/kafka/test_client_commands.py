@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import pytest_asyncio
@@ -70,7 +70,7 @@ class SharedWorkers:
     async def __aexit__(self, *why: object) -> None:
         await self._stack.aclose()
 
-    async def commands(self, release: str, **settings: str) -> AsyncCommands:
+    async def commands(self, release: str, **settings: Any) -> AsyncCommands:
         """The command line about a worker without connectors, and files of a source and a sink.
 
         `settings` are for a release that is no broker's: its worker is on the oldest broker.
@@ -89,7 +89,7 @@ class SharedWorkers:
         return self._brokers[release]
 
     async def _started(
-        self, release: str, broker: Broker, settings: Mapping[str, str]
+        self, release: str, broker: Broker, settings: Mapping[str, Any]
     ) -> AsyncCommands:
         starting = KafkaWorker(release, broker, **settings)
         worker = await self._stack.enter_async_context(starting)
