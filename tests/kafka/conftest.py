@@ -14,7 +14,7 @@ import pytest_asyncio
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.conftest import sampled
 from tests.jars import JarsUnavailable
-from tests.kafka.class_recording import record_classes
+from tests.kafka.class_recorder import record_classes
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
 from tests.kafka.topic_histories import TopicHistory, worn

@@ -1,4 +1,4 @@
-"""Recording of the archives of classes, by a broker and a worker that do nothing else."""
+"""Recorder of the archives of classes: a broker and a worker that do nothing else."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
