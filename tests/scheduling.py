@@ -1,8 +1,11 @@
 """Distribution of tests over the processes of `pytest -n`; loaded only where there are several.
 
 Tests that share something expensive stay in one process: brokers, the session of Spark, the
-fixtures of a module. The longest begin first, so that the processes end together.
+fixtures of a module. The longest begin first, so that the processes end together. Tests with
+brokers mostly wait: one process always has others, so that every core is busy.
 """
+
+from collections.abc import Mapping
 
 import pytest
 from xdist.remote import Producer
@@ -46,6 +49,11 @@ def group_of(node: str) -> str:
     return next(shared, module)
 
 
+def waits(group: str) -> bool:
+    """True for tests that mostly wait for brokers, workers and the JVM of Spark."""
+    return group.startswith(SHARING)
+
+
 def rank_of(group: str) -> int:
     """Place of a group in the order of beginning; equal ranks keep the order of collection."""
     module = group.partition("::")[0]
@@ -56,14 +64,24 @@ def rank_of(group: str) -> int:
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each idle process the next group of tests."""
+    """Gives each idle process the next group of tests; not to all of them groups that wait."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: object) -> None:
-        self.workqueue.move_to_end(min(self.workqueue, key=rank_of), last=False)
+        others = [groups for other, groups in self.assigned_work.items() if other is not node]
+        is_last_busy = bool(others) and all(map(_is_waiting, others))
+        chosen = min(
+            self.workqueue, key=lambda group: (is_last_busy and waits(group), rank_of(group))
+        )
+        self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
+
+
+def _is_waiting(groups: Mapping[str, Mapping[str, bool]]) -> bool:
+    """True if a process has such tests to run; `groups` tells by group and test what has run."""
+    return any(waits(group) and not all(tests.values()) for group, tests in groups.items())
 
 
 @pytest.hookimpl

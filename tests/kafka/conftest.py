@@ -14,6 +14,7 @@ import pytest_asyncio
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.conftest import sampled
 from tests.jars import JarsUnavailable
+from tests.kafka.class_recorder import record_classes
 from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
 from tests.kafka.topic_histories import TopicHistory, worn
@@ -40,6 +41,7 @@ def unused_name() -> str:
 async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Broker]:
     """A broker that is up inside; the test is skipped where its jars cannot be had."""
     try:
+        await record_classes(release)
         broker = Broker(release, directory, **options)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -42,7 +42,7 @@ class JavaProgram:
         directory: Path,
         path: str | KafkaImage,
         *arguments: str,
-        jvm: tuple[str, ...] = SMALL_JVM,
+        jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
         """`path` is a class path, or the image of a container that has it."""
         self._name = name
@@ -127,14 +127,16 @@ class JavaProgram:
                 signal_command(self._container, what.name), check=False, capture_output=True
             )
 
-    async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Send a signal and wait for the end."""
+    async def end(
+        self, how: signal.Signals = signal.SIGTERM, timeout_s: float = STOP_TIMEOUT_S
+    ) -> None:
+        """Send a signal and wait for the end; kill the process after the timeout."""
         process = self._process
         if process is None or process.poll() is not None:
             return
         self.tell(how)
         try:
-            await asyncio.to_thread(process.wait, STOP_TIMEOUT_S)
+            await asyncio.to_thread(process.wait, timeout_s)
         except subprocess.TimeoutExpired:
             self.tell(signal.SIGKILL)
             await asyncio.to_thread(process.wait)

@@ -4,10 +4,13 @@ A broker at `KAFKA_BOOTSTRAP` is taken if it is given. Else programs run from Ka
 else in containers of Kafka's image (`runtime`).
 """
 
+import hashlib
 import os
+import shutil
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,12 +19,16 @@ import pytest
 
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError
-from tests.jars import JarsUnavailable, classpath, java
+from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.kafka.certificates import Certificates
+from tests.kafka.class_archives import ClassArchive
 from tests.kafka.containers import KafkaImage, engine_answers
-from tests.kafka.process import SMALL_JVM, JavaProgram
+from tests.kafka.process import SMALL_JVM, STOP_TIMEOUT_S, JavaProgram
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
+
+FORMATTED = ROOT / ".cache" / "formatted"
+"""Log directories that Kafka has formatted and nobody has used; a broker starts on a copy."""
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -106,9 +113,9 @@ class _Service(ABC):
         self.launch()
         await self._program.ready(self._answers)
 
-    async def stop(self) -> None:
-        """Let it stop in good order."""
-        await self._program.end()
+    async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Let it stop in good order; it is killed after the timeout."""
+        await self._program.end(timeout_s=timeout_s)
 
     async def kill9(self) -> None:
         """End it as a crash does."""
@@ -147,6 +154,7 @@ class Broker(_Service):
         *,
         listeners: tuple[str, ...] = (),
         joins: "Broker | None" = None,
+        jvm: tuple[str, ...] | None = None,
         **settings: object,
     ) -> None:
         self.release = release
@@ -160,8 +168,10 @@ class Broker(_Service):
         self.controller: str = joins.controller if joins else f"127.0.0.1:{controller}"
         joining = SECOND | {"listeners": self._advertised} if joins else {}
         _write(self._config, self._settings(), joining, _dotted(settings))
-        artifacts = (f"org.apache.kafka:{name}:{release}" for name in ("kafka_2.13", "kafka-tools"))
-        self._path = runtime(release, *artifacts)
+        node = (CLUSTER_ID, release, *joining.items(), *settings.items(), *self._scram_users())
+        self._formatted = FORMATTED / hashlib.sha256(repr(node).encode()).hexdigest()[:16]
+        self._path = broker_runtime(release)
+        self._jvm = jvm or _quick_jvm("broker", self._path)
         self._program = self._java("broker", "kafka.Kafka", str(self._config))
 
     @property
@@ -174,13 +184,25 @@ class Broker(_Service):
         return f"127.0.0.1:{self.ports[protocol]}"
 
     async def __aenter__(self) -> Self:
+        if self._formatted.exists():
+            shutil.copytree(self._formatted, self._logs)
+        else:
+            await self._format()
+        return await super().__aenter__()
+
+    async def _format(self) -> None:
+        """Format the log directory, and keep a copy for the next broker like this one."""
         scram = [f"--add-scram={line}" for line in self._scram_users()]
         tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
         await self._java("format", *tool, *scram).run()
-        return await super().__aenter__()
+        unfinished = self._formatted.with_suffix(f".{os.getpid()}")
+        shutil.copytree(self._logs, unfinished)
+        with suppress(OSError):  # another process was quicker: its copy is as good
+            unfinished.rename(self._formatted)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
     def _java(self, name: str, *arguments: str) -> JavaProgram:
-        return JavaProgram(name, self.directory, self._path, QUIET, *arguments)
+        return JavaProgram(name, self.directory, self._path, QUIET, *arguments, jvm=self._jvm)
 
     async def _answers(self) -> bool:
         try:
@@ -199,6 +221,10 @@ class Broker(_Service):
         ]
 
     @property
+    def _logs(self) -> Path:
+        return self.directory / "logs"
+
+    @property
     def _advertised(self) -> str:
         return ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
 
@@ -211,7 +237,7 @@ class Broker(_Service):
             "listener.security.protocol.map": ",".join(
                 ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in self.ports)]
             ),
-            "log.dirs": self.directory / "logs",
+            "log.dirs": self._logs,
         }
         return settings | (self._security() if len(self.ports) > 1 else {})
 
@@ -310,7 +336,7 @@ class KafkaWorker(_Service):
         release: str,
         broker: Broker,
         *,
-        jvm: tuple[str, ...] = SMALL_JVM,
+        jvm: tuple[str, ...] | None = None,
         parts: tuple[str, ...] = PARTS,
         more: tuple[str, ...] = (),
         classes: Path | None = None,
@@ -324,10 +350,10 @@ class KafkaWorker(_Service):
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, _dotted(settings))
-        artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
-        path = runtime(release, *artifacts, *more, in_image=not (more or classes))
+        path = worker_runtime(release, parts, more, in_image=not (more or classes))
         if classes is not None:
             path = os.pathsep.join((str(classes), str(path)))
+        jvm = jvm or _quick_jvm("worker", path)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
@@ -343,6 +369,40 @@ class KafkaWorker(_Service):
             return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
+
+
+def broker_runtime(release: str) -> str | KafkaImage:
+    """Class path or image of a broker.
+
+    Raises:
+        JarsUnavailable: there is neither.
+    """
+    names = ("kafka_2.13", "kafka-tools")
+    return runtime(release, *(f"org.apache.kafka:{name}:{release}" for name in names))
+
+
+def worker_runtime(
+    release: str,
+    parts: tuple[str, ...] = PARTS,
+    more: tuple[str, ...] = (),
+    *,
+    in_image: bool = True,
+) -> str | KafkaImage:
+    """Class path or image of a Connect worker; `more` are further artifacts.
+
+    `in_image`: the image has all of them.
+
+    Raises:
+        JarsUnavailable: there is neither.
+    """
+    artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
+    return runtime(release, *artifacts, *more, in_image=in_image)
+
+
+def _quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
+    """Options of a JVM that starts soon; a container cannot read an archive of classes."""
+    archived = ClassArchive(program, path).reading if isinstance(path, str) else ()
+    return (*SMALL_JVM, *archived)
 
 
 def runtime(release: str, *artifacts: str, in_image: bool = True) -> str | KafkaImage:

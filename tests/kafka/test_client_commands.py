@@ -2,22 +2,31 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
+import pytest_asyncio
 
 from tests.client.client_calls import ClusterCalls
 from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real_kafka import Broker, KafkaWorker
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.asyncio(loop_scope="module")]
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES = "one\ntwo\nthree\n"
+SECOND_CLUSTER = {
+    "group__id": "second",
+    "config__storage__topic": "second-configs",
+    "offset__storage__topic": "second-offsets",
+    "status__storage__topic": "second-status",
+}
+"""Settings of a worker beside another cluster on the same broker."""
 
 
 class AsyncCommands:
@@ -46,12 +55,46 @@ class AsyncCommands:
             await asyncio.sleep(0.2)
 
 
-@asynccontextmanager
-async def worker(release: str, broker: Broker) -> AsyncIterator[AsyncCommands]:
-    """A worker of a release, and files of a source and a sink."""
-    async with KafkaWorker(release, broker) as one:
-        folder = one.directory
-        cluster = ClusterCalls(one.url, folder)
+class SharedWorkers:
+    """Workers of this module's tests: one of each release, which is a Connect cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._brokers: dict[str, Broker] = {}
+        self._workers: dict[str, AsyncCommands] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *why: object) -> None:
+        await self._stack.aclose()
+
+    async def commands(self, release: str, **settings: Any) -> AsyncCommands:
+        """The command line about a worker without connectors, and files of a source and a sink.
+
+        `settings` are for a release that is no broker's: its worker is on the oldest broker.
+        """
+        if release not in self._workers:
+            broker = await self._broker(release if release in RELEASES else RELEASES[0])
+            self._workers[release] = await self._started(release, broker, settings)
+        ask = self._workers[release]
+        await ask.done("delete", "--all", "--yes", "--wait")
+        return ask
+
+    async def _broker(self, release: str) -> Broker:
+        if release not in self._brokers:
+            starting = up(release, self._folder)
+            self._brokers[release] = await self._stack.enter_async_context(starting)
+        return self._brokers[release]
+
+    async def _started(
+        self, release: str, broker: Broker, settings: Mapping[str, Any]
+    ) -> AsyncCommands:
+        starting = KafkaWorker(release, broker, **settings)
+        worker = await self._stack.enter_async_context(starting)
+        folder = worker.directory
+        cluster = ClusterCalls(worker.url, folder)
         cluster.file("lines.txt", LINES)
         config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
         cluster.file("orders.json", {"name": "orders", "config": config})
@@ -59,29 +102,36 @@ async def worker(release: str, broker: Broker) -> AsyncIterator[AsyncCommands]:
             "copy.properties",
             f"name=copy\nconnector.class={SINK}\ntopics=orders\nfile={folder}/copy.txt\n",
         )
-        yield AsyncCommands(cluster, broker)
+        return AsyncCommands(cluster, broker)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedWorkers]:
+    """Workers that start when a test first asks for them."""
+    async with SharedWorkers(tmp_path_factory.mktemp("commands")) as shared:
+        yield shared
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
-async def test_a_life(release: str, tmp_path: Path) -> None:
+async def test_a_life(release: str, workers: SharedWorkers) -> None:
     """Applied, restarted, paused, stopped, moved, carried away and back: each waited for."""
-    async with up(release, tmp_path) as broker, worker(release, broker) as ask:
-        folder = ask.cluster.folder
-        files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
-        applied = await ask.done("apply", *files, "--wait")
-        assert applied.startswith("orders: created\ncopy: created\n")
-        applied = await ask.done("apply", *files)
-        assert applied.startswith("orders: unchanged\ncopy: unchanged\n")
-        assert await ask.done("diff", "-f", folder / "orders.json") == "no difference\n"
-        await ask.reads_to(len(LINES))
-        assert await ask.done("topics", "orders") == "orders\n"
-        restart = ("restart", "orders", "--tasks", "all", "--wait")
-        assert await ask.done(*restart) == "orders: restarted (1 of 1 tasks)\n"
-        await ask.done("restart", "task", "orders/0", "--wait")
-        await ask.done("pause", "--all", "--wait")
-        assert await ask.done("resume", "--state", "paused", "--wait")
-        await _offsets(ask)
-        await _carried(ask)
+    ask = await workers.commands(release)
+    folder = ask.cluster.folder
+    files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
+    applied = await ask.done("apply", *files, "--wait")
+    assert applied.startswith("orders: created\ncopy: created\n")
+    applied = await ask.done("apply", *files)
+    assert applied.startswith("orders: unchanged\ncopy: unchanged\n")
+    assert await ask.done("diff", "-f", folder / "orders.json") == "no difference\n"
+    await ask.reads_to(len(LINES))
+    assert await ask.done("topics", "orders") == "orders\n"
+    restart = ("restart", "orders", "--tasks", "all", "--wait")
+    assert await ask.done(*restart) == "orders: restarted (1 of 1 tasks)\n"
+    await ask.done("restart", "task", "orders/0", "--wait")
+    await ask.done("pause", "--all", "--wait")
+    assert await ask.done("resume", "--state", "paused", "--wait")
+    await _offsets(ask)
+    await _carried(ask)
 
 
 async def _offsets(ask: AsyncCommands) -> None:
@@ -114,34 +164,34 @@ async def _carried(ask: AsyncCommands) -> None:
     assert imported.startswith("copy: unchanged\norders: unchanged\n")
 
 
-async def test_what_only_ours_has(tmp_path: Path) -> None:
+async def test_what_only_ours_has(workers: SharedWorkers, tmp_path: Path) -> None:
     """A worker of Kafka's is not asked for it: it would overlook the question. Its log has it."""
-    async with up(RELEASES[0], tmp_path) as broker, worker(RELEASES[0], broker) as ask:
-        judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
-        assert judged.startswith("orders: would be created (the config is valid")
-        await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
-        bad = ask.cluster.file("bad.json", {"name": "orders", "connector.class": SOURCE})
-        refused = await ask.refused("apply", "-f", bad, "--dry-run")
-        assert 'not valid: Missing required configuration "topic" which has no' in refused
-        for words, lacks in (
-            (("stop", "orders", "--dry-run"), "no dry run: read its log with --cluster kafka://"),
-            (("get", "--as-of", "config@1"), "no --as-of: read its log with --cluster kafka://"),
-            (("history", "orders"), "no history: read its log with --cluster kafka://"),
-            (("watch",), "no watch: read its log with --cluster kafka://"),
-            (("undo", "orders", "--to", "config@1"), "no undo"),
-            (("commands",), "no audit trail"),
-        ):
-            assert lacks in await ask.refused(*words)
-        log = AsyncCommands(ClusterCalls(f"kafka://{broker.bootstrap}", tmp_path), broker)
-        document = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
-        assert [step["name"] for step in document[0]["plan"]["steps"]] == ["tasks", "state"]
-        assert "created" in await log.done("history", "orders")
-        assert await log.done("get") == await ask.done("get")
-        await ask.reads_to(len(LINES))
-        heads, *_ = (await ask.done("offsets", "orders")).splitlines()
-        assert heads.split() == ["PARTITION", "OFFSET"]
-        heads, *_ = (await log.done("offsets", "orders")).splitlines()
-        assert heads.split() == ["PARTITION", "OFFSET", "UNCHANGED", "SINCE", "RECORD"]
+    ask = await workers.commands(RELEASES[0])
+    judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
+    assert judged.startswith("orders: would be created (the config is valid")
+    await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+    bad = ask.cluster.file("bad.json", {"name": "orders", "connector.class": SOURCE})
+    refused = await ask.refused("apply", "-f", bad, "--dry-run")
+    assert 'not valid: Missing required configuration "topic" which has no' in refused
+    for words, lacks in (
+        (("stop", "orders", "--dry-run"), "no dry run: read its log with --cluster kafka://"),
+        (("get", "--as-of", "config@1"), "no --as-of: read its log with --cluster kafka://"),
+        (("history", "orders"), "no history: read its log with --cluster kafka://"),
+        (("watch",), "no watch: read its log with --cluster kafka://"),
+        (("undo", "orders", "--to", "config@1"), "no undo"),
+        (("commands",), "no audit trail"),
+    ):
+        assert lacks in await ask.refused(*words)
+    log = AsyncCommands(ClusterCalls(f"kafka://{ask.broker.bootstrap}", tmp_path), ask.broker)
+    document = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
+    assert [step["name"] for step in document[0]["plan"]["steps"]] == ["tasks", "state"]
+    assert "created" in await log.done("history", "orders")
+    assert await log.done("get") == await ask.done("get")
+    await ask.reads_to(len(LINES))
+    heads, *_ = (await ask.done("offsets", "orders")).splitlines()
+    assert heads.split() == ["PARTITION", "OFFSET"]
+    heads, *_ = (await log.done("offsets", "orders")).splitlines()
+    assert heads.split() == ["PARTITION", "OFFSET", "UNCHANGED", "SINCE", "RECORD"]
 
 
 @pytest.mark.parametrize(
@@ -152,32 +202,32 @@ async def test_what_only_ours_has(tmp_path: Path) -> None:
     ],
 )
 async def test_odd_names(
-    release: str, names: tuple[str, ...], unreachable: tuple[str, ...], tmp_path: Path
+    release: str, names: tuple[str, ...], unreachable: tuple[str, ...], workers: SharedWorkers
 ) -> None:
     """Reached as far as the worker can be asked about them; 4.x refuses some paths, and says so."""
-    async with up(release, tmp_path) as broker, worker(release, broker) as ask:
-        folder = ask.cluster.folder
-        config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
-        documents = [{"name": name, "config": config} for name in names]
-        await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
-        for name in names:
-            document = json.loads(await ask.done("describe", name, "-o", "json"))
-            assert (document["name"], document["status"]["name"]) == (name, name)
-            assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
-        for name in unreachable:
-            refused = await ask.refused("describe", name)
-            assert "whose HTTP server refuses GET /connectors/" in refused
-            assert "before Connect sees it (Ambiguous URI path " in refused
-        assert sorted(json.loads(await ask.done("get", "-o", "json"))) == sorted(names)
+    ask = await workers.commands(release)
+    folder = ask.cluster.folder
+    config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
+    documents = [{"name": name, "config": config} for name in names]
+    await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
+    for name in names:
+        document = json.loads(await ask.done("describe", name, "-o", "json"))
+        assert (document["name"], document["status"]["name"]) == (name, name)
+        assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
+    for name in unreachable:
+        refused = await ask.refused("describe", name)
+        assert "whose HTTP server refuses GET /connectors/" in refused
+        assert "before Connect sees it (Ambiguous URI path " in refused
+    assert sorted(json.loads(await ask.done("get", "-o", "json"))) == sorted(names)
 
 
-async def test_an_older_release(tmp_path: Path) -> None:
+async def test_an_older_release(workers: SharedWorkers) -> None:
     """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
-    async with up(RELEASES[0], tmp_path) as broker, worker("3.4.1", broker) as ask:
-        await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
-        refused = await ask.refused("stop", "orders")
-        assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
-        patched = await ask.done("patch", "orders", "-s", "batch.size=7", "--wait")
-        assert patched == "orders: updated (batch.size: ∅ → 7)\n"
-        result = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
-        assert (result.code, json.loads(result.out)["connectors"][0]["offsets"]) == (1, None)
+    ask = await workers.commands("3.4.1", **SECOND_CLUSTER)
+    await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+    refused = await ask.refused("stop", "orders")
+    assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
+    patched = await ask.done("patch", "orders", "-s", "batch.size=7", "--wait")
+    assert patched == "orders: updated (batch.size: ∅ → 7)\n"
+    result = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
+    assert (result.code, json.loads(result.out)["connectors"][0]["offsets"]) == (1, None)

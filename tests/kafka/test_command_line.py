@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
-from tests.cli.command_calls import CommandResult, refusal, shell
+from tests.cli.command_calls import CommandResult, call, refusal
 from tests.kafka.conftest import NEWEST
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import CLUSTER_ID, USERS, Broker
@@ -23,8 +23,8 @@ OPTIONS = {
 
 
 async def run(*arguments: object) -> CommandResult:
-    """A command as a process of its own, while the loop goes on."""
-    return await asyncio.to_thread(shell, *arguments)
+    """Run a command in a thread, while the loop goes on."""
+    return await asyncio.to_thread(call, *arguments)
 
 
 async def copied(broker: Broker, new_topic: NewTopic, entries: list[Entry]) -> list[str]:

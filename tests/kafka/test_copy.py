@@ -18,7 +18,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.log import Record
 from controlplane.logs.log_copy import COPY_MARK
 from controlplane.logs.sqlite import SqliteLog
-from tests.cli.command_calls import ROOT, CommandResult, refusal, shell
+from tests.cli.command_calls import ROOT, CommandResult, call, refusal
 from tests.kafka.consumers import consuming
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import create_topic, delete_topic, reading, writer
@@ -39,8 +39,8 @@ MANY = 60_000
 
 
 async def run(*words: object, **environment: str) -> CommandResult:
-    """A command as a process of its own."""
-    return await asyncio.to_thread(shell, *words, **environment)
+    """Run a command in a thread, while the loop goes on."""
+    return await asyncio.to_thread(lambda: call(*words, environment=environment))
 
 
 async def embedded(path: Path, names: Topics) -> list[Entry]:

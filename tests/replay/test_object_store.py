@@ -76,15 +76,21 @@ def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> 
     assert there.read_text() == here.read_text().replace(str(folder), where)
 
 
+@pytest.fixture(scope="module")
+def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same clusters once more; one of them has lost its manifests."""
+    where = archived(store, "incomplete/archive", tmp_path_factory.mktemp("complete"))
+    store.system.delete_dir(f"{store.name}/incomplete/archive/cluster=roll/_manifest")
+    return where
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_a_cluster_without_its_manifests_is_named(
-    store: Bucket, words: tuple[str, ...], tmp_path: Path
+    store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
     """In an object store, too, where a folder is there as long as there is a file in it."""
-    where = archived(store, f"{tmp_path.name}/archive", tmp_path / "same")
-    store.system.delete_dir(f"{store.name}/{tmp_path.name}/archive/cluster=roll/_manifest")
     name, *options = words
-    result = call(name, where, *options, *store.conf())
+    result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2
     assert "cluster=roll/_manifest has no manifest: restore" in result.err
 

@@ -14,7 +14,7 @@ from replay.cli.execution.spark_captures import with_jars
 from replay.engine.spark.location import SparkLocation
 from tests.kafka.capture_crashes import target_in
 from tests.kafka.producer import reading
-from tests.replay.spark.conftest import QUICK
+from tests.replay.spark.class_archive import quick_settings
 
 COMMIT_RECORDS = 40
 """Each part that is made to count costs two jobs."""
@@ -34,7 +34,7 @@ async def capture(source: KafkaFrames, target: CaptureTarget) -> CaptureResult:
 def main(archive: str, jars: str, bootstrap: str, *names: str) -> None:
     """Capture a broker."""
     target = little_at_a_time(Path(archive), Topics(*names))
-    with with_jars(SparkLocation("local[2]", QUICK), Path(jars)) as session:
+    with with_jars(SparkLocation("local[2]", quick_settings()), Path(jars)) as session:
         asyncio.run(capture(KafkaFrames(session, bootstrap, {}), target))
 
 

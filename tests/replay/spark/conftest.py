@@ -9,21 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replay.engine.spark.location import SparkLocation
-from replay.engine.spark.session import SETTINGS, session
+from replay.engine.spark.session import session
 from tests.kafka.conftest import broker, new_topic, past, reader
+from tests.replay.spark.class_archive import quick_settings, record_classes
 
 __all__ = ["broker", "new_topic", "past", "reader"]
 
 ROOT = Path(__file__).parents[3]
 JARS = ROOT / ".cache" / "spark-jars"
-
-
-QUICK = {
-    "spark.driver.extraJavaOptions": " ".join(
-        [SETTINGS["spark.driver.extraJavaOptions"], "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    )
-}
-"""A JVM that lives for seconds is not worth its optimising compiler: half the processor time."""
 
 
 @cache
@@ -38,7 +31,8 @@ def trouble() -> str:
 def spark() -> Iterator[SparkSession]:
     """A session on this machine; with the jars, for they cannot come later."""
     there = [] if trouble() else sorted(JARS.glob("*.jar"))
-    conf = QUICK | {"spark.jars": ",".join(map(str, there))}
+    record_classes()
+    conf = quick_settings() | {"spark.jars": ",".join(map(str, there))}
     with session(SparkLocation("local[2]", conf)) as started:
         yield started
 

@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_S
 from tests.replay.cli.replay_calls import started, wait_for
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capture_process import little_at_a_time
-from tests.replay.spark.conftest import QUICK
+from tests.replay.spark.class_archive import quick_settings
 from tests.replay.test_append import archived
 
 pytestmark = [
@@ -50,7 +50,7 @@ def words(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
         *("capture", f"real=kafka://{past.broker.bootstrap}", str(folder / "archive")),
         *("--engine", "spark", "--master", "local[2]", "--jars", str(jars)),
         *("--checkpoint", str(folder / "checkpoint"), "--every", "0.2"),
-        *(word for setting in QUICK.items() for word in ("--conf", "=".join(setting))),
+        *(word for setting in quick_settings().items() for word in ("--conf", "=".join(setting))),
         *("--config-topic", config, "--offsets-topic", offsets, "--status-topic", status),
     )
 

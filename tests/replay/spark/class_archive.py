@@ -1,0 +1,71 @@
+"""Archive of the classes that Spark's JVM loads, and its recording by a JVM that does nothing else.
+
+Usage: python -m tests.replay.spark.class_archive
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyspark
+
+from replay.engine.spark.location import SparkLocation
+from replay.engine.spark.session import SETTINGS, session
+from tests.conftest import ROOT
+from tests.kafka.class_archives import ClassArchive, recorder
+from tests.replay.cli.replay_calls import call
+
+HISTORY = ROOT / "tests" / "histories" / "life-3.9.log.jsonl"
+
+
+def _archive() -> ClassArchive:
+    """The archive of the installed Spark."""
+    return ClassArchive("spark", str(Path(pyspark.__file__).parent / "jars"))
+
+
+def quick_settings() -> dict[str, str]:
+    """Settings of a session that lives for seconds, with the archive if there is one.
+
+    Its JVM is not worth the optimising compiler: half the processor time.
+    """
+    return _settings(_archive().reading)
+
+
+def record_classes() -> None:
+    """Make the archive, unless it exists or another process makes it now."""
+    if _archive().exists:
+        return
+    with recorder("spark") as is_ours:
+        if is_ours and not _archive().exists:
+            subprocess.run(
+                [sys.executable, "-m", __name__], cwd=ROOT, check=True, capture_output=True
+            )
+
+
+def _settings(options: Sequence[str]) -> dict[str, str]:
+    key = "spark.driver.extraJavaOptions"
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    return {key: " ".join([SETTINGS[key], *quick, *options])}
+
+
+def _record() -> None:
+    """Fold a history with Spark; its JVM writes the archive when it ends."""
+    archive = _archive()
+    settings = _settings(archive.recording)
+    with TemporaryDirectory() as folder, session(SparkLocation("local[2]", settings)) as spark:
+        gateway: Any = spark.sparkContext._gateway
+        for words in (("capture", HISTORY, folder), ("state", folder, "--engine", "spark")):
+            result = call(*words)
+            assert result.code in (0, 1), result
+    # Spark's JVM ends when its standard input does.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    assert gateway.proc.wait() == 0
+    archive.keep()
+
+
+if __name__ == "__main__":
+    _record()
