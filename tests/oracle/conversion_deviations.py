@@ -58,7 +58,7 @@ def _python_dates(question: Question, kafkas: ConversionAnswer, ours: Conversion
     name = ((kafkas.get("schema") or {}).get("name") or "").rpartition(".")[2]
     values = range(_DAY_MS) if name == "Time" else _YEARS
     dates = list(map(int, _dates(kafkas)))
-    return any(date not in values for date in dates) or (name != "Time" and max(dates) >= _DAY_MS)
+    return any(date not in values for date in dates) or (name != "Time" and _DAY_MS <= max(dates))
 
 
 def _dates(part: Any) -> Iterator[str]:
