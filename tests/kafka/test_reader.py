@@ -52,10 +52,15 @@ async def test_ends_from_leaders(
     assert await reader.ends_from_leaders([topic]) == await reader.ends([topic])
     await delete_topic(broker, topic)
     with pytest.raises(LogNotUsable, match="does not exist"):
-        async with asyncio.timeout(PATIENCE_S):
-            while True:  # the controller answers before the broker knows it
-                await reader.ends_from_leaders([topic])
-                await asyncio.sleep(0.01)
+        await _until_refused(reader, topic)
+
+
+async def _until_refused(reader: KafkaReader, topic: str) -> None:
+    """Ask for the ends again and again: the controller answers before the broker knows it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            await reader.ends_from_leaders([topic])
+            await asyncio.sleep(0.01)
 
 
 async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str) -> None:
