@@ -17,20 +17,27 @@ from controlplane.attached.connect_client import (
     NoWorkerAnswers,
     OutcomeUnknown,
 )
+from controlplane.attached.endings import (
+    CUT_OFF,
+    ENDED_LATER,
+    UNDER_WAY,
+    UNKNOWN_OUTCOME,
+    ending_of,
+    is_success,
+)
 from controlplane.attached.execution import (
-    CHECK,
     AcceptedCommand,
     AttachedAnswer,
     CommandExecution,
     RequestListener,
 )
 from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.lull import Lull
 from controlplane.attached.plan_comparison import Comparison
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.trail import (
     REFUSED,
-    UNKNOWN,
     Trail,
     answer_of,
     plan_of,
@@ -48,7 +55,7 @@ from controlplane.core.commands import (
     RestoreConnector,
 )
 from controlplane.core.moments import position_text
-from controlplane.core.plan import GroupOffsets, Outcome, Plan, Reason, Rejected
+from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
@@ -86,6 +93,8 @@ class _Job:
         self.request = request
         self.answer: asyncio.Future[AttachedAnswer] = asyncio.get_running_loop().create_future()
         self.since_ms = request.at_ms
+        self.took_ms = 0
+        """Time from its turn to its answer."""
 
 
 class AttachedPlane:
@@ -107,6 +116,7 @@ class AttachedPlane:
         self._around = around
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
         self._locks = QueueLocks(CommandLimits().commands_waiting)
+        self._lull = Lull()
         self._running: dict[str, _Job] = {}
         self._closed = False
         limits = around.limits
@@ -139,6 +149,7 @@ class AttachedPlane:
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Wait for commands whose requests were sent."""
         self._closed = True
+        self._lull.begin()
         tasks = [job.task for job in self._running.values()]
         await asyncio.gather(*tasks, *extra_tasks, return_exceptions=True)
 
@@ -229,11 +240,13 @@ class AttachedPlane:
             return command_log.other_command(request)
         answer = answer_of(trace)
         if answer is None and trace.unfinished:
-            return Rejected(Reason.CONFLICT, _UNDER_WAY.format(request.command_id))
+            return Rejected(Reason.CONFLICT, UNDER_WAY.format(request.command_id))
         return answer
 
     def _begin(self, request: CommandRequest) -> _Job:
         job = _Job(request)
+        if self._locks.is_held(queue_of(request.command)):
+            self._lull.begin()  # the earlier command of the connector may be waiting for one
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda task: self._ended(job, task))
@@ -253,14 +266,18 @@ class AttachedPlane:
             job.answer.exception()  # no caller may be left
 
     async def _run(self, job: _Job) -> None:
-        """Hold the lock of the connector until what the command has written is compared."""
-        request = job.request
-        async with self._locks.turn(queue_of(request.command)):
+        """Hold the lock of the connector until what the command has written is compared.
+
+        The answer leaves before the record *finished* is written. A process that is killed between
+        the two looks the command up in the cluster's log, as one that is killed before the answer.
+        """
+        request, queue = job.request, queue_of(job.request.command)
+        async with self._locks.turn(queue):
             job.since_ms = self._around.now_ms()
             plan = await self._planned(request.command)
             refused = await self._own_refusal(request, plan)
             if refused is not None:
-                job.answer.set_result(refused)
+                self._give(job, refused)
                 self._report(job, refused, None)
                 return
             accepted = AcceptedCommand(request, plan, self._log.ends)
@@ -270,11 +287,22 @@ class AttachedPlane:
             except (LogUnavailable, OutcomeUnknown) as failure:
                 await self._end_later(job, failure)
                 return
-            await self._log.folded(accepted.plan, accepted.since)
-            job.answer.set_result(answer)
+            have_appeared = await self._log.folded(accepted.plan, accepted.since)
+            self._give(job, answer)
+            is_awaited = self._locks.is_awaited(queue)
+            if have_appeared and is_success(answer) and not (is_awaited or self._closed):
+                # The rest is likely to show nothing new, and nobody waits for it.
+                await self._lull.wait()
             comparison = await self._compared(accepted, answer)
-            await self._finish(accepted, answer, comparison, **_ending(answer))
-            self._report(job, answer, comparison)
+        # The next command of the connector may run from here on. Its record follows this one in the
+        # trail, which keeps the order of appends: nothing is awaited before this one is queued.
+        await self._finish(accepted, answer, comparison, **ending_of(answer))
+        self._report(job, answer, comparison)
+
+    def _give(self, job: _Job, answer: AttachedAnswer) -> None:
+        """Answer the callers of a command."""
+        job.answer.set_result(answer)
+        job.took_ms = self._around.now_ms() - job.since_ms
 
     async def _planned(self, command: AnyCommand) -> Plan | Rejected:
         """Plan of a command; the workers decide even where no plan can be made."""
@@ -303,6 +331,7 @@ class AttachedPlane:
             LogUnavailable, OutcomeUnknown: the first of several requests was sent; it is unknown
                 how many were done.
         """
+        self._lull.begin()  # by the time of the first pause, the first request has left
         try:
             return await self._execution.perform(accepted)
         except (LogUnavailable, OutcomeUnknown) as failure:
@@ -321,7 +350,7 @@ class AttachedPlane:
 
         The lock of the connector is held meanwhile, so no later command meets a half done one.
         """
-        job.answer.set_result(Rejected(Reason.FAILED, _ENDED_LATER.format(failure)))
+        job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(failure)))
         await self._end_with_retries(job.request)
 
     async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:
@@ -331,7 +360,7 @@ class AttachedPlane:
             comparison = await self._log.compared(plan, accepted.since, _connector(command))
             if comparison is not None and not comparison.missing:
                 return plan.outcome
-        return Rejected(Reason.FAILED, _UNKNOWN.format(why))
+        return Rejected(Reason.FAILED, UNKNOWN_OUTCOME.format(why))
 
     async def _compared(
         self, accepted: AcceptedCommand, answer: AttachedAnswer
@@ -343,10 +372,7 @@ class AttachedPlane:
         """
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
         connector = _connector(accepted.request.command)
-        is_success = isinstance(answer, Outcome) or (
-            isinstance(answer, WorkerAnswer) and answer.is_success
-        )
-        if is_success:
+        if is_success(answer):
             return await self._log.compared(plan, accepted.since, connector)
         comparison = await self._log.compared(plan, accepted.since, connector, await_missing=False)
         if comparison is None or comparison.records:
@@ -385,7 +411,7 @@ class AttachedPlane:
         command = job.request.command
         outcome, reason = "done", None
         if isinstance(answer, Rejected):
-            outcome = _ending(answer).get("ended", answer.reason.value)
+            outcome = ending_of(answer).get("ended", answer.reason.value)
             reason = redacted_refusal(answer.sentence)
         elif isinstance(answer, WorkerAnswer) and not answer.is_success:
             outcome = REFUSED if answer.is_refusal else command_log.FAILED
@@ -401,7 +427,7 @@ class AttachedPlane:
             compared=facts["compared"],
             differences=facts.get("differences"),
             command_id=job.request.command_id,
-            took_ms=self._around.now_ms() - job.since_ms,
+            took_ms=job.took_ms,
         )
 
     # --- commands that a crash has cut off --------------------------------------------------------
@@ -443,7 +469,7 @@ class AttachedPlane:
         else:
             answer = await self._found(accepted)
         comparison = await self._log.compared_now(plan, progress.since, _connector(command))
-        facts = {"recovered": True, **_ending(answer)}
+        facts = {"recovered": True, **ending_of(answer)}
         await self._finish(accepted, answer, comparison, **facts)
         self._around.notices.warning(
             "command_recovered",
@@ -463,31 +489,7 @@ class AttachedPlane:
             comparison = await self._log.compared_now(plan, accepted.since, connector)
             if not comparison.missing:
                 return plan.outcome
-        return Rejected(Reason.FAILED, _CUT_OFF)
-
-
-_UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
-
-_UNKNOWN = (
-    "{}, and the log of the cluster does not show that the request was done: it may still be done; "
-    f"{CHECK}"
-)
-
-_ENDED_LATER = (
-    "{}: some requests of this command were sent; it is completed or taken back once the workers "
-    "answer (see GET /commands)"
-)
-
-_CUT_OFF = (
-    "This service was cut off before a worker had answered, and the log of the cluster does not "
-    f"show that the request was done: {CHECK}"
-)
-
-
-def _ending(answer: AttachedAnswer) -> dict[str, Any]:
-    """Ending for the trail if neither a worker nor the log tells whether the command was done."""
-    is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(CHECK)
-    return {"ended": UNKNOWN} if is_unknown else {}
+        return Rejected(Reason.FAILED, CUT_OFF)
 
 
 def _connector(command: AnyCommand) -> str:

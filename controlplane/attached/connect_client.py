@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
@@ -80,12 +81,19 @@ class _NotExecuted(NamedTuple):
 
 
 class ConnectClient:
-    """Client of the workers of one Connect cluster, by name (their URLs without credentials)."""
+    """Client of the workers of one Connect cluster, by name (their URLs without credentials).
+
+    Requests go over `connections`, where a worker has some; else over its client of httpx.
+    """
 
     def __init__(
-        self, workers: Mapping[str, httpx.AsyncClient], limits: ConnectSettings | None = None
+        self,
+        workers: Mapping[str, httpx.AsyncClient],
+        limits: ConnectSettings | None = None,
+        connections: Mapping[str, WorkerConnections] | None = None,
     ) -> None:
         self._workers = dict(workers)
+        self._connections = dict(connections or {})
         self._limits = limits or ConnectSettings()
         self._preferred = next(iter(self._workers))
 
@@ -220,22 +228,19 @@ class ConnectClient:
             headers["content-type"] = request.content_type
         if request.accept is not None:
             headers["accept"] = request.accept
-        sent = client.build_request(
-            request.method,
-            request.path,
-            params=dict(request.query) or None,
-            content=request.body,
-            headers=headers,
-        )
-        answer = await client.send(sent)
+        connections = self._connections.get(name)
+        if connections is not None:
+            where, body = (request.path, request.query), request.body or b""
+            answer = await connections.send(request.method, *where, headers, body)
+        else:
+            answer = await client.send(_built(client, request, headers))
+        url: httpx.URL | None = None
         for _ in range(REDIRECTS):
-            if answer.next_request is None:
+            if not answer.has_redirect_location:
                 break
-            target = sent.url.join(answer.headers["location"])
-            again = client.build_request(
-                request.method, target, content=request.body, headers=headers
-            )
-            if not self._is_worker(target):
+            url = _target(url or _built(client, request, headers).url, answer)
+            again = client.build_request(request.method, url, content=request.body, headers=headers)
+            if not self._is_worker(url):
                 again.headers.pop("authorization", None)
             answer = await client.send(again)
         return answer
@@ -245,16 +250,36 @@ class ConnectClient:
         return any(client.base_url.host == url.host for client in self._workers.values())
 
 
+def _built(
+    client: httpx.AsyncClient, request: ConnectRequest, headers: Mapping[str, str]
+) -> httpx.Request:
+    params = dict(request.query) or None
+    return client.build_request(
+        request.method, request.path, params=params, content=request.body, headers=headers
+    )
+
+
+def _target(url: httpx.URL, answer: httpx.Response) -> httpx.URL:
+    """URL to which an answer redirects.
+
+    Raises:
+        httpx.RemoteProtocolError: its `Location` is no URL.
+    """
+    try:
+        return url.join(answer.headers["location"])
+    except httpx.InvalidURL as failure:
+        raise httpx.RemoteProtocolError(f"redirect to no URL: {failure}") from None
+
+
 def _is_not_ready(answer: httpx.Response) -> bool:
     """True if the worker has not executed a request because it starts, or stops.
 
     The first start in a cluster answers 500 until the herder runs.
     """
+    if not answer.is_server_error:
+        return _is_error_page(answer)
     reason = reason_of(answer)
-    return _is_error_page(answer) or (
-        answer.is_server_error
-        and (reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD))
-    )
+    return reason == _SHUTTING_DOWN or all(words in reason for words in _REFUSED_FORWARD)
 
 
 def _is_error_page(answer: httpx.Response) -> bool:
@@ -269,12 +294,10 @@ def _is_error_page(answer: httpx.Response) -> bool:
 
 def _is_lost(answer: httpx.Response) -> bool:
     """True if the worker does not know whether the request was or will be executed."""
-    reason = reason_of(answer)
-    return (
-        answer.is_server_error
-        and reason.startswith((_LOST_FORWARD, _WORKER_TIMEOUT))
-        and not _is_not_ready(answer)
-    )
+    if not answer.is_server_error:
+        return False
+    is_lost = reason_of(answer).startswith((_LOST_FORWARD, _WORKER_TIMEOUT))
+    return is_lost and not _is_not_ready(answer)
 
 
 def _answer_of(answer: httpx.Response) -> WorkerAnswer:

@@ -12,7 +12,7 @@ from controlplane.core.order import Ends
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.logs.log import LogError, LogUnavailable, ReadableLog
+from controlplane.logs.log import HasQuickEnds, LogError, LogUnavailable, ReadableLog
 from controlplane.projection.follower import Follower
 
 APPEARANCE_S = 0.1
@@ -34,6 +34,7 @@ class LogFollowUp:
     ) -> None:
         self._follower = follower
         self._log = log
+        self._ends = log.ends_from_leaders if isinstance(log, HasQuickEnds) else log.ends
         self._profile = profile
         self._limits = limits
         self._recent = RecentRecords({})
@@ -59,31 +60,37 @@ class LogFollowUp:
         """End offsets up to which the log has been folded."""
         return self._follower.ends
 
-    async def folded(self, plan: Plan | Rejected, since: Ends) -> None:
+    async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
         """Wait until what a command has written since a point is folded; see `read_on`.
 
-        Planned records that have appeared show it without a request to the brokers.
+        Planned records that have appeared show it without a request to the brokers. True: they all
+        have, with the planned values.
         """
         with self._follower.hastened():
             if isinstance(plan, Plan) and any(step.records for step in plan.steps):
+                topics = topics_of(plan, self.present.topics)
+                if self._has_appeared(plan, topics, since):
+                    return True
                 try:
                     async with asyncio.timeout(APPEARANCE_S):
-                        await self._appearance(plan, since)
+                        await self._appearance(plan, topics, since)
                 except TimeoutError:
                     pass
                 else:
-                    return
+                    return True
             await self.read_on()
+            return False
 
-    async def _appearance(self, plan: Plan, since: Ends) -> None:
+    async def _appearance(self, plan: Plan, topics: Sequence[str], since: Ends) -> None:
         """Return as soon as records as planned have been folded."""
-        topics = topics_of(plan, self.present.topics)
-        while True:
-            moves = self._follower.moves
-            entries = self._recent.since(topics, since)
-            if entries is not None and has_appeared(plan, entries):
-                return
+        moves = self._follower.moves
+        while not self._has_appeared(plan, topics, since):
             await self._follower.moved(moves)
+            moves = self._follower.moves
+
+    def _has_appeared(self, plan: Plan, topics: Sequence[str], since: Ends) -> bool:
+        entries = self._recent.since(topics, since)
+        return entries is not None and has_appeared(plan, entries)
 
     async def read_on(self, topics: Iterable[str] | None = None) -> bool:
         """Wait until everything in the log now is folded; False: it takes too long.
@@ -93,8 +100,8 @@ class LogFollowUp:
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):
                 with self._follower.hastened():
-                    ends = await self._log.ends(self.ends if topics is None else topics)
-                    await self._follower.wait_for(ends)
+                    asked = self._log.ends(self.ends) if topics is None else self._ends(topics)
+                    await self._follower.wait_for(await asked)
         except (TimeoutError, LogError):
             return False
         return True

@@ -11,9 +11,10 @@ from controlplane.attached.attached_service import attached_service
 from controlplane.attached.cluster_check import meet
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.worker_connections import WorkerConnections, uses_proxy
 from controlplane.cli.attached_options import AttachedOptions
 from controlplane.client.http.cluster_address import ClusterAddress
-from controlplane.client.http.connection import over_network
+from controlplane.client.http.connection import over_network, tls_of
 from controlplane.core.text.safe_text import safe
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import Log
@@ -50,10 +51,12 @@ async def attached(  # noqa: PLR0913 - parts, by name
     """
     settings = options.settings
     async with AsyncExitStack() as stack:
-        workers = _clients(settings)
+        workers, connections = _clients(settings)
         for worker in workers.values():
             await stack.enter_async_context(worker)
-        client = ConnectClient(workers, settings)
+        for kept_open in connections.values():
+            stack.callback(kept_open.close)
+        client = ConnectClient(workers, settings, connections)
 
         def waits(silent: Mapping[str, str]) -> None:
             names = ", ".join(f"{name} ({why})" for name, why in silent.items())
@@ -87,13 +90,16 @@ async def attached(  # noqa: PLR0913 - parts, by name
         )
 
 
-def _clients(settings: ConnectSettings) -> dict[str, httpx.AsyncClient]:
-    """HTTP clients of the workers, by URL without credentials.
+def _clients(
+    settings: ConnectSettings,
+) -> tuple[dict[str, httpx.AsyncClient], dict[str, WorkerConnections]]:
+    """HTTP clients of the workers, by URL without credentials, and connections without a proxy.
 
     Raises:
         InputRefused: a URL, the credentials or the certificates cannot be used.
     """
     clients = {}
+    connections = {}
     user, token = _text(settings.user), _text(settings.token)
     ca_file = Path(settings.ca_file) if settings.ca_file else None
     for url in settings.url:
@@ -104,8 +110,11 @@ def _clients(settings: ConnectSettings) -> dict[str, httpx.AsyncClient]:
         worker.timeout = httpx.Timeout(
             settings.answer_timeout_ms / 1_000, connect=settings.connect_timeout_ms / 1_000
         )
-        clients[address.shown.rstrip("/")] = worker
-    return clients
+        name = address.shown.rstrip("/")
+        clients[name] = worker
+        if not uses_proxy(worker.base_url):
+            connections[name] = WorkerConnections(worker, tls_of(address))
+    return clients, connections
 
 
 def _text(secret: Secret | None) -> str | None:

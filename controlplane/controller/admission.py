@@ -94,6 +94,14 @@ class QueueLocks:
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: Counter[str] = Counter()
 
+    def is_held(self, name: str) -> bool:
+        """True if a command holds or awaits the lock of a queue."""
+        return name in self._locks
+
+    def is_awaited(self, name: str) -> bool:
+        """True if a further command awaits the lock of a queue that a command holds."""
+        return self._users[name] > 1
+
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
         """Hold the lock of a queue; commands get it in the order of their arrival.

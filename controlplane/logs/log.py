@@ -114,6 +114,15 @@ class ReadableLog(Protocol):
 
 
 @runtime_checkable
+class HasQuickEnds(Protocol):
+    """A log that tells its ends with fewer requests, if it was asked for them a moment ago."""
+
+    async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
+        """Return what `ends` does; partitions that were added a moment ago may be missing."""
+        ...
+
+
+@runtime_checkable
 class HasInterruptions(Protocol):
     """A remote log: its tails wait out an outage, and meanwhile yield nothing."""
 

@@ -13,6 +13,7 @@ from controlplane.attached.cluster_check import meet
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.execution import RequestListener
 from controlplane.attached.settings import ConnectSettings
+from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.clock import now_ms
 from controlplane.core.commands import CommandRequest
 from controlplane.core.context import Context
@@ -69,10 +70,13 @@ async def attached_to(
             )
             for worker in workers
         }
+        connections = {url: WorkerConnections(client, None) for url, client in clients.items()}
+        for kept_open in connections.values():
+            stack.callback(kept_open.close)
         service = await stack.enter_async_context(
             _service(
                 (f"kafka://{broker.bootstrap}", {}) if login is None else login,
-                ConnectClient(clients, limits),
+                ConnectClient(clients, limits, connections),
                 topics or Topics(),
                 trail,
                 AttachedSurroundings(silent(), clock, stepped=stepped, limits=limits),

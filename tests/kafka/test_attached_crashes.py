@@ -232,6 +232,31 @@ async def test_single_requests_are_looked_up(cluster: SteeredCluster, tmp_path: 
         assert row["differences"] == ["target-state-looked-up is missing in connect-configs"]
 
 
+async def test_one_after_the_other(cluster: SteeredCluster, tmp_path: Path) -> None:
+    """Commands of one connector that follow each other at once are told apart in trail and log."""
+    trail, path = tmp_path / "trail.db", "/connectors/hurried"
+    body = {"name": "hurried", "config": CONFIG, "initial_state": "STOPPED"}
+    async with attached_to(cluster.broker, [cluster.worker], trail=trail) as rest:
+        assert (await rest.post("/connectors", json=body)).is_success
+        for number in range(5):
+            position = {"partition": {"filename": "lines.txt"}, "offset": {"position": number}}
+            altered = await rest.patch(f"{path}/offsets", json={"offsets": [position]})
+            reset = await rest.delete(f"{path}/offsets")
+            assert (altered.is_success, reset.is_success) == (True, True), altered.text + reset.text
+            await asyncio.gather(rest.put(f"{path}/stop"), rest.put(f"{path}/stop"))
+        await ended(rest)
+        rows = (await rest.get("/commands?connector=hurried")).json()["commands"]
+    compared = [row["compared"] for row in rows if row["principal"] is not None]
+    assert compared == ["as planned"] * 21
+    log = await SqliteLog.open(trail)
+    entries = [entry async for batch in log.read(["connect-commands"]) for entry in batch.entries()]
+    await log.close()
+    # The record of an end is followed by the next acceptance: two per command, with the same key.
+    keys = [entry.key for entry in entries]
+    assert keys[::2] == keys[1::2]
+    assert len({*keys}) == 21
+
+
 @asynccontextmanager
 async def _serving(cluster: SteeredCluster, trail: Path) -> AsyncIterator[str]:
     """URL of `controlplane serve --connect-url`, a process of its own."""

@@ -11,6 +11,7 @@ from controlplane.logs.log import LogNotUsable
 from tests.kafka.producer import (
     ONE_BATCH,
     NewTopic,
+    delete_topic,
     found,
     in_order,
     reading,
@@ -21,6 +22,7 @@ from tests.kafka.producer import (
 from tests.kafka.real_kafka import CLUSTER_ID, Broker
 from tests.kafka.topic_histories import COMPACTED_SOON, compacted, removed
 from tests.logs.test_kafka_reader import batch, checked
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -35,6 +37,30 @@ async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
     assert await found(reader, [topic]) == []
     assert await reader.ends([topic]) == {topic: [0, 0, 0]}
     assert await reader.starts([topic]) == {topic: [0, 0, 0]}
+
+
+async def test_ends_from_leaders(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They grow with the log though the leaders are not asked for; a deleted topic is noticed."""
+    monkeypatch.setattr("controlplane.logs.kafka.reader.LAYOUT_S", PATIENCE_S)
+    topic = await new_topic(2)
+    async with writer(broker) as out:
+        for number in range(3):
+            assert await reader.ends_from_leaders([topic]) == {topic: [0, number]}
+            await out.put(topic, 1, b"k", b"v")
+    assert await reader.ends_from_leaders([topic]) == await reader.ends([topic])
+    await delete_topic(broker, topic)
+    with pytest.raises(LogNotUsable, match="does not exist"):
+        await _until_refused(reader, topic)
+
+
+async def _until_refused(reader: KafkaReader, topic: str) -> None:
+    """Ask for the ends again and again: the controller answers before the broker knows it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            await reader.ends_from_leaders([topic])
+            await asyncio.sleep(0.01)
 
 
 async def test_topics_are_listed_and_never_made(reader: KafkaReader, topic: str) -> None:

@@ -74,6 +74,17 @@ def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.As
         raise InputRefused(f"{cluster.shown} is no URL ({failure}): check {option}") from None
 
 
+def tls_of(cluster: ClusterAddress) -> ssl.SSLContext | None:
+    """TLS context for the worker behind a URL, as `over_network` uses it; None: it has no TLS.
+
+    Raises:
+        InputRefused: the certificates cannot be used.
+    """
+    if not cluster.where.lower().startswith("https:"):
+        return None
+    return httpx.create_ssl_context(_trust(cluster))
+
+
 def _base(where: str) -> httpx.URL:
     """Base URL of a worker; ValueError: it has no host, or an invalid port."""
     url = httpx.URL(where)

@@ -111,6 +111,10 @@ class KafkaLog(KafkaReader):
             for topic, ends in stable.items()
         }
 
+    async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
+        """Return what `ends` does, own records included; it saves no request."""
+        return await self.ends(topics)
+
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a compacted topic; no effect if it exists as a worker needs it.
 

@@ -13,11 +13,15 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.fetch_loop import FetchLoop
 from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.metadata import ClusterLayout
 from controlplane.logs.kafka.wire import Isolation
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 
 T = TypeVar("T")
+
+LAYOUT_S = 1.0
+"""Seconds for which `KafkaReader.ends_from_leaders` uses the leaders that it has found."""
 
 COMPACT_ONLY = "compact"
 """The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
@@ -44,6 +48,9 @@ class KafkaReader:
         self._isolation: Isolation = isolation
         self._limits = limits
         self._streams: dict[Cluster, FetchLoop] = {}
+        self._layouts: dict[frozenset[str], ClusterLayout] = {}
+        """Leaders by sets of topics, for `ends_from_leaders`, until `_layouts_end`."""
+        self._layouts_end = 0.0
 
     @classmethod
     async def open(
@@ -88,6 +95,25 @@ class KafkaReader:
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Last stable offset or high watermark of each partition (see `isolation`)."""
         return await self._offsets(topics, wire.LATEST, self._isolation)
+
+    async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
+        """Return the ends as they are now, from leaders that were found within `LAYOUT_S`.
+
+        Saves one of two requests. A broker that leads no more refuses the request; then the leaders
+        are found again. A partition that was added meanwhile is missing in the result.
+        """
+        now, wanted = asyncio.get_running_loop().time(), frozenset(topics)
+        if now > self._layouts_end:
+            self._layouts.clear()
+            self._layouts_end = now + LAYOUT_S
+        try:
+            layout = self._layouts.get(wanted) or await self._cluster.leaders(wanted)
+            ends = await self._offsets_at(layout, wire.LATEST, self._isolation)
+        except LogError:
+            self._layouts.clear()
+            return await self.ends(wanted)
+        self._layouts[wanted] = layout
+        return ends
 
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
@@ -205,6 +231,11 @@ class KafkaReader:
         self, topics: list[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
         layout = await self._cluster.leaders(topics)
+        return await self._offsets_at(layout, timestamp, isolation)
+
+    async def _offsets_at(
+        self, layout: ClusterLayout, timestamp: int, isolation: Isolation
+    ) -> dict[str, list[int]]:
         offsets = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
         for broker, led in layout.led().items():
             request = wire.offsets_request(led, timestamp, isolation)

@@ -1,0 +1,36 @@
+"""Endings of commands: sentences about those that were cut off, and what the trail says of them."""
+
+from typing import Any
+
+from controlplane.attached.execution import CHECK, AttachedAnswer
+from controlplane.attached.trail import UNKNOWN
+from controlplane.core.plan import Outcome, Rejected
+from controlplane.rest.errors import WorkerAnswer
+
+UNDER_WAY = "The command with the idempotency key {} is still being ended: send it again later"
+
+UNKNOWN_OUTCOME = (
+    "{}, and the log of the cluster does not show that the request was done: it may still be done; "
+    f"{CHECK}"
+)
+
+ENDED_LATER = (
+    "{}: some requests of this command were sent; it is completed or taken back once the workers "
+    "answer (see GET /commands)"
+)
+
+CUT_OFF = (
+    "This service was cut off before a worker had answered, and the log of the cluster does not "
+    f"show that the request was done: {CHECK}"
+)
+
+
+def ending_of(answer: AttachedAnswer) -> dict[str, Any]:
+    """Ending for the trail if neither a worker nor the log tells whether the command was done."""
+    is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(CHECK)
+    return {"ended": UNKNOWN} if is_unknown else {}
+
+
+def is_success(answer: AttachedAnswer) -> bool:
+    """True if the command was done."""
+    return isinstance(answer, Outcome) or (isinstance(answer, WorkerAnswer) and answer.is_success)
