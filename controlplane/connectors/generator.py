@@ -34,13 +34,14 @@ class GeneratorSource(Source):
             if most and number >= most:
                 yield task.idle(1.0)
                 continue
-            order = _order(config["seed"], task.number, number)
+            order = invented_order(config["seed"], task.number, number)
             number += 1
             yield task.record(order, partition, {"order": number}, key=order["customer"])
             yield task.idle(pause_s)
 
 
-def _order(seed: str, task: int, number: int) -> dict[str, Any]:
+def invented_order(seed: str, task: int, number: int) -> dict[str, Any]:
+    """Return an order of a task; equal arguments give equal orders."""
     draw = Random(f"{seed}/{task}/{number}")  # noqa: S311 - no secret; it must be repeatable
     return {
         "order": number,

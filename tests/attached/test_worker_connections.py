@@ -305,8 +305,6 @@ async def test_tls(tmp_path: Path) -> None:
         async with steering(url, tls=trusting) as client:
             assert [(await client.send(PAUSE)).status for _ in range(2)] == [202, 202]
         async with steering(url, tls=ssl.create_default_context()) as client:
-            with pytest.raises(
-                NoWorkerAnswers, match="its certificate is refused"
-            ):
+            with pytest.raises(NoWorkerAnswers, match="its certificate is refused"):
                 await client.send(PAUSE)
     assert len(server.requests) == 2

@@ -1,0 +1,58 @@
+"""Process that is killed by its test: a source, its topic, and a sink on an embedded log.
+
+python -m tests.worker.killed_worker LOG OUT exactly-once|at-least-once
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from controlplane.connectors import shipped
+from controlplane.core.commands import CreateConnector
+from controlplane.core.context import DecisionSettings
+from controlplane.plane import Settings
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.worker import ConnectWorker
+from controlplane.worker.workshop import RuntimeEnvironment
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+SOURCE = {
+    "connector.class": "GeneratorSource",
+    "topic": "orders",
+    "rate": "1000",
+    "tasks.max": "2",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+async def work(log: str, out: Path, *, exactly_once: bool) -> None:
+    """Run until the process is killed; the first life creates the connectors."""
+    runtime = RuntimeSettings(
+        offset_flush_interval_ms=20,
+        exactly_once=exactly_once,
+        key_converter=STRING,
+        value_converter=STRING,
+    )
+    settings = Settings(
+        exactly_once=exactly_once, worker=DecisionSettings(exactly_once_source=exactly_once)
+    )
+    classes = ConnectorClasses(named=shipped([out.parent]))
+    environment = RuntimeEnvironment(classes, runtime)
+    async with ConnectWorker.open(f"sqlite:///{log}", environment, settings) as worker:
+        if "source" not in worker.plane.state.config.connectors:
+            sink = {
+                "connector.class": "FileStreamSink",
+                "file": str(out),
+                "topics": "orders",
+            }
+            await worker.plane.execute(CreateConnector("source", SOURCE))
+            await worker.plane.execute(CreateConnector("sink", sink))
+        sys.stdout.write("started\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(work(sys.argv[1], Path(sys.argv[2]), exactly_once=sys.argv[3] == "exactly-once"))
