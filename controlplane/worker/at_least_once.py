@@ -1,13 +1,13 @@
 """Delivery at least once: offsets follow the acknowledged records (Kafka: `WorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
-from controlplane.connect.records import OffsetPair, RecordMetadata, SourceRecord
+from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
 from controlplane.event_loop import ended
 from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
@@ -77,7 +77,7 @@ class AtLeastOnce:
                     self._acknowledged.append((record, None))
                 case SentRecord(record, ProducerRecord() as converted):
                     submitted = self._submitted.submit(
-                        record.source_partition, record.source_offset
+                        _copied(record.source_partition), _copied(record.source_offset)
                     )
                     in_flight.append(_InFlight(record, converted, submitted))
         futures = await self._producer.send([sent.converted for sent in in_flight])
@@ -171,3 +171,8 @@ class AtLeastOnce:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _copied(fields: Mapping[str, Primitive] | None) -> dict[str, Primitive] | None:
+    """Return a copy: the task gets the record itself in `acked`, and may change it."""
+    return None if fields is None else dict(fields)
