@@ -331,6 +331,8 @@ class Pipelines:
 
     def _predicate(self, config: Mapping[str, str], alias: str) -> Predicate:
         settings = prefixed(config, f"predicates.{alias}.")
+        if "type" not in settings:
+            raise ConnectError(f"There is no predicate {alias}: predicates.{alias}.type is missing")
         predicate = self._classes.predicate(settings.pop("type", ""))()
         predicate.configure(_with_defaults(predicate, settings))
         return predicate
