@@ -482,11 +482,17 @@ def _bound(acked: Any, run: SourceRun) -> Any:
 
 
 async def _for_each(method: Any, records: Sequence[Acknowledged]) -> None:
-    """Call a method for each record, in the author's thread."""
+    """Call a method for each record, in the author's thread; raise the first failure at the end."""
+    failures: list[Exception] = []
     for record, metadata in records:
-        result = method(record, metadata)
-        if inspect.isawaitable(result):
-            await result
+        try:
+            result = method(record, metadata)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            failures.append(failure)
+    if failures:
+        raise failures[0]
 
 
 async def _closed(generator: AsyncIterator[Any] | Iterator[Any] | None) -> None:
