@@ -257,11 +257,7 @@ class GeneratorDriver:
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
-        generator = await self._thread.call(_made, self._source.read, self._run)
-        if not isinstance(generator, AsyncIterator | Iterator):
-            name = type(self._source).__name__
-            raise ConnectError(f"{name}.read is no generator: it must yield records")
-        self._generator = generator
+        self._generator = await self._thread.call(_made, self._source, self._run)
 
     async def poll(self) -> Sequence[PolledItem]:
         """Resume the generator, and return what it yields."""
@@ -469,12 +465,18 @@ def _overrides(instance: object, base: type, method: str) -> bool:
     return getattr(type(instance), method) is not getattr(base, method)
 
 
-def _made(read: Any, run: SourceRun) -> Any:
-    """Call `read`, which must return a generator; a coroutine is refused by `start`."""
-    made = read(run)
+def _made(source: Source, run: SourceRun) -> AsyncIterator[Any] | Iterator[Any]:
+    """Call `read`.
+
+    Raises:
+        ConnectError: it is no generator.
+    """
+    made: Any = source.read(run)
+    if isinstance(made, AsyncIterator | Iterator):
+        return made
     if inspect.iscoroutine(made):
         made.close()
-    return made
+    raise ConnectError(f"{type(source).__name__}.read is no generator: it must yield records")
 
 
 def _bound(acked: Any, run: SourceRun) -> Any:

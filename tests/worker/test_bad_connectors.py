@@ -122,7 +122,7 @@ class BadTask(SourceTask):
     def __init__(self) -> None:
         act("task.init")
 
-    def start(self, config: Any) -> Any:
+    def start(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("task.start")
 
@@ -135,11 +135,11 @@ class BadTask(SourceTask):
         """Misbehave or not."""
         return act("task.commit")
 
-    def commit_record(self, record: Any, metadata: Any) -> Any:
+    def commit_record(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("task.commit_record")
 
-    def update_offsets(self, offsets: Any) -> Any:
+    def update_offsets(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("task.update_offsets")
 
@@ -156,11 +156,11 @@ class BadSource(SourceConnector):
     def __init__(self) -> None:
         act("connector.init")
 
-    def start(self, config: Any) -> Any:
+    def start(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("connector.start")
 
-    def task_configs(self, limit: int) -> Any:
+    def task_configs(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("connector.task_configs", [{}])
 
@@ -175,11 +175,11 @@ class BadSinkTask(SinkTask):
     def __init__(self) -> None:
         act("sink.init")
 
-    def start(self, config: Any) -> Any:
+    def start(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("sink.start")
 
-    def open(self, partitions: Any) -> Any:
+    def open(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("sink.open")
 
@@ -187,15 +187,15 @@ class BadSinkTask(SinkTask):
         """Misbehave or not."""
         return act("sink.put") if records else None
 
-    def flush(self, offsets: Any) -> Any:
+    def flush(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("sink.flush")
 
-    def pre_commit(self, offsets: Any) -> Any:
+    def pre_commit(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("sink.pre_commit")
 
-    def close(self, partitions: Any) -> Any:
+    def close(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("sink.close")
 
@@ -251,10 +251,7 @@ def counted(worker: ConnectWorker) -> int:
 async def delete(worker: ConnectWorker, name: str) -> None:
     """Delete a connector; nothing of it is left."""
     await worker.plane.execute(DeleteConnector(name))
-    status = worker.plane
-    await until(
-        lambda: name not in status.state.status.connectors and not task_states(worker, name)
-    )
+    await until(lambda: connector_status(worker, name) is None and not task_states(worker, name))
 
 
 @asynccontextmanager
@@ -392,12 +389,17 @@ HANGING = [
 ]
 
 
-@pytest.mark.parametrize("how", ["hang", "block"])
-@pytest.mark.parametrize("where", HANGING)
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [
+        (where, how)
+        for where in HANGING
+        for how in ("hang", "block")
+        if how == "hang" or not where.endswith("init")  # a constructor is no coroutine
+    ],
+)
 async def test_a_method_that_hangs(where: str, how: str) -> None:
     """REST answers meanwhile; the connector can be stopped and deleted; its thread ends later."""
-    if how == "block" and where.endswith("init"):
-        pytest.skip("a constructor is no coroutine")
     plan.update(where=where, how=how)
     connector = BadSink if where.startswith("sink") else BadSource
     async with with_neighbour(BadSource, BadSink) as worker:
@@ -486,7 +488,6 @@ NO_RECORDS = [
     [record(timestamp="now")],
     [record(headers=None)],
     [record(headers=("h",))],
-    [record(value=object())],
     [record(topic="no such/topic?")],
 ]
 
@@ -494,11 +495,6 @@ NO_RECORDS = [
 @pytest.mark.parametrize("returned", NO_RECORDS, ids=repr)
 async def test_a_poll_that_returns_nonsense(returned: Any) -> None:
     """The task is FAILED; no record and no offset of the batch is in the log."""
-    if isinstance(returned, list) and isinstance(returned[0], SourceRecord):
-        # StringConverter writes any object's text, as Kafka's writes `toString()`.
-        if not isinstance(returned[0].value, str):
-            pytest.skip("every object has a text")
-        returned = [returned[0]]
     plan.update(where="task.poll", how="return", returned=returned)
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)
@@ -589,7 +585,7 @@ async def test_results_without_a_meaning(where: str) -> None:
 class BadReader(Source):
     """Yields or returns what the plan says."""
 
-    def read(self, task: SourceRun) -> Any:
+    def read(self, *_: Any) -> Any:
         """Return a generator, or nonsense."""
         if plan["how"] == "read":
             return plan["returned"]() if callable(plan["returned"]) else plan["returned"]
@@ -671,6 +667,7 @@ class Mutating(Source):
 
     def update_offsets(self, task: SourceRun, offsets: Any) -> None:
         """Change the offsets that are about to be committed."""
+        del task
         for partition, offset in offsets:
             partition["p"] = 98
             offset["at"] = 98
@@ -678,6 +675,7 @@ class Mutating(Source):
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: Any) -> None:
         """Change the record that was sent."""
+        del task, metadata
         record.source_partition["p"] = 97  # type: ignore[index]
         record.source_offset["at"] = 97  # type: ignore[index]
 
@@ -692,7 +690,7 @@ async def test_a_source_that_changes_everything() -> None:
         await until_state(worker, "bad", "PAUSED", "PAUSED")
         assert offsets(worker, "bad") == {"{'p': 1}": {"at": 3}}
         config = worker.plane.state.config.connectors["bad"]
-        assert config == config_of(Mutating, topic="bad")
+        assert config == {"name": "bad", **config_of(Mutating, topic="bad")}
 
 
 class MutatingSink(Sink):
@@ -706,11 +704,13 @@ class MutatingSink(Sink):
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:
         """Change the offsets."""
+        del task
         offsets[("t", 0)] = 1_000
         offsets[("other", 0)] = 5
 
     def pre_commit(self, task: SinkTaskContext, offsets: Any) -> None:
         """Change the offsets, and let `flush` decide."""
+        del task
         offsets.clear()
 
 
@@ -783,6 +783,7 @@ class Many(Good):
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
         """Return 50,000 configs."""
+        del limit
         return [config] * 50_000
 
 
@@ -820,7 +821,7 @@ async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> No
 class Watching(Good):
     """Raises in `watch`."""
 
-    def watch(self, connector: Any) -> Any:
+    def watch(self, *_: Any) -> Any:
         """Misbehave or not."""
         return act("watch")
 
@@ -831,7 +832,6 @@ async def test_a_watch_that_raises(how: str) -> None:
     plan.update(where="watch", how=how)
     async with with_neighbour(Watching) as worker:
         await create_bad(worker, Watching)
-        await until(lambda: (connector_status(worker, "bad") or None) is not None)
         await until(lambda: _state(worker) == "FAILED")
         await delete(worker, "bad")
 
@@ -844,7 +844,7 @@ def _state(worker: ConnectWorker) -> str:
 class AsyncWatching(Good):
     """Watches in a coroutine that cleans up."""
 
-    async def watch(self, connector: Any) -> None:
+    async def watch(self, *_: Any) -> None:
         """Wait, and keep how it ended."""
         calls.append("watching")
         try:
