@@ -99,6 +99,8 @@ class _Unreadable(BadValue):
 
 
 def _in_file(path: str, key: str) -> str | None:
+    if not Path(path).is_file():  # a pipe or device would hang
+        raise FileNotFoundError(path)
     properties = properties_in(Path(path).read_text("utf-8"))
     return {entry.key: entry.value for entry in properties}.get(key)
 
@@ -107,4 +109,4 @@ def _in_directory(path: str, key: str) -> str | None:
     file = Path(path, key)
     if file.parent != Path(path):  # a key is a name, not a way out of the directory
         return None
-    return file.read_text("utf-8") if file.exists() else None
+    return file.read_text("utf-8") if file.is_file() else None

@@ -1,16 +1,17 @@
 """Delivery at least once: offsets follow the acknowledged records (Kafka: `WorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
-from controlplane.connect.records import OffsetPair, RecordMetadata, SourceRecord
+from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
 from controlplane.event_loop import ended
 from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
+from controlplane.worker.commit_hooks import tell_acknowledged, tell_committed
 from controlplane.worker.offset_commits import write_offsets
 from controlplane.worker.source_drivers import Acknowledged
 from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
@@ -51,7 +52,7 @@ class AtLeastOnce:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
         self._raise_failure()
         acknowledged, self._acknowledged = self._acknowledged, []
-        await self._parts.driver.acknowledged(acknowledged)
+        await tell_acknowledged(self._parts.driver, acknowledged, self._parts.notices)
         self._merge()
 
     async def before_poll(self) -> None:
@@ -77,7 +78,7 @@ class AtLeastOnce:
                     self._acknowledged.append((record, None))
                 case SentRecord(record, ProducerRecord() as converted):
                     submitted = self._submitted.submit(
-                        record.source_partition, record.source_offset
+                        _copied(record.source_partition), _copied(record.source_offset)
                     )
                     in_flight.append(_InFlight(record, converted, submitted))
         futures = await self._producer.send([sent.converted for sent in in_flight])
@@ -156,14 +157,7 @@ class AtLeastOnce:
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
             if tell and self._failure is None:
-                await self._tell_of_commit()
-
-    async def _tell_of_commit(self) -> None:
-        """Call the task's `commit`; the offsets are committed whatever it raises."""
-        try:
-            await self._parts.driver.committed()
-        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
-            self._parts.notices.warning("commit_hook_failed", reason=repr(failure))
+                await tell_committed(parts.driver, parts.notices)
 
     def _merge(self) -> None:
         self._committable |= self._submitted.committable().offsets
@@ -171,3 +165,8 @@ class AtLeastOnce:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _copied(fields: Mapping[str, Primitive] | None) -> dict[str, Primitive] | None:
+    """Return a copy: the task gets the record itself in `acked`, and may change it."""
+    return None if fields is None else dict(fields)

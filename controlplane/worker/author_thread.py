@@ -7,7 +7,7 @@ API nor other tasks.
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AuthorExit(ConnectError):
-    """The connector's code tried to end the process."""
+    """The connector's code raised what is no `Exception`: it tried to end the process or a task."""
 
 
 class AuthorThread:
@@ -37,14 +37,29 @@ class AuthorThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        self._run_until_stopped()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(_all_ended(left))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+    def _run_until_stopped(self) -> None:
+        """Run the loop; a task of the author's own that exits does not end the thread."""
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue
+            return
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Begin a call; the result may be awaited, too. The future belongs to the caller's loop.
 
-        The future fails with what the function raises, and with `AuthorExit` for `SystemExit`.
+        The future fails with what the function raises, and with `AuthorExit` for `SystemExit` and
+        its like.
         """
         call = asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
         return asyncio.wrap_future(call)
@@ -52,6 +67,13 @@ class AuthorThread:
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result. A cancelled caller cancels an `async def`."""
         return await self.submit(function, *arguments)
+
+    async def checked_call(
+        self, check: Callable[[Any], T], function: Callable[..., Any], *arguments: Any
+    ) -> T:
+        """Call a function and check its result, in the thread: reading it may run author's code."""
+        result: T = await self.submit(_checked, check, function, arguments)
+        return result
 
     def abandon(self) -> None:
         """End the thread as soon as it is idle; do not wait for it."""
@@ -68,5 +90,21 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result
-    except (SystemExit, KeyboardInterrupt) as ended:
+    except Exception:
+        raise
+    except BaseException as ended:
+        task = asyncio.current_task()
+        if isinstance(ended, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # the runtime has cancelled the call
         raise AuthorExit(f"The connector raised {ended!r}") from ended
+
+
+async def _checked(
+    check: Callable[[Any], T], function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> T:
+    result = function(*arguments)
+    return check(await result if inspect.isawaitable(result) else result)
+
+
+async def _all_ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,6 +4,7 @@ The log keeps the references. The values appear in no answer, status or trace.
 """
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from controlplane.connect.errors import ConnectError
@@ -19,6 +20,8 @@ class ConfigResolver:
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
         self._secrets: set[str] = set()
+        self._lock = Lock()
+        """Tasks resolve their configs in their own threads."""
 
     def resolved(self, config: Mapping[str, Any]) -> dict[str, str]:
         """Return a config with all references replaced; null values are left out.
@@ -37,7 +40,8 @@ class ConfigResolver:
             value, secrets = self._providers.of_connector(key, text)
         except BadValue as failure:
             raise ConnectError(str(failure)) from None
-        self._secrets |= {secret for secret in secrets if secret}
+        with self._lock:
+            self._secrets |= {form for secret in secrets for form in _forms(secret) if form}
         return value
 
     def referring(
@@ -65,6 +69,14 @@ class ConfigResolver:
 
     def hidden(self, text: str) -> str:
         """Return a text without the values of providers."""
-        for secret in sorted(self._secrets, key=len, reverse=True):
+        with self._lock:
+            secrets = sorted(self._secrets, key=len, reverse=True)
+        for secret in secrets:
             text = text.replace(secret, "[hidden]")
         return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """Return the forms in which a message may show a value."""
+    bare = secret.strip()
+    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1]

@@ -285,7 +285,9 @@ class ConnectorActor:
         ):
             connector.fail(_too_many(self._name, len(configs), limit))
             return
-        stored = self._parts.workshop.published_configs(self._name, assignment.config, configs)
+        stored = await asyncio.to_thread(
+            self._parts.workshop.published_configs, self._name, assignment.config, configs
+        )
         if not self._differ(stored):
             return
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import ResolvedConfig, Source, SourceConnector
 from controlplane.worker.author_thread import AuthorThread
-
-AnyConnector = Source | Sink | SourceConnector | SinkConnector
+from controlplane.worker.connector_classes import AnyConnectorClass
 
 
 class ConnectorRequests(NamedTuple):
@@ -49,6 +49,10 @@ class RunningConnector:
 class ConnectorDriver(Protocol):
     """Calls the author's code of one connector."""
 
+    async def make(self) -> None:
+        """Make the author's object, unless it exists."""
+        ...
+
     async def start(self) -> None:
         """Start the connector."""
         ...
@@ -70,24 +74,35 @@ class ClassicDriver:
     """Runs a `SourceConnector` or `SinkConnector`."""
 
     def __init__(
-        self, connector: SourceConnector | SinkConnector, context: RunningConnector
+        self, connector: type[SourceConnector | SinkConnector], context: RunningConnector
     ) -> None:
-        self._connector = connector
+        self._class = connector
+        self._connector: SourceConnector | SinkConnector | None = None
         self._context = context
         self._thread = AuthorThread(f"connector {context.name}")
-        connector.context = context
+
+    async def make(self) -> None:
+        """Make the connector in its own thread, unless it exists."""
+        if self._connector is None:
+            connector = await self._thread.call(self._class)
+            connector.context = self._context
+            self._connector = connector
 
     async def start(self) -> None:
         """Start the connector."""
+        await self.make()
+        assert self._connector is not None
         await self._thread.call(self._connector.start, self._context.config)
 
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
         """Ask for task configs."""
-        configs = await self._thread.call(self._connector.task_configs, limit)
-        return checked_configs(type(self._connector), configs)
+        assert self._connector is not None
+        check = partial(checked_configs, self._class)
+        return await self._thread.checked_call(check, self._connector.task_configs, limit)
 
     async def stop(self) -> None:
         """Stop the connector."""
+        assert self._connector is not None
         await self._thread.call(self._connector.stop)
 
     def abandon(self) -> None:
@@ -98,16 +113,24 @@ class ClassicDriver:
 class OneClassDriver:
     """Runs the connector's side of a `Source` or `Sink`: `split` and `watch`."""
 
-    def __init__(self, connector: Source | Sink, context: RunningConnector) -> None:
-        self._connector = connector
+    def __init__(self, connector: type[Source | Sink], context: RunningConnector) -> None:
+        self._class = connector
+        self._connector: Source | Sink | None = None
         self._context = context
         self._thread = AuthorThread(f"connector {context.name}")
         self._watch: tuple[AuthorThread, asyncio.Future[Any]] | None = None
 
+    async def make(self) -> None:
+        """Make the connector in its own thread, unless it exists."""
+        if self._connector is None:
+            self._connector = await self._thread.call(self._class)
+
     async def start(self) -> None:
         """Begin to watch, in a thread beside that of `split`."""
-        base = Source if isinstance(self._connector, Source) else Sink
-        if type(self._connector).watch is base.watch:
+        await self.make()
+        assert self._connector is not None
+        base = Source if issubclass(self._class, Source) else Sink
+        if self._class.watch is base.watch:
             return
         thread = AuthorThread(f"watch {self._context.name}")
         watching = thread.submit(self._connector.watch, self._context)
@@ -120,8 +143,11 @@ class OneClassDriver:
 
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
         """Ask for task configs."""
-        configs = await self._thread.call(self._connector.split, self._context.config, limit)
-        return checked_configs(type(self._connector), configs)
+        assert self._connector is not None
+        check = partial(checked_configs, self._class)
+        return await self._thread.checked_call(
+            check, self._connector.split, self._context.config, limit
+        )
 
     async def stop(self) -> None:
         """Stop watching."""
@@ -137,9 +163,9 @@ class OneClassDriver:
             self._watch[0].abandon()
 
 
-def driver_of(connector: AnyConnector, context: RunningConnector) -> ConnectorDriver:
-    """Return the driver for a connector of either form."""
-    if isinstance(connector, Source | Sink):
+def driver_of(connector: AnyConnectorClass, context: RunningConnector) -> ConnectorDriver:
+    """Return the driver for a connector of either form; it makes the connector itself."""
+    if issubclass(connector, Source | Sink):
         return OneClassDriver(connector, context)
     return ClassicDriver(connector, context)
 

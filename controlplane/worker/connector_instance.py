@@ -85,6 +85,10 @@ class ConnectorInstance:
         self.driver.abandon()
 
     async def _run(self) -> None:
+        try:
+            await self.driver.make()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._failed(failure)
         while True:
             await self._changed.wait()
             self._changed.clear()

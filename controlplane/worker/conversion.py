@@ -4,6 +4,7 @@ A source's record is transformed, then converted; a sink's is converted, then tr
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from controlplane.connect.converters import (
     header_converter_for,
 )
 from controlplane.connect.data import SchemaAndValue
-from controlplane.connect.errors import ConnectError
+from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
 from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
 from controlplane.core.entry import Entry, Headers
@@ -41,9 +42,15 @@ class ChainLink(NamedTuple):
 
     def applied(self, record: ConnectRecord) -> ConnectRecord | None:
         """Return the transformed record, or the record itself if it is not selected."""
-        if self.predicate is not None and self.predicate.test(record) is self.negated:
+        if self.predicate is not None and bool(self.predicate.test(record)) is self.negated:
             return record
-        return self.transformation.apply(record)
+        transformed = self.transformation.apply(record)
+        if transformed is None or isinstance(transformed, type(record)):
+            return transformed
+        raise ConnectError(
+            f"{type(self.transformation).__name__}.apply returned {type(transformed).__name__} "
+            f"instead of a {type(record).__name__} or None"
+        )
 
 
 class _Pipeline:
@@ -57,11 +64,16 @@ class _Pipeline:
         self.errors = errors
 
     def close(self) -> None:
-        """Close the transformations and predicates."""
-        for link in self._chain:
-            link.transformation.close()
-            if link.predicate is not None:
-                link.predicate.close()
+        """Close the transformations and predicates, also if one of them fails.
+
+        Raises:
+            Exception: the first failure.
+        """
+        with ExitStack() as closing:
+            for link in self._chain:
+                closing.callback(link.transformation.close)
+                if link.predicate is not None:
+                    closing.callback(link.predicate.close)
 
     def _transformed(self, record: ConnectRecord, entry: Entry | None) -> ConnectRecord | None:
         current: ConnectRecord | None = record
@@ -84,7 +96,7 @@ class SourcePipeline(_Pipeline):
         Raises:
             ToleranceExceeded: the record failed, and with it the task.
         """
-        transformed = self._transformed(record, None)
+        transformed = self._transformed(_protected(record) if self._chain else record, None)
         if not isinstance(transformed, SourceRecord):
             return None
         failed = self.errors.failed
@@ -92,6 +104,7 @@ class SourcePipeline(_Pipeline):
         return None if self.errors.failed > failed else converted
 
     def _converted(self, record: SourceRecord) -> ProducerRecord:
+        _check_fields(record)
         key, value, headers = self._converters
         topic, run = record.topic, self.errors.run
         named: Headers = (
@@ -129,6 +142,53 @@ class SourcePipeline(_Pipeline):
         return header.name, self._converters.headers.from_header(topic, header.name, datum)
 
 
+def _check_fields(record: SourceRecord) -> None:
+    """Check the fields that the log would refuse, or fail on.
+
+    Raises:
+        DataError: a field is invalid.
+    """
+    topic, partition, timestamp = record.topic, record.kafka_partition, record.timestamp
+    if not isinstance(topic, str) or not topic:
+        raise DataError(f"Invalid topic: {topic!r}. A topic must be a text that is not empty.")
+    if partition is not None and not _is_natural(partition):
+        raise DataError(
+            f"Invalid partition: {partition!r}. Partition number should always be non-negative "
+            "or null."
+        )
+    if timestamp is not None and not _is_natural(timestamp):
+        raise DataError(
+            f"Invalid timestamp: {timestamp!r}. Timestamp should always be non-negative or null."
+        )
+    for header in record.headers:
+        if not isinstance(header.name, str):
+            raise DataError(f"Invalid header name: {header.name!r}. It must be a text.")
+
+
+def _is_natural(number: object) -> bool:
+    return isinstance(number, int) and 0 <= number < 2**63
+
+
+def _protected(record: SourceRecord) -> SourceRecord:
+    """Return a record for transformations: a change of its offset changes nothing of the task's."""
+    partition, offset = record.source_partition, record.source_offset
+    return replaced(
+        record,
+        source_partition=None if partition is None else dict(partition),
+        source_offset=None if offset is None else dict(offset),
+    )
+
+
+class DeliveredRecord(SinkRecord, frozen=True, kw_only=True):
+    """Record in the hands of a sink, with its origin (Kafka: `InternalSinkRecord`).
+
+    A sink may report it long after `put`.
+    """
+
+    entry: Entry
+    """The record as it is in the log: it becomes the dead letter."""
+
+
 class SinkPipeline(_Pipeline):
     """The way of a record from the consumer to a sink task."""
 
@@ -145,11 +205,21 @@ class SinkPipeline(_Pipeline):
         transformed = self._transformed(record, entry)
         if not isinstance(transformed, SinkRecord):
             return None
-        return replaced(
-            transformed,
+        return DeliveredRecord(
+            topic=transformed.topic,
+            kafka_partition=transformed.kafka_partition,
+            kafka_offset=transformed.kafka_offset,
+            value=transformed.value,
+            value_schema=transformed.value_schema,
+            key=transformed.key,
+            key_schema=transformed.key_schema,
+            timestamp=transformed.timestamp,
+            timestamp_type=transformed.timestamp_type,
+            headers=transformed.headers,
             original_topic=entry.topic,
             original_kafka_partition=entry.partition,
             original_kafka_offset=entry.offset,
+            entry=entry,
         )
 
     def _converted(self, entry: Entry) -> SinkRecord:
@@ -184,6 +254,34 @@ class SinkPipeline(_Pipeline):
             value_schema=(value_datum or nothing).schema,
             timestamp=entry.timestamp,
             headers=named or (),
+        )
+
+    def reverted(self, record: SinkRecord) -> Entry:
+        """Return a record that the sink has made itself as it would be in the log.
+
+        Raises:
+            Exception: it cannot be converted.
+        """
+        key, value, headers = self._converters
+        named: Headers = tuple(
+            (
+                header.name,
+                headers.from_header(
+                    record.topic, header.name, SchemaAndValue(header.value, header.schema)
+                ),
+            )
+            for header in record.headers
+        )
+        return Entry(
+            record.topic,
+            record.kafka_partition,
+            record.kafka_offset,
+            -1 if record.timestamp is None else record.timestamp,
+            key.from_connect(record.topic, SchemaAndValue(record.key, record.key_schema), named),
+            value.from_connect(
+                record.topic, SchemaAndValue(record.value, record.value_schema), named
+            ),
+            named,
         )
 
     def _header(self, topic: str, name: str, value: bytes | None) -> RecordHeader:
@@ -233,6 +331,8 @@ class Pipelines:
 
     def _predicate(self, config: Mapping[str, str], alias: str) -> Predicate:
         settings = prefixed(config, f"predicates.{alias}.")
+        if "type" not in settings:
+            raise ConnectError(f"There is no predicate {alias}: predicates.{alias}.type is missing")
         predicate = self._classes.predicate(settings.pop("type", ""))()
         predicate.configure(_with_defaults(predicate, settings))
         return predicate

@@ -1,7 +1,7 @@
 """Reports of failed records: log lines and dead letters (KIP-298, KIP-610)."""
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -30,10 +30,18 @@ class ErrorReport:
 class ErrorReporter:
     """Reports the failures of one task as its `errors.*` settings say."""
 
-    def __init__(self, task: TaskIdentity, errors: RecordErrors, notices: Notices) -> None:
+    def __init__(
+        self,
+        task: TaskIdentity,
+        errors: RecordErrors,
+        notices: Notices,
+        hidden: Callable[[str], str],
+    ) -> None:
         self._task = task
         self._errors = errors
         self._notices = notices
+        self._hidden = hidden
+        """Removes the values of config providers from the headers of dead letters."""
 
     async def report(self, dead_letters: Producer | None = None) -> None:
         """Report the failures since the last call; return when the dead letters are in the log.
@@ -41,7 +49,16 @@ class ErrorReporter:
         Raises:
             ProducerFailure, ProducerFenced: a dead letter cannot be written.
         """
-        failures = self._errors.take_failures()
+        await self.report_each(self._errors.take_failures(), dead_letters)
+
+    async def report_each(
+        self, failures: Sequence[FailedRecord], dead_letters: Producer | None
+    ) -> None:
+        """Report these failures; return when the dead letters are in the log.
+
+        Raises:
+            ProducerFailure, ProducerFenced: a dead letter cannot be written.
+        """
         for failed in failures:
             self._log(failed)
         topic = self._errors.settings.dead_letter_topic
@@ -73,11 +90,17 @@ class ErrorReporter:
     def _letter(self, topic: str, failed: FailedRecord, entry: Entry) -> ProducerRecord:
         """Return the record as it was in the log, with the reason in its headers if wanted."""
         context = (
-            dead_letter_headers(failed, *self._task)
+            dead_letter_headers(failed, *self._task, self._hidden)
             if self._errors.settings.dead_letter_headers
             else ()
         )
-        return ProducerRecord(topic, entry.key, entry.value, headers=(*entry.headers, *context))
+        return ProducerRecord(
+            topic,
+            entry.key,
+            entry.value,
+            timestamp=entry.timestamp if entry.timestamp >= 0 else None,
+            headers=(*entry.headers, *context),
+        )
 
 
 async def _sent(producer: Producer, letters: Sequence[ProducerRecord]) -> None:

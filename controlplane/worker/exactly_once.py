@@ -14,6 +14,7 @@ from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
 from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
+from controlplane.worker.commit_hooks import tell_acknowledged, tell_committed
 from controlplane.worker.offset_commits import write_copy
 from controlplane.worker.source_drivers import Acknowledged
 from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
@@ -136,7 +137,7 @@ class ExactlyOnce:
             self._failed = True
             raise ConnectError(f"The transaction could not be committed: {failure}") from failure
         self._committed_at = asyncio.get_running_loop().time()
-        await self._parts.driver.committed()
+        await tell_committed(self._parts.driver, self._parts.notices)
 
     async def _ask_for_offsets(self) -> None:
         if self._parts.updates_offsets:
@@ -156,7 +157,7 @@ class ExactlyOnce:
             (record, next(places) if is_sent else None) for record, is_sent in self._sent
         ]
         self._clear()
-        await parts.driver.acknowledged(sent)
+        await tell_acknowledged(parts.driver, sent, parts.notices)
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""

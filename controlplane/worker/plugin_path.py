@@ -56,7 +56,9 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
     """
     try:
         module = importlib.import_module(name)
-    except Exception as failure:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:
         raise Unloadable(
             f"plugin.path names {name}, which is neither a directory nor a module that can be "
             f"imported: {failure!r}"
@@ -72,7 +74,9 @@ def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
     """Load an entry point; one that is no connector of this API declares its config only."""
     try:
         loaded = point.load()
-    except Exception as failure:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:
         raise Unloadable(f"{point.value} cannot be loaded: {failure!r}") from failure
     if isinstance(loaded, type) and issubclass(loaded, _BASES):
         return {class_name(loaded): loaded}

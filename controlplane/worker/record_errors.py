@@ -76,6 +76,10 @@ class ToleranceExceeded(ConnectError):
     """A record failed, and `errors.tolerance` is `none`."""
 
 
+class RetriesStopped(ConnectError):
+    """The task stops while a record is retried. The record did not fail: it is read again later."""
+
+
 class RecordErrors:
     """Runs the stages of one task, and keeps the failures until they are reported."""
 
@@ -95,24 +99,17 @@ class RecordErrors:
 
         Raises:
             ToleranceExceeded: it failed.
+            RetriesStopped: the task stops.
         """
         try:
             return self._retried(operation)
+        except RetriesStopped:
+            raise
         except Exception as error:
             self._failures.append(FailedRecord(stage, class_name, error, entry))
             if not self.settings.tolerant:
                 raise ToleranceExceeded("Tolerance exceeded in error handler") from error
             return None
-
-    def failed_put(self, class_name: str, error: BaseException, entry: Entry | None) -> None:
-        """Take note of a record that a sink has reported (KIP-610).
-
-        Raises:
-            ToleranceExceeded: no error is tolerated.
-        """
-        self._failures.append(FailedRecord(Stage.TASK_PUT, class_name, error, entry))
-        if not self.settings.tolerant:
-            raise ToleranceExceeded("Error tolerance exceeded") from error
 
     @property
     def failed(self) -> int:
@@ -131,17 +128,21 @@ class RecordErrors:
         while True:
             try:
                 return operation()
-            except RetriableError:
+            except RetriableError as error:
                 left_s = None if deadline is None else deadline - monotonic()
-                if self._stopping.is_set() or (left_s is not None and left_s <= 0):
+                if left_s is not None and left_s <= 0:
                     raise
+                if self._stopping.is_set():
+                    raise RetriesStopped("The task stops: nothing is retried") from error
                 pause_s = min(delay_ms, self.settings.retry_delay_max_ms) / 1_000
                 self._stopping.wait(pause_s if left_s is None else min(pause_s, left_s))
                 delay_ms *= 2
 
 
-def dead_letter_headers(failed: FailedRecord, connector: str, task: int) -> Headers:
-    """Return the headers that tell why a record is a dead letter."""
+def dead_letter_headers(
+    failed: FailedRecord, connector: str, task: int, hidden: Callable[[str], str]
+) -> Headers:
+    """Return the headers that tell why a record is a dead letter; `hidden` removes secrets."""
     entry = failed.entry
     context: dict[str, Any] = {
         "topic": entry.topic if entry else "",
@@ -156,7 +157,8 @@ def dead_letter_headers(failed: FailedRecord, connector: str, task: int) -> Head
         "exception.stacktrace": "".join(traceback.format_exception(failed.error)),
     }
     return tuple(
-        (f"__connect.errors.{name}", str(value).encode()) for name, value in context.items()
+        (f"__connect.errors.{name}", hidden(str(value)).encode("utf-8", "replace"))
+        for name, value in context.items()
     )
 
 

@@ -1,6 +1,7 @@
 """Author's side of a sink task: the two forms of a sink behind one interface."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from controlplane.connect.errors import ConnectError
@@ -93,11 +94,21 @@ class SinkContext:
         return self._assignment
 
     def rewind(self, offsets: KafkaOffsets) -> None:
-        """Consume these partitions from these offsets on, after the present call."""
-        self._rewinds |= dict(offsets)
+        """Consume these partitions from these offsets on, after the present call.
+
+        Raises:
+            ConnectError: they are no offsets.
+        """
+        self._rewinds |= _checked_offsets("rewind got", offsets)
 
     def retry_after(self, seconds: float) -> None:
-        """Set the pause before the batch is put again after a `RetriableError`."""
+        """Set the pause before the batch is put again after a `RetriableError`.
+
+        Raises:
+            ConnectError: it is no time.
+        """
+        if not isinstance(seconds, int | float) or not seconds >= 0:
+            raise ConnectError(f"retry_after needs seconds, not {seconds!r}")
         self._retry_s = seconds
 
     def pause(self, *partitions: KafkaPartition) -> None:
@@ -185,11 +196,12 @@ class ClassicSinkDriver:
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
         """Call `pre_commit`; if the task leaves it out, call `flush`."""
-        returned = await self._thread.call(self._task.pre_commit, dict(offsets))
+        check = partial(_checked, self._task)
+        returned = await self._thread.checked_call(check, self._task.pre_commit, dict(offsets))
         if returned is None:
             await self._thread.call(self._task.flush, dict(offsets))
             return offsets
-        return _checked(self._task, returned)
+        return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
         """Call `close`."""
@@ -222,11 +234,13 @@ class OneClassSinkDriver:
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
         """Call `pre_commit`; if the sink leaves it out, call `flush`."""
-        returned = await self._thread.call(self._sink.pre_commit, self.context, dict(offsets))
+        returned = await self._thread.checked_call(
+            partial(_checked, self._sink), self._sink.pre_commit, self.context, dict(offsets)
+        )
         if returned is None:
             await self._thread.call(self._sink.flush, self.context, dict(offsets))
             return offsets
-        return _checked(self._sink, returned)
+        return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
         """Call `close`."""
@@ -237,22 +251,25 @@ class OneClassSinkDriver:
         await self._thread.call(self._sink.stop, self.context)
 
 
-def _checked(author: object, offsets: Any) -> KafkaOffsets:
-    """Return offsets that `pre_commit` has returned.
+def _checked(author: object, offsets: Any) -> KafkaOffsets | None:
+    """Return offsets that `pre_commit` has returned; None for none.
 
     Raises:
         ConnectError: they are no map from (topic, partition) to an offset.
     """
+    if offsets is None:
+        return None
+    return _checked_offsets(f"{type(author).__name__}.pre_commit returned", offsets)
+
+
+def _checked_offsets(origin: str, offsets: Any) -> dict[KafkaPartition, int]:
     if isinstance(offsets, Mapping) and all(map(_is_offset, offsets.items())):
         return dict(offsets)
-    raise ConnectError(
-        f"{type(author).__name__}.pre_commit returned {offsets!r:.200}, not offsets by "
-        "(topic, partition)"
-    )
+    raise ConnectError(f"{origin} {offsets!r:.200}, not offsets by (topic, partition)")
 
 
 def _is_offset(item: tuple[Any, Any]) -> bool:
     match item:
-        case ((str(), int()), int()):
-            return True
+        case ((str(), int()), int() as offset):
+            return offset >= 0
     return False

@@ -13,8 +13,10 @@ from controlplane.projection.notices import Notices
 from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.clients import Consumer, Producer, ProducerFailure, Rebalancing
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.conversion import SinkPipeline
+from controlplane.worker.conversion import DeliveredRecord, SinkPipeline
 from controlplane.worker.error_reports import ErrorReport, ErrorReporter
+from controlplane.worker.pipeline_end import pipeline_closed
+from controlplane.worker.record_errors import FailedRecord, Stage, ToleranceExceeded
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import SinkDriver
 from controlplane.worker.task_control import TaskControl
@@ -56,8 +58,6 @@ class SinkTaskRun:
         self._consumer: Consumer
         self._dead_letters: Producer
         self._loop = asyncio.get_running_loop()
-        self._entries: dict[tuple[str, int, int], Entry] = {}
-        """Records of the batch as they are in the log, for dead letters."""
         self._reports: set[Future[None]] = set()
         """Reports of the task that are on their way (KIP-610)."""
         parts.control.when_stopped(parts.pipeline.errors.stop)
@@ -78,8 +78,9 @@ class SinkTaskRun:
         Raises:
             Exception: the task failed; everything is closed.
         """
-        control = self._parts.control
+        parts, control = self._parts, self._parts.control
         async with (
+            pipeline_closed(parts.pipeline, parts.thread, parts.notices),
             self._open_producer() as self._dead_letters,
             self._open_consumer(self) as self._consumer,
             self._stopped(),
@@ -198,7 +199,6 @@ class SinkTaskRun:
         finally:
             await self._parts.reporter.report(self._dead_letters)
         for entry, record in results:
-            self._entries[entry.topic, entry.partition, entry.offset] = entry
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
             if record is not None:
                 self._batch.append(record)
@@ -223,8 +223,6 @@ class SinkTaskRun:
             self._redelivering = False
             self._consumed |= self._behind_batch
             self._batch, self._behind_batch = [], {}
-            if not self._reports:
-                self._entries.clear()
 
     def report(self, record: SinkRecord, error: BaseException) -> ErrorReport:
         """Report a record that the task cannot take; called in the task's thread (KIP-610).
@@ -232,16 +230,23 @@ class SinkTaskRun:
         Raises:
             ToleranceExceeded: no error is tolerated.
         """
-        place = record.original_topic or record.topic
-        entry = self._entries.get((place, record.kafka_partition, record.kafka_offset))
-        driver = class_name(type(self._parts.driver.author))
-        self._parts.pipeline.errors.failed_put(driver, error, entry)
+        author = class_name(type(self._parts.driver.author))
+        pipeline = self._parts.pipeline
+        entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
+        failed = FailedRecord(Stage.TASK_PUT, author, error, entry)
         sending = asyncio.run_coroutine_threadsafe(
-            self._parts.reporter.report(self._dead_letters), self._loop
+            self._parts.reporter.report_each([failed], self._dead_letters), self._loop
         )
         self._reports.add(sending)
-        sending.add_done_callback(self._reports.discard)
+        sending.add_done_callback(self._settle_report)
+        if not pipeline.errors.settings.tolerant:
+            raise ToleranceExceeded("Error tolerance exceeded") from error
         return ErrorReport(sending)
+
+    def _settle_report(self, sending: "Future[None]") -> None:
+        """Forget a report; one that has failed is kept, so that the next commit fails."""
+        if not sending.cancelled() and sending.exception() is None:
+            self._reports.discard(sending)
 
     # --- commits ----------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ the task's thread, one call after another.
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from time import monotonic
 from typing import Any, Protocol
 
@@ -144,15 +145,17 @@ class TransactionRequests:
         """Abort behind this record of the next batch; None: behind the batch."""
         self._aborts.append(record)
 
-    def bounded(self, records: Sequence[SourceRecord]) -> list[PolledItem]:
+    def bounded(self, records: Sequence[tuple[SourceRecord, SourceRecord]]) -> list[PolledItem]:
         """Return a batch with the requested boundaries in it, and forget the requests.
+
+        Each record is the author's, by which it is requested, and the checked copy.
 
         Raises:
             ConnectError: both a commit and an abort were requested at one place.
         """
         items: list[PolledItem] = []
-        for record in records:
-            items.append(record)
+        for record, checked in records:
+            items.append(checked)
             items += self._boundary(record, f"record {record}")
         items += self._boundary(None, "the same batch")
         self._commits.clear()
@@ -184,10 +187,26 @@ class PollingDriver:
 
     async def poll(self) -> Sequence[PolledItem]:
         """Return the records of one `poll`."""
-        polled = await self._thread.call(self._task.poll)
-        records = [] if polled is None else [checked_record(record) for record in polled]
+        return await self._thread.checked_call(self._items, self._task.poll)
+
+    def _items(self, polled: Any) -> Sequence[PolledItem]:
+        """Return what `poll` has returned, with the requested boundaries.
+
+        Raises:
+            ConnectError: it is no list of records.
+        """
+        if polled is None:
+            polled = []
+        if not isinstance(polled, Iterable):
+            raise ConnectError(
+                f"{type(self._task).__name__}.poll returned {type(polled).__name__} instead of "
+                "a list of records"
+            )
+        records = [(record, checked_record(record)) for record in polled]
         requests = self._context.transaction
-        return requests.bounded(records) if isinstance(requests, TransactionRequests) else records
+        if isinstance(requests, TransactionRequests):
+            return requests.bounded(records)
+        return [checked for _, checked in records]
 
     @property
     def has_offsets_hook(self) -> bool:
@@ -198,7 +217,7 @@ class PollingDriver:
         """Ask for further offsets, if the task has the method."""
         if not self.has_offsets_hook:
             return None
-        return checked_offsets(await self._thread.call(self._task.update_offsets, offsets))
+        return await self._thread.checked_call(checked_offsets, self._task.update_offsets, offsets)
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `commit_record` for each record, if the task has the method."""
@@ -238,11 +257,7 @@ class GeneratorDriver:
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
-        generator = await self._thread.call(_made, self._source.read, self._run)
-        if not isinstance(generator, AsyncIterator | Iterator):
-            name = type(self._source).__name__
-            raise ConnectError(f"{name}.read is no generator: it must yield records")
-        self._generator = generator
+        self._generator = await self._thread.call(_made, self._source, self._run)
 
     async def poll(self) -> Sequence[PolledItem]:
         """Resume the generator, and return what it yields."""
@@ -287,12 +302,36 @@ class GeneratorDriver:
                     item = await self._next()
                 except (StopAsyncIteration, _GeneratorEnd):
                     return True
-                self._gathered.append(item)
+                self._gathered.append(self._checked_item(item))
                 if count == 1:
                     self._loop.call_soon_threadsafe(self._arrived.set)
                 if not isinstance(item, SourceRecord) or monotonic() > until:
                     return False
             return False
+
+    def _checked_item(self, item: Any) -> Any:
+        """Return an item with copies of its offsets: the generator may change its own at once.
+
+        Raises:
+            ConnectError: `read` must not yield this.
+        """
+        match item:
+            case SourceRecord():
+                return checked_record(item)
+            case list() | tuple():
+                return [checked_record(record) for record in item]
+            case Mark(offsets):
+                return Mark(tuple(checked_offsets(offsets) or ()))
+            case Idle(seconds):
+                if not isinstance(seconds, int | float) or isnan(seconds):
+                    raise ConnectError(f"task.idle() needs seconds, not {seconds!r}")
+                return item
+            case TransactionCommit() | TransactionAbort():
+                return item
+        raise ConnectError(
+            f"{type(self._source).__name__}.read yielded {type(item).__name__}, not a record, a "
+            "list of records, task.idle(), task.mark(), task.commit() or task.abort()"
+        )
 
     async def _next(self) -> Any:
         if isinstance(self._generator, AsyncIterator):
@@ -308,24 +347,10 @@ class GeneratorDriver:
         items: list[PolledItem] = []
         while self._gathered:
             item = self._gathered.popleft()
-            match item:
-                case SourceRecord():
-                    items.append(checked_record(item))
-                case list() | tuple():
-                    items += map(checked_record, item)
-                case Idle():
-                    self._idle = item
-                    break
-                case Mark(offsets):
-                    items.append(Mark(tuple(checked_offsets(offsets) or ())))
-                case TransactionCommit() | TransactionAbort():
-                    items.append(item)
-                case _:
-                    name = type(self._source).__name__
-                    raise ConnectError(
-                        f"{name}.read yielded {type(item).__name__}, not a record, a list of "
-                        "records, task.idle(), task.mark(), task.commit() or task.abort()"
-                    )
+            if isinstance(item, Idle):
+                self._idle = item
+                break
+            items += item if isinstance(item, list) else [item]
         return items
 
     @property
@@ -343,7 +368,7 @@ class GeneratorDriver:
         if self._busy or not self.has_offsets_hook:
             return None
         hook = self._source.update_offsets
-        return checked_offsets(await self._thread.call(hook, self._run, offsets))
+        return await self._thread.checked_call(checked_offsets, hook, self._run, offsets)
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `acked` for each record, if the source has the method."""
@@ -440,12 +465,18 @@ def _overrides(instance: object, base: type, method: str) -> bool:
     return getattr(type(instance), method) is not getattr(base, method)
 
 
-def _made(read: Any, run: SourceRun) -> Any:
-    """Call `read`, which must return a generator; a coroutine is refused by `start`."""
-    made = read(run)
+def _made(source: Source, run: SourceRun) -> AsyncIterator[Any] | Iterator[Any]:
+    """Call `read`.
+
+    Raises:
+        ConnectError: it is no generator.
+    """
+    made: Any = source.read(run)
+    if isinstance(made, AsyncIterator | Iterator):
+        return made
     if inspect.iscoroutine(made):
         made.close()
-    return made
+    raise ConnectError(f"{type(source).__name__}.read is no generator: it must yield records")
 
 
 def _bound(acked: Any, run: SourceRun) -> Any:
@@ -453,11 +484,17 @@ def _bound(acked: Any, run: SourceRun) -> Any:
 
 
 async def _for_each(method: Any, records: Sequence[Acknowledged]) -> None:
-    """Call a method for each record, in the author's thread."""
+    """Call a method for each record, in the author's thread; raise the first failure at the end."""
+    failures: list[Exception] = []
     for record, metadata in records:
-        result = method(record, metadata)
-        if inspect.isawaitable(result):
-            await result
+        try:
+            result = method(record, metadata)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            failures.append(failure)
+    if failures:
+        raise failures[0]
 
 
 async def _closed(generator: AsyncIterator[Any] | Iterator[Any] | None) -> None:

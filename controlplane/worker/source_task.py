@@ -12,6 +12,7 @@ from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.clients import Producer, ProducerRecord
 from controlplane.worker.conversion import SourcePipeline
 from controlplane.worker.error_reports import ErrorReporter
+from controlplane.worker.pipeline_end import pipeline_closed
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.source_drivers import PolledItem, SourceDriver
 from controlplane.worker.source_offsets import SourceOffsetStore
@@ -104,8 +105,11 @@ class SourceTaskRun:
         Raises:
             Exception: the task failed; everything is closed.
         """
-        driver, control = self._parts.driver, self._parts.control
-        async with self._producer() as producer:
+        parts, driver, control = self._parts, self._parts.driver, self._parts.control
+        async with (
+            pipeline_closed(parts.pipeline, parts.thread, parts.notices),
+            self._producer() as producer,
+        ):
             delivery = self._delivery(self._parts, producer)
             async with _stopped(driver), _finished(delivery):
                 await control.while_paused()

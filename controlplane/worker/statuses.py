@@ -21,6 +21,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.projection.notices import Notices
+from controlplane.worker.traces import shortened
 
 RETRY_MS = (50, 2_000)
 """First and last pause before statuses are written again while the log is unavailable."""
@@ -116,7 +117,7 @@ class StatusWriter:
         await ended([self._task])
 
     def _status(self, state: State, trace: str | None) -> Status:
-        trace = None if trace is None else self._hidden(trace)
+        trace = None if trace is None else shortened(self._hidden(trace))
         return Status(state, trace, self._worker_id, self._epoch())
 
     def _may_replace(self, cached: Status | None) -> bool:

@@ -1,7 +1,7 @@
 """A task from its start to its end, and its reports (Kafka: `WorkerTask`)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from controlplane.core.records import State
@@ -42,7 +42,7 @@ class TaskInstance:
     def __init__(
         self,
         identity: TaskIdentity,
-        run: TaskRun,
+        make: Callable[[], Awaitable[TaskRun]],
         thread: AuthorThread,
         control: TaskControl,
         statuses: StatusWriter,
@@ -52,9 +52,7 @@ class TaskInstance:
         self._control = control
         self._statuses = statuses
         self._failed = False
-        if control.paused:
-            self._report(State.PAUSED)
-        self.ended = asyncio.create_task(self._run(run), name=f"task {identity}")
+        self.ended = asyncio.create_task(self._run(make), name=f"task {identity}")
 
     @property
     def failed(self) -> bool:
@@ -73,12 +71,18 @@ class TaskInstance:
         self._control.stop()
 
     def abandon(self) -> None:
-        """Leave the task behind: it commits and reports nothing more."""
-        self.ended.cancel()
-        self._thread.abandon()
+        """Leave the task behind: it commits and reports nothing more.
 
-    async def _run(self, run: TaskRun) -> None:
+        Once its present call returns, the author's `stop` is called, and the thread ends.
+        """
+        self.ended.cancel()
+        self.ended.add_done_callback(lambda _: self._thread.abandon())
+
+    async def _run(self, make: Callable[[], Awaitable[TaskRun]]) -> None:
         try:
+            run = await make()
+            if self._control.paused:
+                self._report(State.PAUSED)
             await run.run(self._started, self._paused)
         except asyncio.CancelledError:
             raise

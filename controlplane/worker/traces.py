@@ -8,7 +8,11 @@ MAX_CHARACTERS = 30_000
 
 def trace_of(failure: BaseException) -> str:
     """Return the trace of a failure with its causes."""
-    text = "".join(traceback.format_exception(failure)).rstrip()
+    return "".join(traceback.format_exception(failure)).rstrip()
+
+
+def shortened(text: str) -> str:
+    """Return a trace without its middle if it is too long."""
     if len(text) <= MAX_CHARACTERS:
         return text
     half = MAX_CHARACTERS // 2

@@ -36,6 +36,7 @@ from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.connector_actor import ActorParts, ConnectorActor
 from controlplane.worker.embedded_clients import LogClients
 from controlplane.worker.embedded_groups import LogGroups
+from controlplane.worker.private_notices import PrivateNotices
 from controlplane.worker.statuses import StatusWriter
 from controlplane.worker.workshop import RuntimeEnvironment, Workshop
 
@@ -88,7 +89,8 @@ class ConnectWorker:
         """Consumer groups of the sinks."""
         self._settings = settings
         self._profile = plane.state.profile
-        self._notices = plane.notices
+        self._hidden = resolver.hidden
+        self._notices = PrivateNotices(plane.notices, resolver.hidden)
         topics = plane.state.topics
         partitions = sum(topic == topics.status for topic, _ in plane.state.ends)
         self._statuses = StatusWriter(
@@ -166,7 +168,7 @@ class ConnectWorker:
             await actor.restart(action.instances)
         except Exception as failure:
             answer = f"Failed to start connector: {action.connector}"
-            raise ExternalActionFailed(answer, str(failure)) from failure
+            raise ExternalActionFailed(answer, self._hidden(str(failure))) from failure
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:

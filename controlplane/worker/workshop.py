@@ -24,16 +24,16 @@ from controlplane.worker.clients import ConsumerSettings, TopicSubscription
 from controlplane.worker.config_resolver import ConfigResolver
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
 from controlplane.worker.connector_drivers import (
-    AnyConnector,
     ConnectorDriver,
     ConnectorRequests,
     RunningConnector,
     driver_of,
 )
-from controlplane.worker.conversion import Pipelines, prefixed
+from controlplane.worker.conversion import Pipelines, SinkPipeline, SourcePipeline, prefixed
 from controlplane.worker.embedded_clients import LogClients
 from controlplane.worker.error_reports import ErrorReporter
 from controlplane.worker.exactly_once import ExactlyOnce
+from controlplane.worker.private_notices import PrivateNotices
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import (
     ClassicSinkDriver,
@@ -53,7 +53,7 @@ from controlplane.worker.source_offsets import SourceOffsetStore
 from controlplane.worker.source_task import SourceTaskParts, SourceTaskRun
 from controlplane.worker.statuses import StatusWriter
 from controlplane.worker.task_control import TaskControl
-from controlplane.worker.task_instance import TaskIdentity, TaskInstance
+from controlplane.worker.task_instance import TaskIdentity, TaskInstance, TaskRun
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
@@ -81,6 +81,7 @@ class Workshop:
     ) -> None:
         self._plane = plane
         self._resolver = resolver
+        self._notices = PrivateNotices(plane.notices, resolver.hidden)
         self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
@@ -97,9 +98,8 @@ class Workshop:
             Exception: its class or config cannot be used.
         """
         connector = self._classes.named(connector_class(config))
-        instance: AnyConnector = await asyncio.to_thread(connector)
-        resolved = self._resolved(connector, config)
-        return driver_of(instance, RunningConnector(name, resolved, requests))
+        resolved = await asyncio.to_thread(self._resolved, connector, config)
+        return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def published_configs(
         self, name: str, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
@@ -159,21 +159,23 @@ class Workshop:
             Exception: it cannot be made.
         """
         connector = self._classes.named(connector_class(assignment.config))
-        draft = _TaskDraft(
-            TaskIdentity(name, number),
-            connector,
-            AuthorThread(f"task {name}-{number}"),
-            TaskControl(paused=paused),
-            self._resolved(connector, assignment.config),
-            self._resolved(connector, assignment.tasks[number]),
-        )
-        try:
-            is_source = draft.connector.kind == "source"
-            run = await (self._source_run(draft) if is_source else self._sink_run(draft))
-        except BaseException:
-            draft.thread.abandon()
-            raise
-        return TaskInstance(draft.identity, run, draft.thread, draft.control, self._statuses)
+        identity = TaskIdentity(name, number)
+        thread, control = AuthorThread(f"task {identity}"), TaskControl(paused=paused)
+
+        async def made() -> TaskRun:
+            """Make the task in its own thread: the author's code may hang there."""
+            draft = _TaskDraft(
+                identity,
+                connector,
+                thread,
+                control,
+                await thread.call(self._resolved, connector, assignment.config),
+                await thread.call(self._resolved, connector, assignment.tasks[number]),
+            )
+            is_source = connector.kind == "source"
+            return await (self._source_run(draft) if is_source else self._sink_run(draft))
+
+        return TaskInstance(identity, made, thread, control, self._statuses)
 
     async def _source_run(self, draft: "_TaskDraft") -> SourceTaskRun:
         name, number = draft.identity
@@ -189,13 +191,13 @@ class Workshop:
             driver=await _source_driver(draft, context),
             thread=draft.thread,
             pipeline=pipeline,
-            reporter=ErrorReporter(draft.identity, pipeline.errors, self._plane.notices),
+            reporter=self._reporter(draft, pipeline),
             offsets=offsets,
             control=draft.control,
             settings=self._settings,
             config=draft.connector_config,
             note_topic=partial(self._statuses.note_topic, name, number),
-            notices=self._plane.notices,
+            notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
         )
         delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
@@ -210,11 +212,11 @@ class Workshop:
             driver=await _sink_driver(draft, context),
             thread=draft.thread,
             pipeline=pipeline,
-            reporter=ErrorReporter(draft.identity, pipeline.errors, self._plane.notices),
+            reporter=self._reporter(draft, pipeline),
             control=draft.control,
             settings=self._settings,
             note_topic=partial(self._statuses.note_topic, name, number),
-            notices=self._plane.notices,
+            notices=self._notices,
         )
         group = group_of(name, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(
@@ -234,6 +236,11 @@ class Workshop:
         )
         context.reporting = run.report
         return run
+
+    def _reporter(
+        self, draft: "_TaskDraft", pipeline: SourcePipeline | SinkPipeline
+    ) -> ErrorReporter:
+        return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.hidden)
 
     def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
         """Return a config as authors get it: references resolved, defaults of the class added."""

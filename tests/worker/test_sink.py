@@ -15,10 +15,9 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
-from controlplane.logs.log import Log, Record
 from controlplane.plane import Refusal
 from controlplane.worker.worker import ConnectWorker
-from tests.worker.worker_fixture import config_of, running, until, until_state
+from tests.worker.worker_fixture import config_of, produce, running, until, until_state
 
 put: dict[str, list[str]] = {}
 """Values that each sink of these tests has got, by connector."""
@@ -57,17 +56,6 @@ class Collecting(Sink):
 @pytest.fixture(autouse=True)
 def _empty() -> None:
     put.clear()
-
-
-async def produce(log: Log, topic: str, *values: str, partitions: int = 1) -> None:
-    """Append values to a topic, one partition after another."""
-    await log.create_topic(topic, partitions)
-    await log.append(
-        [
-            Record(topic, number % partitions, 1_000, None, value.encode())
-            for number, value in enumerate(values)
-        ]
-    )
 
 
 def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:

@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from controlplane.core import views
+from controlplane.core.entry import Entry
 from controlplane.core.records import Status
-from controlplane.logs.log import Log
+from controlplane.logs.log import Log, Record
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import Settings
+from controlplane.plane import Settings, Surroundings
+from controlplane.projection.notices import Notices
+from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
@@ -36,10 +39,19 @@ async def running(
     runtime: RuntimeSettings = QUICK,
     settings: Settings | None = None,
     log: Log | None = None,
+    others: Iterable[type[Any]] = (),
+    notices: Notices | None = None,
+    providers: Providers | None = None,
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker that knows these classes."""
-    named = ConnectorClasses(classes)
-    async with running_classes(named, runtime=runtime, settings=settings, log=log) as worker:
+    """Run a worker that knows these classes, and these transformations and predicates."""
+    async with running_classes(
+        ConnectorClasses(classes, others=others),
+        runtime=runtime,
+        settings=settings,
+        log=log,
+        notices=notices,
+        providers=providers,
+    ) as worker:
         yield worker
 
 
@@ -50,12 +62,34 @@ async def running_classes(
     runtime: RuntimeSettings = QUICK,
     settings: Settings | None = None,
     log: Log | None = None,
+    notices: Notices | None = None,
+    providers: Providers | None = None,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker that has classes by their names."""
+    environment = RuntimeEnvironment(classes, runtime, providers or Providers({}, {}))
     async with ConnectWorker.open(
-        log or MemoryLog(), RuntimeEnvironment(classes, runtime), settings
+        log or MemoryLog(), environment, settings, Surroundings(notices=notices)
     ) as worker:
         yield worker
+
+
+class RecordedNotices:
+    """Keeps the notices of a worker."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Keep a notice."""
+        self.lines.append((event, facts))
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Keep a notice."""
+        self.lines.append((event, facts))
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        """Return the facts of all notices of an event."""
+        return [facts for name, facts in self.lines if name == event]
 
 
 async def until(condition: Callable[[], Any]) -> Any:
@@ -99,16 +133,35 @@ async def until_state(worker: ConnectWorker, name: str, state: str, *tasks: str)
         raise AssertionError(f"{name}: {status}, {dict(tasks_now)}") from None
 
 
-async def values_in(log: Log, topic: str) -> list[bytes | None]:
-    """Values of the records in a topic, by partition and offset."""
+async def produce(log: Log, topic: str, *values: str, partitions: int = 1) -> None:
+    """Append values to a topic, one partition after another."""
+    await log.create_topic(topic, partitions)
+    await log.append(
+        [
+            Record(topic, number % partitions, 1_000, None, value.encode())
+            for number, value in enumerate(values)
+        ]
+    )
+
+
+async def entries_in(log: Log, topic: str) -> list[Entry]:
+    """Records of a topic, by partition and offset."""
     if topic not in await log.topics():
         return []
     return [
-        entry.value
-        async for batch in log.read([topic])
-        for entry in batch.entries()
-        if not entry.aborted
+        entry async for batch in log.read([topic]) for entry in batch.entries() if not entry.aborted
     ]
+
+
+def task_trace(worker: ConnectWorker, name: str, task: int = 0) -> str:
+    """Trace of a task; empty without one."""
+    status = worker.plane.state.status.tasks.get(name, {}).get(task)
+    return "" if status is None else status.trace or ""
+
+
+async def values_in(log: Log, topic: str) -> list[bytes | None]:
+    """Values of the records in a topic, by partition and offset."""
+    return [entry.value for entry in await entries_in(log, topic)]
 
 
 async def until_values(log: Log, topic: str, values: Iterable[bytes]) -> None:

@@ -1,0 +1,303 @@
+"""Config providers (KIP-297): values reach the author, and nobody else."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.connect import (
+    Sink,
+    SinkRecord,
+    SinkTaskContext,
+    Source,
+    SourceConnector,
+    SourceTask,
+    key,
+)
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector
+from controlplane.logs.log import Log
+from controlplane.logs.memory import MemoryLog
+from controlplane.settings.providers import Providers
+from controlplane.worker.config_resolver import ConfigResolver
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    connector_status,
+    entries_in,
+    produce,
+    running,
+    task_trace,
+    until,
+    until_state,
+)
+
+SECRET = "pa$$'w\\örd-0815"
+"""Value of a provider; a `repr` shows it in another form."""
+
+KAFKAS = "org.apache.kafka.common.config.provider"
+
+seen: list[dict[str, str]] = []
+"""Configs that the classes of these tests have got."""
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> None:
+    seen.clear()
+
+
+@pytest.fixture
+def providers(tmp_path: Path) -> Providers:
+    """Kafka's three providers."""
+    escaped = SECRET.replace("\\", "\\\\")
+    (tmp_path / "secrets.properties").write_text(f"password={escaped}\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "password").write_text(f"{SECRET}\n")
+    classes = {
+        "file": f"{KAFKAS}.FileConfigProvider",
+        "dir": f"{KAFKAS}.DirectoryConfigProvider",
+        "env": f"{KAFKAS}.EnvVarConfigProvider",
+        "vault": "org.example.VaultConfigProvider",
+    }
+    return Providers(classes, {"PASSWORD": SECRET})
+
+
+class Telling(Source):
+    """Keeps its config; raises, as its config says, with the secret in its message."""
+
+    config = (key("topic"), key("password", "PASSWORD"), key("raise", default=""))
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Pass the secret on to the tasks."""
+        self._tell("split", config)
+        return [dict(config) | {"number": str(number)} for number in range(limit)]
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Keep the config."""
+        seen.append(dict(task.config))
+        self._tell("read", task.config)
+        while True:
+            yield task.idle(0.01)
+
+    def committed(self, task: SourceRun) -> None:
+        """Raise with the secret."""
+        self._tell("committed", task.config)
+
+    def _tell(self, place: str, config: Any) -> None:
+        if config["raise"] == place:
+            raise ValueError(f"wrong password: {config['password'].strip()}", config["password"])
+
+
+class TellingTask(SourceTask):
+    """Does nothing."""
+
+    def poll(self) -> None:
+        """Return nothing."""
+
+
+class TellingStart(SourceConnector):
+    """Raises in `start`, with the secret in its message."""
+
+    config = (key("password", "PASSWORD"),)
+    task = TellingTask
+
+    def start(self, config: Any) -> None:
+        """Raise."""
+        raise ValueError(f"wrong password: {config['password']}")
+
+    def task_configs(self, limit: int) -> Sequence[Any]:
+        """Return none."""
+        del limit
+        return []
+
+
+class TellingSink(Sink):
+    """Reports each record with the secret in the reason."""
+
+    config = (key("password", "PASSWORD"),)
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Report them."""
+        for record in records:
+            task.report(record, ValueError(f"wrong password: {task.config['password']}"))
+
+
+def forms() -> list[str]:
+    """Return the forms of the secret that must appear nowhere."""
+    return [SECRET, repr(SECRET)[1:-1], json.dumps(SECRET)[1:-1]]
+
+
+async def everything_in(log: Log) -> str:
+    """Return all records of a log as text."""
+    texts: list[str] = []
+    for topic in await log.topics():
+        for entry in await entries_in(log, topic):
+            texts += [(entry.key or b"").decode(), (entry.value or b"").decode()]
+            texts += [(value or b"").decode() for _, value in entry.headers]
+    return "\n".join(texts)
+
+
+async def answers_of(worker: ConnectWorker, name: str) -> str:
+    """Return everything that REST tells about a connector."""
+    transport = httpx.ASGITransport(worker.plane.app)
+    paths = ["", "/status", "/config", "/tasks", "/tasks-config", "/tasks/0/status", "/offsets"]
+    async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+        answers = [await client.get(f"/connectors/{name}{path}") for path in paths]
+        answers.append(await client.get("/connectors?expand=info&expand=status"))
+        answers.append(await client.post(f"/connectors/{name}/restart"))
+        answers.append(await client.post(f"/connectors/{name}/restart?includeTasks=true"))
+        config = worker.plane.state.config.connectors[name] or {}
+        path = f"/connector-plugins/{config['connector.class']}/config/validate"
+        answers.append(await client.put(path, json=dict(config)))
+    return "\n".join(answer.text for answer in answers)
+
+
+REFERENCES = [
+    "${file:{folder}/secrets.properties:password}",
+    "${dir:{folder}/folder:password}",
+    "${env:PASSWORD}",
+]
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+async def test_values_reach_the_tasks_only(
+    tmp_path: Path, providers: Providers, reference: str
+) -> None:
+    """The log and REST keep the reference; task configs get it back."""
+    reference = reference.replace("{folder}", str(tmp_path))
+    async with running(Telling, providers=providers) as worker:
+        config = config_of(Telling, topic="t", password=reference, tasks_max="2")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
+        await until(lambda: len(seen) == 2)
+        assert [config["password"].strip() for config in seen] == [SECRET] * 2
+        tasks = worker.plane.state.config.tasks["s"]
+        assert [tasks[number]["password"] for number in (0, 1)] == [reference] * 2
+        shown = await everything_in(worker.plane.log) + await answers_of(worker, "s")
+    assert reference in shown
+    assert not [form for form in forms() if form in shown]
+
+
+@pytest.mark.parametrize("place", ["split", "read", "committed", "start", "put"])
+async def test_failures_do_not_tell(tmp_path: Path, providers: Providers, place: str) -> None:
+    """Traces, answers, log lines and dead letters hide the value, whoever raises with it."""
+    notices, log = RecordedNotices(), MemoryLog()
+    reference = f"${{dir:{tmp_path}/folder:password}}"
+    connector = {"start": TellingStart, "put": TellingSink}.get(place, Telling)
+    config = config_of(connector, topic="t", password=reference)
+    config["raise"] = place
+    if place == "put":
+        config |= {
+            "topics": "in",
+            "errors.tolerance": "all",
+            "errors.log.enable": "true",
+            "errors.deadletterqueue.topic.name": "dead",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        }
+        del config["topic"]
+    async with running(connector, providers=providers, notices=notices, log=log) as worker:
+        await produce(log, "in", "a")
+        await worker.plane.execute(CreateConnector("s", config))
+
+        def told() -> str:
+            status = connector_status(worker, "s")
+            traces = task_trace(worker, "s") + str(status and status.trace)
+            return traces + str(notices.lines)
+
+        await until(lambda: "wrong password: [hidden]" in told())
+        answers = await answers_of(worker, "s")
+        if place == "start":
+            assert "wrong password: [hidden]" in answers
+        shown = told() + answers + await everything_in(log)
+        if place == "put":
+            [letter] = await entries_in(log, "dead")
+            headers = dict(letter.headers)
+            message = headers["__connect.errors.exception.message"]
+            assert message == b"wrong password: [hidden]"
+    assert not [form for form in forms() if form in shown]
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("${file:{folder}/missing:password}", "{folder}/missing could not be read"),
+        ("${file:{folder}:password}", "{folder} could not be read"),
+        ("${vault:secret:password}", "the config provider vault, which cannot run here"),
+    ],
+)
+async def test_a_provider_that_fails(
+    tmp_path: Path, providers: Providers, reference: str, sentence: str
+) -> None:
+    """The connector is FAILED; its trace names the key, the reference and the file."""
+    reference = reference.replace("{folder}", str(tmp_path))
+    async with running(Telling, providers=providers) as worker:
+        config = config_of(Telling, topic="t", password=reference)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "FAILED")
+        status = connector_status(worker, "s")
+        trace = str(status and status.trace)
+        assert "password" in trace
+        assert sentence.replace("{folder}", str(tmp_path)) in trace
+
+
+async def test_a_file_that_goes_fails_the_task(tmp_path: Path, providers: Providers) -> None:
+    """A task that starts later than the connector fails in the same words."""
+    reference = f"${{file:{tmp_path}/secrets.properties:password}}"
+    async with running(Telling, providers=providers) as worker:
+        config = config_of(Telling, topic="t", password=reference)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        (tmp_path / "secrets.properties").unlink()
+        transport = httpx.ASGITransport(worker.plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            await client.post("/connectors/s/tasks/0/restart")
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "secrets.properties could not be read" in task_trace(worker, "s")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "${file:{folder}/secrets.properties:missing}",
+        "${dir:{folder}/folder:missing}",
+        "${dir:{folder}/folder:../secrets.properties}",
+        "${env:MISSING}",
+        "${unknown:x:y}",
+        "${password}",
+    ],
+)
+async def test_a_missing_key_leaves_the_reference(
+    tmp_path: Path, providers: Providers, reference: str
+) -> None:
+    """The author gets the reference itself, as from Kafka's ConfigTransformer."""
+    reference = reference.replace("{folder}", str(tmp_path))
+    async with running(Telling, providers=providers) as worker:
+        config = config_of(Telling, topic="t", password=reference)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: [config["password"] for config in seen] == [reference])
+
+
+def test_a_value_within_a_text(providers: Providers) -> None:
+    """Text around references stays; each form of a value is hidden."""
+    resolver = ConfigResolver(providers)
+    config = {"url": "db://me:${env:PASSWORD}@host/${env:MISSING}", "none": None, "plain": "$x"}
+    resolved = resolver.resolved(config)
+    assert resolved == {"url": f"db://me:{SECRET}@host/${{env:MISSING}}", "plain": "$x"}
+    assert resolver.hidden(f"bad {resolved['url']}") == "bad db://me:[hidden]@host/${env:MISSING}"
+    assert resolver.hidden(repr(ValueError(SECRET))) == 'ValueError("[hidden]")'
+
+
+def test_task_configs_get_their_references_back(providers: Providers) -> None:
+    """Only values that the author has not changed, under the same key."""
+    resolver = ConfigResolver(providers)
+    config = {"password": "${env:PASSWORD}", "topic": "t"}
+    tasks = [{"password": SECRET, "topic": "t"}, {"password": "own"}, {"topic": SECRET}]
+    assert resolver.referring(config, tasks) == [
+        {"password": "${env:PASSWORD}", "topic": "t"},
+        {"password": "own"},
+        {"topic": SECRET},
+    ]

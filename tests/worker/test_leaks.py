@@ -1,0 +1,219 @@
+"""Nothing is left of a connector that has stopped: no task, no thread, no open file."""
+
+import asyncio
+import os
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import (
+    Command,
+    CreateConnector,
+    DeleteConnector,
+    PauseConnector,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.worker.worker import ConnectWorker
+from tests.conftest import PROVE
+from tests.worker.worker_fixture import (
+    config_of,
+    connector_status,
+    running,
+    task_states,
+    until,
+    until_state,
+)
+
+CYCLES = 1_000 if PROVE else 200
+
+
+class Ticking(Source):
+    """Reads and watches without end, with tasks and threads of its own."""
+
+    async def watch(self, *_: Any) -> None:
+        """Wait."""
+        await asyncio.Event().wait()
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield numbers; use a helper task and a thread of the loop's executor."""
+        helper = asyncio.create_task(asyncio.Event().wait())
+        await asyncio.to_thread(len, "")
+        at = 0
+        try:
+            while True:
+                at += 1
+                yield task.record(str(at), {"p": task.number}, {"at": at}, topic="t")
+                yield task.idle(0.005)
+        finally:
+            helper.cancel()
+
+
+class Plain(Source):
+    """Reads in plain code, and never ends by itself."""
+
+    def read(self, task: SourceRun) -> Any:
+        """Yield numbers."""
+        while True:
+            yield task.record("x", {"p": 1}, {"at": 1}, topic="t")
+            yield task.idle(0.005)
+
+
+class Forgetful(Source):
+    """Leaves a task behind that it never ends."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Start it."""
+        self.left = asyncio.create_task(asyncio.Event().wait())
+        while True:
+            yield task.idle(0.005)
+
+
+class Failing(Source):
+    """Fails at once."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Raise."""
+        yield task.idle(0)
+        raise ValueError("at once")
+
+
+class Draining(Sink):
+    """Keeps nothing."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Drop the records."""
+
+
+class Inventory(NamedTuple):
+    """What a process holds."""
+
+    tasks: Counter[str]
+    threads: Counter[str]
+    files: int
+
+
+def inventory() -> Inventory:
+    """Return what is held now."""
+    return Inventory(
+        Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
+        Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),
+        len([*Path("/proc/self/fd").iterdir()]) if os.name == "posix" else 0,
+    )
+
+
+CLASSES = {"ticking": Ticking, "plain": Plain, "forgetful": Forgetful, "sink": Draining}
+
+CONFIGS = {
+    name: config_of(connector, topics="t", tasks_max="2")
+    if connector is Draining
+    else config_of(connector, tasks_max="2")
+    for name, connector in CLASSES.items()
+}
+
+
+def steps() -> list[tuple[Command, str]]:
+    """Return the commands of a cycle, and the state of the connector after each."""
+    cycles: list[tuple[Command, str]] = []
+    for name, config in CONFIGS.items():
+        cycles += [
+            (StopConnector(name), "STOPPED"),
+            (ResumeConnector(name), "RUNNING"),
+            (RestartConnector(name), "RUNNING"),
+            (RestartConnector(name, include_tasks=True), "RUNNING"),
+            (RestartTask(name, 0), "RUNNING"),
+            (PauseConnector(name), "PAUSED"),
+            (ResumeConnector(name), "RUNNING"),
+            (PutConfig(name, config), "RUNNING"),
+        ]
+    return cycles
+
+
+async def settled(worker: ConnectWorker, name: str, state: str) -> None:
+    """Wait until a connector and its tasks have this state."""
+    tasks = 2 if name == "sink" else 1
+    await until_state(worker, name, state, *([state] * tasks if state != "STOPPED" else []))
+
+
+async def test_cycles_leave_nothing() -> None:
+    """After many cycles everything is as before them, and after a deletion as at the beginning."""
+    async with running(*CLASSES.values()) as worker:
+        empty = await _idle()
+        for name, config in CONFIGS.items():
+            await worker.plane.execute(CreateConnector(name, config))
+        for name in CONFIGS:
+            await settled(worker, name, "RUNNING")
+        before = inventory()
+        for command, state in islice(cycle(steps()), CYCLES):
+            await worker.plane.execute(command)
+            await settled(worker, command.connector, state)
+        for name in CONFIGS:
+            await worker.plane.execute(ResumeConnector(name))
+            await settled(worker, name, "RUNNING")
+        await _until_same(before)
+        for name in CONFIGS:
+            await worker.plane.execute(DeleteConnector(name))
+        await _until_same(empty)
+
+
+async def test_failures_leave_nothing() -> None:
+    """A failed task holds nothing, however often it is restarted."""
+    async with running(Failing) as worker:
+        empty = await _idle()
+        await worker.plane.execute(CreateConnector("f", config_of(Failing)))
+        await until_state(worker, "f", "RUNNING", "FAILED")
+        before = inventory()
+        for _ in range(CYCLES // 10):
+            await worker.plane.execute(RestartTask("f", 0))
+            await until_state(worker, "f", "RUNNING", "FAILED")
+        await _until_same(before)
+        await worker.plane.execute(DeleteConnector("f"))
+        await until(lambda: connector_status(worker, "f") is None)
+        assert task_states(worker, "f") == []
+        await _until_same(empty)
+
+
+async def test_a_closed_worker_leaves_nothing() -> None:
+    """Neither a task nor a thread nor a file outlives the block."""
+    await asyncio.to_thread(len, "")  # the executor of this loop stays
+    empty = inventory()
+    for _ in range(3):
+        async with running(*CLASSES.values()) as worker:
+            for name, config in CONFIGS.items():
+                await worker.plane.execute(CreateConnector(name, config))
+            for name in CONFIGS:
+                await settled(worker, name, "RUNNING")
+    await _until_same(empty)
+
+
+async def _idle() -> Inventory:
+    """Return what a worker holds that has begun to wait for its log to grow."""
+    await asyncio.sleep(0.1)
+    return inventory()
+
+
+async def _until_same(expected: Inventory) -> None:
+    """Wait until the same is held; report what is left."""
+    try:
+        await until(lambda: _surplus(expected) == ({}, {}, 0))
+    except TimeoutError:
+        raise AssertionError(f"left: {_surplus(expected)}") from None
+
+
+def _surplus(expected: Inventory) -> tuple[dict[str, int], dict[str, int], int]:
+    """Return what is held beyond this. The loop's executor keeps its idle threads."""
+    now = inventory()
+    threads = now.threads - expected.threads
+    return (
+        dict(now.tasks - expected.tasks),
+        {name: count for name, count in threads.items() if not name.startswith("asyncio_")},
+        max(0, now.files - expected.files),
+    )

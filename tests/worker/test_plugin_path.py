@@ -1,0 +1,207 @@
+"""Classes from plugin.path; nothing else is ever imported."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import httpx
+import pytest
+
+from controlplane.connect.errors import ConnectError
+from controlplane.core.commands import CreateConnector
+from controlplane.plugins import Unloadable
+from controlplane.worker.plugin_path import classes_in
+from tests.worker.worker_fixture import running_classes, until_state
+
+MODULE = """
+    from pathlib import Path
+
+    Path({traces!r}, {name!r}).touch()
+
+    from controlplane.connect import Source
+
+    class Quiet(Source):
+        async def read(self, task):
+            while True:
+                yield task.idle(0.01)
+
+    class _Private(Quiet):
+        pass
+"""
+
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Folder in which a module leaves a file when it is imported."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Folder on Python's path; what it adds to the loaded modules goes again."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    before = {*sys.modules}
+    yield folder
+    for name in {*sys.modules} - before:
+        if name.startswith("pp_"):
+            del sys.modules[name]
+
+
+def write_module(folder: Path, traces: Path, name: str, text: str = MODULE) -> None:
+    """Write a module that leaves a trace."""
+    (folder / f"{name}.py").write_text(dedent(text).format(traces=str(traces), name=name))
+
+
+def imported(traces: Path) -> set[str]:
+    """Modules that left a trace."""
+    return {path.name for path in traces.iterdir()}
+
+
+async def test_a_module(modules: Path, traces: Path) -> None:
+    """Its public classes run under `module.Class`; no other module is imported."""
+    write_module(modules, traces, "pp_named")
+    write_module(modules, traces, "pp_other")
+    classes = classes_in(["pp_named"])
+    assert imported(traces) == {"pp_named"}
+    with pytest.raises(ConnectError, match="Failed to find any class"):
+        classes.named("pp_named._Private")
+    async with running_classes(classes) as worker:
+        config = {"connector.class": "pp_named.Quiet"}
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    assert imported(traces) == {"pp_named"}
+
+
+async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
+    """Each module of a directory is loaded, and nothing of the folders below it."""
+    folder = tmp_path / "plugins"
+    (folder / "below").mkdir(parents=True)
+    write_module(folder, traces, "pp_first")
+    write_module(folder, traces, "pp_second")
+    write_module(folder / "below", traces, "pp_below")
+    write_module(modules, traces, "pp_other")
+    classes = classes_in([str(folder)])
+    assert imported(traces) == {"pp_first", "pp_second"}
+    assert classes.named("pp_second.Quiet").__name__ == "Quiet"
+
+
+def _package(folder: Path, traces: Path, name: str) -> None:
+    """Install a package whose metadata declare a connector in a module of their own."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text("")
+    write_module(folder / name, traces, "inner")
+    metadata = folder / f"{name}-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(METADATA.format(name=name))
+    point = f"[controlplane.connectors]\nquiet-{name} = {name}.inner:Quiet\n"
+    (metadata / "entry_points.txt").write_text(point)
+
+
+def test_entry_points(modules: Path, traces: Path) -> None:
+    """Declared connectors of a named package are loaded; those of other packages are not."""
+    _package(modules, traces, "pp_named_package")
+    assert classes_in([]).plugins() is not None
+    assert imported(traces) == set()
+    classes = classes_in(["pp_named_package"])
+    assert classes.named("pp_named_package.inner.Quiet").__name__ == "Quiet"
+    assert imported(traces) == {"inner"}
+    (traces / "inner").unlink()
+    _package(modules, traces, "pp_other_package")
+    classes_in(["pp_named_package"])
+    assert imported(traces) == set()
+
+
+@pytest.mark.parametrize("plugin_path", [[], ["controlplane.connectors"]])
+async def test_a_request_imports_nothing(
+    modules: Path, traces: Path, plugin_path: list[str]
+) -> None:
+    """No class, converter, transformation or predicate of a config is imported by a request."""
+    write_module(modules, traces, "pp_forbidden")
+    name = "pp_forbidden.Quiet"
+    shipped = {"connector.class": "controlplane.connectors.GeneratorSource", "topic": "t"}
+    chain = {"transforms": "x", "transforms.x.type": name}
+    predicates = {
+        "transforms": "x",
+        "transforms.x.type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms.x.predicate": "p",
+        "predicates": "p",
+        "predicates.p.type": name,
+    }
+    configs: list[dict[str, str]] = [
+        {"connector.class": name},
+        {"connector.class": "pp_forbidden"},
+        {"connector.class": "Quiet"},
+        {**shipped, **chain},
+        {**shipped, **predicates},
+        {**shipped, "value.converter": name},
+        {**shipped, "header.converter": name},
+        {**shipped, "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+         "task.class": name},
+    ]  # fmt: skip
+    async with running_classes(classes_in(plugin_path)) as worker:
+        transport = httpx.ASGITransport(worker.plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            for number, config in enumerate(configs[:-1]):
+                answer = await client.put(f"/connectors/s{number}/config", json=config)
+                assert 400 <= answer.status_code <= 500, (config, answer.text)
+                path = f"/connector-plugins/{config['connector.class']}/config/validate"
+                await client.put(path, json=config)
+            for config in configs:
+                posted = {"name": "p", "config": config}
+                await client.post("/connectors", json=posted)
+            listed = await client.get("/connector-plugins?connectorsOnly=false")
+            assert "pp_forbidden" not in listed.text
+            await client.get(f"/connector-plugins/{name}/config")
+    assert imported(traces) == set()
+    assert "pp_forbidden" not in sys.modules
+
+
+BROKEN = {
+    "pp_raises": ("1 / 0", "ZeroDivisionError"),
+    "pp_exits": ("import sys\nsys.exit(3)", "SystemExit"),
+    "pp_needs": ("import no_such_module_at_all", "No module named 'no_such_module_at_all'"),
+    "pp_typo": ("class :", "SyntaxError"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("form", ["module", "directory"])
+def test_a_module_that_fails(modules: Path, name: str, form: str) -> None:
+    """The error names the module and the reason; the process goes on."""
+    text, reason = BROKEN[name]
+    (modules / f"{name}.py").write_text(text)
+    with pytest.raises(Unloadable) as failure:
+        classes_in([name if form == "module" else str(modules)])
+    assert name in str(failure.value)
+    assert reason in str(failure.value)
+    assert name not in sys.modules
+
+
+@pytest.mark.parametrize("place", ["pp_missing", "/no/such/folder", ".relative", "a b", "x/y.py"])
+def test_a_place_that_is_missing(place: str) -> None:
+    """The error names the place."""
+    with pytest.raises(Unloadable) as failure:
+        classes_in([place])
+    assert f"plugin.path names {place}" in str(failure.value)
+
+
+def test_a_module_of_another_name_is_not_replaced(tmp_path: Path) -> None:
+    """A file `json.py` in a directory does not stand in for Python's module."""
+    (tmp_path / "json.py").write_text("")
+    with pytest.raises(Unloadable, match="already loaded: rename it"):
+        classes_in([str(tmp_path)])
+
+
+def test_an_entry_point_that_fails(modules: Path, traces: Path) -> None:
+    """The error names what the package declares."""
+    _package(modules, traces, "pp_bad_package")
+    (modules / "pp_bad_package" / "inner.py").write_text("raise ValueError('not today')")
+    with pytest.raises(Unloadable, match=r"pp_bad_package\.inner:Quiet cannot be loaded: .*today"):
+        classes_in(["pp_bad_package"])
