@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
-    Command,
     CreateConnector,
     DeleteConnector,
     PauseConnector,
@@ -57,7 +56,7 @@ class Ticking(Source):
             helper.cancel()
 
 
-class Plain(Source):
+class PlainTicking(Source):
     """Reads in plain code, and never ends by itself."""
 
     def read(self, task: SourceRun) -> Any:
@@ -77,7 +76,7 @@ class Forgetful(Source):
             yield task.idle(0.005)
 
 
-class Failing(Source):
+class FailingAtOnce(Source):
     """Fails at once."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
@@ -94,7 +93,7 @@ class Draining(Sink):
 
 
 class Inventory(NamedTuple):
-    """What a process holds."""
+    """Tasks, threads and open files of this process."""
 
     tasks: Counter[str]
     threads: Counter[str]
@@ -110,7 +109,7 @@ def inventory() -> Inventory:
     )
 
 
-CLASSES = {"ticking": Ticking, "plain": Plain, "forgetful": Forgetful, "sink": Draining}
+CLASSES = {"ticking": Ticking, "plain": PlainTicking, "forgetful": Forgetful, "sink": Draining}
 
 CONFIGS = {
     name: config_of(connector, topics="t", tasks_max="2")
@@ -120,9 +119,9 @@ CONFIGS = {
 }
 
 
-def steps() -> list[tuple[Command, str]]:
+def steps() -> list[tuple[AnyCommand, str]]:
     """Return the commands of a cycle, and the state of the connector after each."""
-    cycles: list[tuple[Command, str]] = []
+    cycles: list[tuple[AnyCommand, str]] = []
     for name, config in CONFIGS.items():
         cycles += [
             (StopConnector(name), "STOPPED"),
@@ -151,6 +150,7 @@ async def test_cycles_leave_nothing() -> None:
             await worker.plane.execute(CreateConnector(name, config))
         for name in CONFIGS:
             await settled(worker, name, "RUNNING")
+        await until(lambda: inventory().tasks["consumer"])
         before = inventory()
         for command, state in islice(cycle(steps()), CYCLES):
             await worker.plane.execute(command)
@@ -166,9 +166,9 @@ async def test_cycles_leave_nothing() -> None:
 
 async def test_failures_leave_nothing() -> None:
     """A failed task holds nothing, however often it is restarted."""
-    async with running(Failing) as worker:
+    async with running(FailingAtOnce) as worker:
         empty = await _idle()
-        await worker.plane.execute(CreateConnector("f", config_of(Failing)))
+        await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
         await until_state(worker, "f", "RUNNING", "FAILED")
         before = inventory()
         for _ in range(CYCLES // 10):
