@@ -56,7 +56,7 @@ class TopicKeepingSink(Sink):
         put.extend(f"{record.topic}={record.value}" for record in records)
 
 
-class Plain(Transformation):
+class ReturningAnything(Transformation):
     """Returns what its setting says."""
 
     def apply(self, record: ConnectRecord) -> Any:
@@ -310,18 +310,18 @@ def transformed(transformation: type[Transformation], predicate: str = "", **con
 def test_a_result_that_is_no_record_fails() -> None:
     """It is no dropped record: that would lose data in silence."""
     with pytest.raises(ToleranceExceeded) as failure:
-        transformed(Plain, returned="text")
-    assert "Plain.apply returned str instead of a SourceRecord or None" in str(
+        transformed(ReturningAnything, returned="text")
+    assert "ReturningAnything.apply returned str instead of a SourceRecord or None" in str(
         failure.value.__cause__
     )
-    assert transformed(Plain, returned="none") is None
-    assert transformed(Plain, returned="record").value == b"v"
+    assert transformed(ReturningAnything, returned="none") is None
+    assert transformed(ReturningAnything, returned="record").value == b"v"
 
 
 def test_any_false_value_of_a_predicate_selects_nothing() -> None:
     """A predicate may return None or a match object."""
-    assert transformed(Plain, "p", returned="none").value == b"v"
-    assert transformed(Plain, "p", returned="none", negate="true") is None
+    assert transformed(ReturningAnything, "p", returned="none").value == b"v"
+    assert transformed(ReturningAnything, "p", returned="none", negate="true") is None
 
 
 def test_the_offset_of_the_task_is_out_of_reach() -> None:

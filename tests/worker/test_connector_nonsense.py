@@ -158,7 +158,7 @@ async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
     "where", ["task.start", "task.commit", "task.commit_record", "task.stop", "connector.start"]
 )
 async def test_results_without_a_meaning(where: str) -> None:
-    """What these methods return is ignored."""
+    """Some methods may return anything: it is ignored."""
     plan.update(where=where, how="return", returned=object())
     async with with_neighbour(BadSource) as worker:
         await create_bad(worker, BadSource)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
+    AnyCommand,
     CreateConnector,
     DeleteConnector,
     PauseConnector,
@@ -43,8 +44,8 @@ class Ticking(Source):
         await asyncio.Event().wait()
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield numbers; use a helper task and a thread of the loop's executor."""
-        helper = asyncio.create_task(asyncio.Event().wait())
+        """Yield numbers; use a task and a thread of the loop's executor."""
+        waiting = asyncio.create_task(asyncio.Event().wait())
         await asyncio.to_thread(len, "")
         at = 0
         try:
@@ -53,7 +54,7 @@ class Ticking(Source):
                 yield task.record(str(at), {"p": task.number}, {"at": at}, topic="t")
                 yield task.idle(0.005)
         finally:
-            helper.cancel()
+            waiting.cancel()
 
 
 class PlainTicking(Source):
@@ -119,19 +120,19 @@ CONFIGS = {
 }
 
 
-def steps() -> list[tuple[AnyCommand, str]]:
+def steps() -> list[tuple[str, AnyCommand, str]]:
     """Return the commands of a cycle, and the state of the connector after each."""
-    cycles: list[tuple[AnyCommand, str]] = []
+    cycles: list[tuple[str, AnyCommand, str]] = []
     for name, config in CONFIGS.items():
         cycles += [
-            (StopConnector(name), "STOPPED"),
-            (ResumeConnector(name), "RUNNING"),
-            (RestartConnector(name), "RUNNING"),
-            (RestartConnector(name, include_tasks=True), "RUNNING"),
-            (RestartTask(name, 0), "RUNNING"),
-            (PauseConnector(name), "PAUSED"),
-            (ResumeConnector(name), "RUNNING"),
-            (PutConfig(name, config), "RUNNING"),
+            (name, StopConnector(name), "STOPPED"),
+            (name, ResumeConnector(name), "RUNNING"),
+            (name, RestartConnector(name), "RUNNING"),
+            (name, RestartConnector(name, include_tasks=True), "RUNNING"),
+            (name, RestartTask(name, 0), "RUNNING"),
+            (name, PauseConnector(name), "PAUSED"),
+            (name, ResumeConnector(name), "RUNNING"),
+            (name, PutConfig(name, config), "RUNNING"),
         ]
     return cycles
 
@@ -152,9 +153,9 @@ async def test_cycles_leave_nothing() -> None:
             await settled(worker, name, "RUNNING")
         await until(lambda: inventory().tasks["consumer"])
         before = inventory()
-        for command, state in islice(cycle(steps()), CYCLES):
+        for name, command, state in islice(cycle(steps()), CYCLES):
             await worker.plane.execute(command)
-            await settled(worker, command.connector, state)
+            await settled(worker, name, state)
         for name in CONFIGS:
             await worker.plane.execute(ResumeConnector(name))
             await settled(worker, name, "RUNNING")

@@ -57,7 +57,7 @@ def errors_of(**settings: str) -> RecordErrors:
     )
 
 
-class Failing:
+class FailingOperation:
     """Raises a retriable error so many times; keeps the times of its calls."""
 
     def __init__(self, failures: int) -> None:
@@ -74,7 +74,7 @@ class Failing:
 
 def test_a_retriable_error_is_retried_within_the_time_out() -> None:
     """The first pause is 300 ms, then it doubles, up to errors.retry.delay.max.ms."""
-    failing = Failing(4)
+    failing = FailingOperation(4)
     errors = errors_of(errors_retry_timeout="-1", errors_retry_delay_max_ms="400")
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) == "done"
     pauses = [after - before for before, after in zip(failing.calls, failing.calls[1:])]  # noqa: B905
@@ -86,7 +86,7 @@ def test_a_retriable_error_is_retried_within_the_time_out() -> None:
 
 def test_the_longest_pause_bounds_every_pause() -> None:
     """With errors.retry.delay.max.ms=1, fifty retries take no 300 ms each."""
-    failing, begun = Failing(50), time.monotonic()
+    failing, begun = FailingOperation(50), time.monotonic()
     errors = errors_of(errors_retry_timeout="-1", errors_retry_delay_max_ms="1")
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) == "done"
     assert time.monotonic() - begun < 50 * 0.3
@@ -94,7 +94,7 @@ def test_the_longest_pause_bounds_every_pause() -> None:
 
 def test_nothing_is_retried_by_default() -> None:
     """errors.retry.timeout is 0: the first retriable error fails the record."""
-    failing = Failing(1)
+    failing = FailingOperation(1)
     with pytest.raises(ToleranceExceeded, match="Tolerance exceeded in error handler"):
         errors_of().run(Stage.TRANSFORMATION, "T", failing, None)
     assert len(failing.calls) == 1
@@ -102,7 +102,7 @@ def test_nothing_is_retried_by_default() -> None:
 
 def test_retries_end_at_the_time_out() -> None:
     """The last pause is cut short, one more try follows, then the record has failed."""
-    failing = Failing(1_000)
+    failing = FailingOperation(1_000)
     errors = errors_of(errors_retry_timeout="400", errors_tolerance="all")
     assert errors.run(Stage.TRANSFORMATION, "T", failing, None) is None
     assert failing.calls[-1] - failing.calls[0] >= 0.399
@@ -128,7 +128,7 @@ def test_a_stop_ends_the_retries_without_a_failure() -> None:
     errors = errors_of(errors_retry_timeout="-1", errors_tolerance="all")
     errors.stop()
     with pytest.raises(RetriesStopped):
-        errors.run(Stage.TRANSFORMATION, "T", Failing(1), None)
+        errors.run(Stage.TRANSFORMATION, "T", FailingOperation(1), None)
     assert errors.take_failures() == []
 
 
