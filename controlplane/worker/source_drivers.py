@@ -7,7 +7,7 @@ the task's thread, one call after another.
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from math import isnan
 from time import monotonic
 from typing import Any, Protocol
@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import (
     OffsetFields,
-    OffsetPair,
     PartitionFields,
     RecordMetadata,
     SourceRecord,
@@ -33,7 +32,8 @@ from controlplane.connect.source import (
     TransactionContext,
 )
 from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.source_offsets import SourceOffsetStore, plain_fields
+from controlplane.worker.source_items import checked_offsets, checked_record
+from controlplane.worker.source_offsets import SourceOffsetStore
 
 PolledItem = SourceRecord | Mark | TransactionCommit | TransactionAbort
 """Item of a poll, in the order of the source."""
@@ -400,64 +400,6 @@ class GeneratorDriver:
 
 class _GeneratorEnd(Exception):
     """A plain generator has ended; `StopIteration` cannot leave a coroutine."""
-
-
-def checked_record(record: object) -> SourceRecord:
-    """Return a record whose partition and offset no longer belong to the author.
-
-    Raises:
-        ConnectError: it is no record.
-        DataError: its partition or offset is not made of primitive values.
-    """
-    if not isinstance(record, SourceRecord):
-        raise ConnectError(f"The source returned {type(record).__name__} instead of a SourceRecord")
-    if not isinstance(record.topic, str) or not record.topic:
-        raise ConnectError(f"The source returned a record for the topic {record.topic!r}")
-    partition, offset = record.source_partition, record.source_offset
-    return _replaced(
-        record,
-        None if partition is None else plain_fields(partition),
-        None if offset is None else plain_fields(offset),
-    )
-
-
-def _replaced(
-    record: SourceRecord, partition: OffsetFields | None, offset: OffsetFields | None
-) -> SourceRecord:
-    return SourceRecord(
-        topic=record.topic,
-        value=record.value,
-        value_schema=record.value_schema,
-        key=record.key,
-        key_schema=record.key_schema,
-        source_partition=partition,
-        source_offset=offset,
-        kafka_partition=record.kafka_partition,
-        timestamp=record.timestamp,
-        headers=tuple(record.headers),
-    )
-
-
-def checked_offsets(offsets: Any) -> list[OffsetPair] | None:
-    """Return copies of offsets that a task has returned; None for none.
-
-    Raises:
-        ConnectError: they are no pairs.
-        DataError: a partition or offset is not made of primitive values.
-    """
-    if offsets is None:
-        return None
-    try:
-        pairs = [*offsets.items()] if isinstance(offsets, Mapping) else [*offsets]
-        checked = [(partition, offset) for partition, offset in pairs]
-    except (TypeError, ValueError):
-        raise ConnectError(
-            f"Offsets must be pairs of a partition and an offset, not {offsets!r:.200}"
-        ) from None
-    return [
-        (plain_fields(partition), None if offset is None else plain_fields(offset))
-        for partition, offset in checked
-    ]
 
 
 def _overrides(instance: object, base: type, method: str) -> bool:

@@ -20,14 +20,13 @@ from controlplane.connect.transforms import (
 from controlplane.core.commands import CreateConnector
 from controlplane.logs.log import Record
 from controlplane.plane import Refusal
-from controlplane.worker.connector_classes import class_name
+from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.conversion import Pipelines
 from controlplane.worker.plugin_path import classes_in
 from controlplane.worker.record_errors import ToleranceExceeded
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
     QUICK,
-    ConnectorClasses,
     config_of,
     produce,
     running,
@@ -48,7 +47,7 @@ def _empty() -> None:
     put.clear()
 
 
-class Collecting(Sink):
+class TopicKeepingSink(Sink):
     """Keeps what it gets."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
@@ -57,7 +56,7 @@ class Collecting(Sink):
         put.extend(f"{record.topic}={record.value}" for record in records)
 
 
-class Plain(Transformation):
+class ReturningAnything(Transformation):
     """Returns what its setting says."""
 
     def apply(self, record: ConnectRecord) -> Any:
@@ -168,10 +167,10 @@ async def _three_records(worker: ConnectWorker) -> None:
 )
 async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -> None:
     """Filter drops what the predicate selects, or the rest; dropped records are committed."""
-    async with running(Collecting) as worker:
+    async with running(TopicKeepingSink) as worker:
         await _three_records(worker)
         await worker.plane.execute(
-            CreateConnector("s", config_of(Collecting, topics="t,u") | config)
+            CreateConnector("s", config_of(TopicKeepingSink, topics="t,u") | config)
         )
         done = {("t", 0): 2, ("u", 0): 1}
         await until(lambda: dict(worker.groups.committed("connect-s")) == done)
@@ -189,16 +188,16 @@ async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -
 )
 async def test_wrong_chains_are_refused(wrong: dict[str, str]) -> None:
     """The validation of a config finds what cannot work."""
-    async with running(Collecting) as worker:
-        config = config_of(Collecting, topics="t") | CHAIN | wrong
+    async with running(TopicKeepingSink) as worker:
+        config = config_of(TopicKeepingSink, topics="t") | CHAIN | wrong
         with pytest.raises(Refusal):
             await worker.plane.execute(CreateConnector("s", config))
 
 
 async def test_a_predicate_that_is_not_listed_fails_the_task() -> None:
     """Kafka's validation does not see it either."""
-    async with running(Collecting) as worker:
-        config = config_of(Collecting, topics="t") | CHAIN
+    async with running(TopicKeepingSink) as worker:
+        config = config_of(TopicKeepingSink, topics="t") | CHAIN
         config["transforms.drop.predicate"] = "missing"
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "FAILED")
@@ -237,7 +236,7 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> ConnectorClasses:
     (folder / "suffixes_of_an_author.py").write_text(dedent(PLUGINS))
     classes = classes_in([str(folder)])
     return ConnectorClasses(
-        [Collecting],
+        [TopicKeepingSink],
         others=[
             classes.transformation("suffixes_of_an_author.Suffix"),
             classes.predicate("suffixes_of_an_author.ValueIs"),
@@ -260,7 +259,7 @@ async def test_an_authors_own_run(authors: ConnectorClasses) -> None:
     """They get their settings with defaults, and only the selected records."""
     async with running_classes(authors, runtime=QUICK) as worker:
         await produce(worker.plane.log, "t", "a", "b")
-        config = config_of(Collecting, topics="t") | OWN
+        config = config_of(TopicKeepingSink, topics="t") | OWN
         await worker.plane.execute(CreateConnector("s", config))
         await until(lambda: put == ["t=a!", "t=b"])
 
@@ -269,7 +268,7 @@ async def test_an_exception_fails_the_task(authors: ConnectorClasses) -> None:
     """The trace has the author's line; nothing is put or committed."""
     async with running_classes(authors, runtime=QUICK) as worker:
         await produce(worker.plane.log, "t", "a", "boom")
-        config = config_of(Collecting, topics="t") | OWN | {"predicates.p.value": "boom"}
+        config = config_of(TopicKeepingSink, topics="t") | OWN | {"predicates.p.value": "boom"}
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "FAILED")
         trace = task_trace(worker, "s")
@@ -282,7 +281,7 @@ async def test_an_exception_fails_the_task(authors: ConnectorClasses) -> None:
 async def test_the_settings_of_an_author_are_validated(authors: ConnectorClasses) -> None:
     """A required setting that is missing is refused in Kafka's words."""
     async with running_classes(authors, runtime=QUICK) as worker:
-        config = config_of(Collecting, topics="t") | OWN
+        config = config_of(TopicKeepingSink, topics="t") | OWN
         del config["transforms.s.text"]
         with pytest.raises(Refusal, match=r"transforms\.s\.text"):
             await worker.plane.execute(CreateConnector("s", config))
@@ -311,18 +310,18 @@ def transformed(transformation: type[Transformation], predicate: str = "", **con
 def test_a_result_that_is_no_record_fails() -> None:
     """It is no dropped record: that would lose data in silence."""
     with pytest.raises(ToleranceExceeded) as failure:
-        transformed(Plain, returned="text")
-    assert "Plain.apply returned str instead of a SourceRecord or None" in str(
+        transformed(ReturningAnything, returned="text")
+    assert "ReturningAnything.apply returned str instead of a SourceRecord or None" in str(
         failure.value.__cause__
     )
-    assert transformed(Plain, returned="none") is None
-    assert transformed(Plain, returned="record").value == b"v"
+    assert transformed(ReturningAnything, returned="none") is None
+    assert transformed(ReturningAnything, returned="record").value == b"v"
 
 
 def test_any_false_value_of_a_predicate_selects_nothing() -> None:
     """A predicate may return None or a match object."""
-    assert transformed(Plain, "p", returned="none").value == b"v"
-    assert transformed(Plain, "p", returned="none", negate="true") is None
+    assert transformed(ReturningAnything, "p", returned="none").value == b"v"
+    assert transformed(ReturningAnything, "p", returned="none", negate="true") is None
 
 
 def test_the_offset_of_the_task_is_out_of_reach() -> None:

@@ -12,11 +12,12 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.plane import Settings
-from tests.worker.test_sink import Collecting, produce
+from tests.worker.test_sink import Collecting
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
     config_of,
     offsets,
+    produce,
     running,
     task_states,
     until,

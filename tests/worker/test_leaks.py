@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
-    Command,
+    AnyCommand,
     CreateConnector,
     DeleteConnector,
     PauseConnector,
@@ -44,8 +44,8 @@ class Ticking(Source):
         await asyncio.Event().wait()
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield numbers; use a helper task and a thread of the loop's executor."""
-        helper = asyncio.create_task(asyncio.Event().wait())
+        """Yield numbers; use a task and a thread of the loop's executor."""
+        waiting = asyncio.create_task(asyncio.Event().wait())
         await asyncio.to_thread(len, "")
         at = 0
         try:
@@ -54,10 +54,10 @@ class Ticking(Source):
                 yield task.record(str(at), {"p": task.number}, {"at": at}, topic="t")
                 yield task.idle(0.005)
         finally:
-            helper.cancel()
+            waiting.cancel()
 
 
-class Plain(Source):
+class PlainTicking(Source):
     """Reads in plain code, and never ends by itself."""
 
     def read(self, task: SourceRun) -> Any:
@@ -77,7 +77,7 @@ class Forgetful(Source):
             yield task.idle(0.005)
 
 
-class Failing(Source):
+class FailingAtOnce(Source):
     """Fails at once."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
@@ -94,7 +94,7 @@ class Draining(Sink):
 
 
 class Inventory(NamedTuple):
-    """What a process holds."""
+    """Tasks, threads and open files of this process."""
 
     tasks: Counter[str]
     threads: Counter[str]
@@ -110,7 +110,7 @@ def inventory() -> Inventory:
     )
 
 
-CLASSES = {"ticking": Ticking, "plain": Plain, "forgetful": Forgetful, "sink": Draining}
+CLASSES = {"ticking": Ticking, "plain": PlainTicking, "forgetful": Forgetful, "sink": Draining}
 
 CONFIGS = {
     name: config_of(connector, topics="t", tasks_max="2")
@@ -120,19 +120,19 @@ CONFIGS = {
 }
 
 
-def steps() -> list[tuple[Command, str]]:
+def steps() -> list[tuple[str, AnyCommand, str]]:
     """Return the commands of a cycle, and the state of the connector after each."""
-    cycles: list[tuple[Command, str]] = []
+    cycles: list[tuple[str, AnyCommand, str]] = []
     for name, config in CONFIGS.items():
         cycles += [
-            (StopConnector(name), "STOPPED"),
-            (ResumeConnector(name), "RUNNING"),
-            (RestartConnector(name), "RUNNING"),
-            (RestartConnector(name, include_tasks=True), "RUNNING"),
-            (RestartTask(name, 0), "RUNNING"),
-            (PauseConnector(name), "PAUSED"),
-            (ResumeConnector(name), "RUNNING"),
-            (PutConfig(name, config), "RUNNING"),
+            (name, StopConnector(name), "STOPPED"),
+            (name, ResumeConnector(name), "RUNNING"),
+            (name, RestartConnector(name), "RUNNING"),
+            (name, RestartConnector(name, include_tasks=True), "RUNNING"),
+            (name, RestartTask(name, 0), "RUNNING"),
+            (name, PauseConnector(name), "PAUSED"),
+            (name, ResumeConnector(name), "RUNNING"),
+            (name, PutConfig(name, config), "RUNNING"),
         ]
     return cycles
 
@@ -151,10 +151,11 @@ async def test_cycles_leave_nothing() -> None:
             await worker.plane.execute(CreateConnector(name, config))
         for name in CONFIGS:
             await settled(worker, name, "RUNNING")
+        await until(lambda: inventory().tasks["consumer"])
         before = inventory()
-        for command, state in islice(cycle(steps()), CYCLES):
+        for name, command, state in islice(cycle(steps()), CYCLES):
             await worker.plane.execute(command)
-            await settled(worker, command.connector, state)
+            await settled(worker, name, state)
         for name in CONFIGS:
             await worker.plane.execute(ResumeConnector(name))
             await settled(worker, name, "RUNNING")
@@ -166,9 +167,9 @@ async def test_cycles_leave_nothing() -> None:
 
 async def test_failures_leave_nothing() -> None:
     """A failed task holds nothing, however often it is restarted."""
-    async with running(Failing) as worker:
+    async with running(FailingAtOnce) as worker:
         empty = await _idle()
-        await worker.plane.execute(CreateConnector("f", config_of(Failing)))
+        await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
         await until_state(worker, "f", "RUNNING", "FAILED")
         before = inventory()
         for _ in range(CYCLES // 10):

@@ -1,0 +1,277 @@
+"""Connectors that misbehave as a test plans, beside a good neighbour."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+
+from controlplane.connect import (
+    Sink,
+    SinkConnector,
+    SinkTask,
+    Source,
+    SourceConnector,
+    SourceTask,
+)
+from controlplane.connect.records import SourceRecord
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import (
+    CreateConnector,
+    DeleteConnector,
+)
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import (
+    QUICK,
+    RecordedNotices,
+    config_of,
+    connector_status,
+    offsets,
+    produce,
+    running,
+    task_states,
+    until,
+    until_state,
+)
+
+SHORT = msgspec.structs.replace(
+    QUICK, task_shutdown_graceful_timeout_ms=100, connector_stop_timeout_ms=100
+)
+"""Hanging connectors are abandoned soon."""
+
+released = threading.Event()
+"""Set at the end of a test: then everything that hangs goes on."""
+
+calls: list[str] = []
+"""Places that misbehaved."""
+
+plan: dict[str, Any] = {}
+"""Place and kind of the misbehaviour: `where`, `how`, `returned`."""
+
+
+class Odd(BaseException):
+    """Exception that no `except Exception` catches."""
+
+
+def fresh_plan() -> Iterator[None]:
+    """Begin a test without a plan; let everything go on that hangs at its end."""
+    plan.clear()
+    calls.clear()
+    released.clear()
+    yield
+    released.set()
+
+
+def act(place: str, otherwise: Any = None) -> Any:
+    """Misbehave, if the plan names this place; else return a sane value."""
+    if plan.get("where") != place:
+        return otherwise
+    calls.append(place)
+    match plan["how"]:
+        case "raise":
+            raise ValueError(f"bad {place}")
+        case "exit":
+            sys.exit(f"bad {place}")
+        case "cancel":
+            raise asyncio.CancelledError(f"bad {place}")
+        case "odd":
+            raise Odd(f"bad {place}")
+        case "hang":
+            released.wait(PATIENCE_S)
+        case "spin":
+            while not released.is_set():
+                pass
+        case "block":
+            return _blocking()
+        case "return":
+            return plan["returned"]
+    return otherwise
+
+
+async def _blocking() -> None:
+    """Block the event loop that this runs in."""
+    released.wait(PATIENCE_S)
+
+
+RECORD = SourceRecord(topic="bad", value="v", source_partition={"p": 1}, source_offset={"at": 1})
+
+
+class BadTask(SourceTask):
+    """Misbehaves in the method of the plan; else it returns the same record again and again."""
+
+    def __init__(self) -> None:
+        act("task.init")
+
+    def start(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("task.start")
+
+    def poll(self) -> Any:
+        """Misbehave or not."""
+        threading.Event().wait(0.005)
+        return act("task.poll", [RECORD])
+
+    def commit(self) -> Any:
+        """Misbehave or not."""
+        return act("task.commit")
+
+    def commit_record(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("task.commit_record")
+
+    def update_offsets(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("task.update_offsets")
+
+    def stop(self) -> Any:
+        """Misbehave or not."""
+        return act("task.stop")
+
+
+class BadSource(SourceConnector):
+    """Misbehaves in the method of the plan."""
+
+    task = BadTask
+
+    def __init__(self) -> None:
+        act("connector.init")
+
+    def start(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("connector.start")
+
+    def task_configs(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("connector.task_configs", [{}])
+
+    def stop(self) -> Any:
+        """Misbehave or not."""
+        return act("connector.stop")
+
+
+class BadSinkTask(SinkTask):
+    """Misbehaves in the method of the plan."""
+
+    def __init__(self) -> None:
+        act("sink.init")
+
+    def start(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.start")
+
+    def open(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.open")
+
+    def put(self, records: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.put") if records else None
+
+    def flush(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.flush")
+
+    def pre_commit(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.pre_commit")
+
+    def close(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("sink.close")
+
+    def stop(self) -> Any:
+        """Misbehave or not."""
+        return act("sink.stop")
+
+
+class BadSink(SinkConnector):
+    """Sink with such a task."""
+
+    task = BadSinkTask
+
+    def task_configs(self, limit: int) -> Any:
+        """Return one config for each task."""
+        return [{}] * limit
+
+
+class CountingOn(Source):
+    """Counts without end."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield numbers."""
+        at = 0
+        while True:
+            at += 1
+            yield task.record(str(at), {"good": 1}, {"at": at}, topic="good")
+            yield task.idle(0.005)
+
+
+@asynccontextmanager
+async def with_neighbour(
+    *classes: type[Any], notices: RecordedNotices | None = None
+) -> AsyncIterator[ConnectWorker]:
+    """Run a worker with a good neighbour; check at the end that it has not noticed anything."""
+    async with running(CountingOn, *classes, runtime=SHORT, notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("good", config_of(CountingOn)))
+        await until_state(worker, "good", "RUNNING", "RUNNING")
+        try:
+            yield worker
+            before = counted(worker)
+            await until(lambda: counted(worker) > before)
+            assert task_states(worker, "good") == ["RUNNING"]
+        finally:
+            released.set()
+
+
+def counted(worker: ConnectWorker) -> int:
+    """Committed number of the neighbour."""
+    return int(offsets(worker, "good").get("{'good': 1}", {"at": 0})["at"])
+
+
+async def delete(worker: ConnectWorker, name: str) -> None:
+    """Delete a connector; nothing of it is left."""
+    await worker.plane.execute(DeleteConnector(name))
+    await until(lambda: connector_status(worker, name) is None and not task_states(worker, name))
+
+
+@asynccontextmanager
+async def rest_of(worker: ConnectWorker) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a client of the worker's REST API."""
+    transport = httpx.ASGITransport(worker.plane.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+        yield client
+
+
+def group_offsets(worker: ConnectWorker) -> dict[tuple[str, int], int]:
+    """Committed offsets of the bad sink."""
+    return dict(worker.groups.committed("connect-bad"))
+
+
+async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str) -> None:
+    """Create the bad connector; a sink gets two records."""
+    if issubclass(connector, SinkConnector | Sink):
+        await produce(worker.plane.log, "t", "a", "b")
+        config["topics"] = "t"
+    await worker.plane.execute(CreateConnector("bad", config_of(connector, **config)))
+
+
+def threads_of(name: str) -> list[str]:
+    """Threads of the author's code of a connector."""
+    return [thread.name for thread in threading.enumerate() if f" {name}" in thread.name]
+
+
+def record(**fields: Any) -> SourceRecord:
+    """Record with other values in some fields."""
+    return msgspec.structs.replace(RECORD, **fields)
+
+
+RAISING = ["raise", "exit", "cancel", "odd"]
+
+FAILS_CONNECTOR = ["connector.init", "connector.start"]
+FAILS_TASK = ["task.init", "task.start", "task.poll", "task.update_offsets"]
+FAILS_SINK = ["sink.init", "sink.start", "sink.open", "sink.put"]

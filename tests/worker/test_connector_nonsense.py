@@ -1,0 +1,222 @@
+"""Connectors that return nonsense: FAILED in clear words, and nothing is committed."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from controlplane.connect import (
+    Source,
+)
+from controlplane.connect.source import Idle, Mark
+from tests.patience import PATIENCE_S
+from tests.worker.bad_connectors import (
+    BadSink,
+    BadSource,
+    calls,
+    create_bad,
+    delete,
+    fresh_plan,
+    group_offsets,
+    plan,
+    record,
+    released,
+    rest_of,
+    with_neighbour,
+)
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    offsets,
+    task_trace,
+    until,
+    until_state,
+    values_in,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    yield from fresh_plan()
+
+
+# --- nonsense -------------------------------------------------------------------------------------
+
+
+class Blocking:
+    """Iterable whose iteration hangs."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Hang."""
+        released.wait(PATIENCE_S)
+        return iter(())
+
+
+NO_RECORDS = [
+    5,
+    "text",
+    b"bytes",
+    [5],
+    [None],
+    {"a": 1},
+    object(),
+    [record(topic="")],
+    [record(topic=None)],
+    [record(source_partition="p")],
+    [record(source_partition={"p": {}})],
+    [record(source_partition={1: "p"})],
+    [record(source_offset={"at": [1]})],
+    [record(source_offset={"at": 2**64})],
+    [record(source_offset={"at": object()})],
+    [record(kafka_partition=7)],
+    [record(kafka_partition=-1)],
+    [record(timestamp="now")],
+    [record(headers=None)],
+    [record(headers=("h",))],
+    [record(topic="no such/topic?")],
+]
+
+
+@pytest.mark.parametrize("returned", NO_RECORDS, ids=repr)
+async def test_a_poll_that_returns_nonsense(returned: Any) -> None:
+    """The task is FAILED; no record and no offset of the batch is in the log."""
+    plan.update(where="task.poll", how="return", returned=returned)
+    async with with_neighbour(BadSource) as worker:
+        await create_bad(worker, BadSource)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert offsets(worker, "bad") == {}
+        assert await values_in(worker.plane.log, "bad") == []
+        await delete(worker, "bad")
+
+
+async def test_a_result_that_hangs_when_it_is_read() -> None:
+    """The result of `poll` is read in the author's thread."""
+    plan.update(where="task.poll", how="return", returned=Blocking())
+    async with with_neighbour(BadSource) as worker:
+        await create_bad(worker, BadSource)
+        await until(lambda: calls)
+        async with rest_of(worker) as client:
+            assert (await client.get("/connectors/bad/status")).status_code == 200
+        await delete(worker, "bad")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [5, "text", [5], [(5,)], [({"p": 1}, 5)], [({"p": {}}, None)], {"p": {"at": {}}}, [(1, 2, 3)]],
+    ids=repr,
+)
+async def test_update_offsets_that_returns_nonsense(returned: Any) -> None:
+    """The task is FAILED, and nothing of it is committed (KIP-910)."""
+    plan.update(where="task.update_offsets", how="return", returned=returned)
+    async with with_neighbour(BadSource) as worker:
+        await create_bad(worker, BadSource)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert offsets(worker, "bad") == {}
+
+
+@pytest.mark.parametrize("returned", [None, 5, "text", [5], [{1: "x"}], [{"x": 1}], [None]])
+async def test_task_configs_that_are_nonsense(returned: Any) -> None:
+    """None is published; the worker asks again, as Kafka's does."""
+    notices = RecordedNotices()
+    plan.update(where="connector.task_configs", how="return", returned=returned)
+    async with with_neighbour(BadSource, notices=notices) as worker:
+        await create_bad(worker, BadSource)
+        await until(lambda: notices.of("task_configs_not_published"))
+        assert "BadSource returned" in notices.of("task_configs_not_published")[0]["reason"]
+        assert worker.plane.state.config.tasks.get("bad", {}) == {}
+        plan.clear()
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        5,
+        "text",
+        {"t": 1},
+        {("t", 0): -1},
+        {("t", 0): "1"},
+        {("t", 0): None},
+        {("t",): 1},
+        {("t", 0): 10**30},
+        {("other", 0): 1},
+        {("t", 0): 3},
+    ],
+    ids=repr,
+)
+async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
+    """Nothing is committed: neither nonsense, nor offsets of others, nor unread records."""
+    plan.update(where="sink.pre_commit", how="return", returned=returned)
+    async with with_neighbour(BadSink) as worker:
+        await create_bad(worker, BadSink)
+        await until(lambda: len(calls) > 3)
+        assert group_offsets(worker) == {}
+        await delete(worker, "bad")
+        assert group_offsets(worker) == {}
+
+
+@pytest.mark.parametrize(
+    "where", ["task.start", "task.commit", "task.commit_record", "task.stop", "connector.start"]
+)
+async def test_results_without_a_meaning(where: str) -> None:
+    """Some methods may return anything: it is ignored."""
+    plan.update(where=where, how="return", returned=object())
+    async with with_neighbour(BadSource) as worker:
+        await create_bad(worker, BadSource)
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        await until(lambda: offsets(worker, "bad") == {"{'p': 1}": {"at": 1}})
+
+
+class BadReader(Source):
+    """Yields or returns what the plan says."""
+
+    def read(self, *_: Any) -> Any:
+        """Return a generator, or nonsense."""
+        if plan["how"] == "read":
+            return plan["returned"]() if callable(plan["returned"]) else plan["returned"]
+        return self._items()
+
+    async def _items(self) -> AsyncIterator[Any]:
+        yield plan["returned"]
+        while True:
+            yield Idle(0.01)
+
+
+async def _coroutine() -> None:
+    """Be no generator."""
+
+
+@pytest.mark.parametrize("returned", [None, 5, [record()], _coroutine], ids=str)
+async def test_a_read_that_is_no_generator(returned: Any) -> None:
+    """The task is FAILED in clear words."""
+    plan.update(how="read", returned=returned)
+    async with with_neighbour(BadReader) as worker:
+        await create_bad(worker, BadReader)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert "BadReader.read is no generator" in task_trace(worker, "bad")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        5,
+        "text",
+        {"a": 1},
+        [5],
+        Idle("x"),  # type: ignore[arg-type]
+        Idle(float("nan")),
+        Mark(5),  # type: ignore[arg-type]
+        Mark((5,)),  # type: ignore[arg-type]
+        Mark((({"p": {}}, None),)),  # type: ignore[dict-item]
+        record(source_offset={"at": {}}),
+        [record(source_partition={"p": b"x", "q": ()})],
+    ],
+    ids=repr,
+)
+async def test_a_read_that_yields_nonsense(item: Any) -> None:
+    """The task is FAILED; nothing is committed."""
+    plan.update(how="yield", returned=item)
+    async with with_neighbour(BadReader) as worker:
+        await create_bad(worker, BadReader)
+        await until_state(worker, "bad", "RUNNING", "FAILED")
+        assert offsets(worker, "bad") == {}

@@ -1,0 +1,264 @@
+"""Dead letters, and reports of a sink (KIP-298, KIP-610)."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.connect import SinkRecord, SinkTaskContext
+from controlplane.connect.errors import ConnectError
+from controlplane.core.commands import PauseConnector
+from controlplane.worker.clients import ProducerFailure
+from controlplane.worker.connector_classes import class_name
+from controlplane.worker.embedded_clients import LogProducer
+from controlplane.worker.record_errors import (
+    ToleranceExceeded,
+)
+from tests.worker.failing_records import (
+    DEAD_LETTERS,
+    WITH_HEADERS,
+    KeepingSink,
+    Picky,
+    committed,
+    create_sink,
+    dead_letters,
+    forget_records,
+    put,
+    transformed_by,
+)
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    entries_in,
+    produce,
+    running,
+    task_trace,
+    until,
+    until_state,
+)
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> None:
+    forget_records()
+
+
+# --- dead letters ---------------------------------------------------------------------------------
+
+
+async def test_dead_letters_are_the_records_of_the_log() -> None:
+    """A dead letter has the bytes and the time of its record, and no header of ours."""
+    async with running(KeepingSink, others=[Picky]) as worker:
+        await produce(worker.plane.log, "t", "a", "bad", "c", "bad2")
+        await create_sink(worker, KeepingSink, **transformed_by(Picky), **DEAD_LETTERS)
+        await until(lambda: put.get("s") == ["a", "c"])
+        letters = await dead_letters(worker, 2)
+        assert [(letter.key, letter.value, letter.timestamp) for letter in letters] == [
+            (None, b"bad", 1_000),
+            (None, b"bad2", 1_000),
+        ]
+        assert [letter.headers for letter in letters] == [(), ()]
+
+
+async def test_dead_letters_tell_their_reason() -> None:
+    """With context headers, all of Kafka's `__connect.errors.*` are there."""
+    async with running(KeepingSink, others=[Picky]) as worker:
+        await produce(worker.plane.log, "t", "a", "bad")
+        await create_sink(worker, KeepingSink, **transformed_by(Picky), **WITH_HEADERS)
+        [letter] = await dead_letters(worker, 1)
+    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    stack = headers.pop("__connect.errors.exception.stacktrace")
+    assert "cannot read bad" in stack
+    assert "failing_records.py" in stack
+    assert headers == {
+        "__connect.errors.topic": "t",
+        "__connect.errors.partition": "0",
+        "__connect.errors.offset": "1",
+        "__connect.errors.connector.name": "s",
+        "__connect.errors.task.id": "0",
+        "__connect.errors.stage": "TRANSFORMATION",
+        "__connect.errors.class.name": class_name(Picky),
+        "__connect.errors.exception.class.name": "builtins.ValueError",
+        "__connect.errors.exception.message": "cannot read bad",
+    }
+
+
+async def test_a_dead_letter_that_cannot_be_written_fails_the_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is committed behind a record whose dead letter is lost."""
+    _refuse(monkeypatch, "dead")
+    async with running(KeepingSink, others=[Picky]) as worker:
+        await produce(worker.plane.log, "t", "bad", "c")
+        await create_sink(worker, KeepingSink, **transformed_by(Picky), **DEAD_LETTERS)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "dead is full" in task_trace(worker, "s")
+        assert committed(worker) == {}
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
+    """Let every record for a topic fail."""
+    placed = LogProducer._placed
+
+    async def refusing(producer: LogProducer, record: Any) -> Any:
+        if record.topic == topic:
+            raise ProducerFailure(f"{topic} is full")
+        return await placed(producer, record)
+
+    monkeypatch.setattr(LogProducer, "_placed", refusing)
+
+
+# --- report (KIP-610) -----------------------------------------------------------------------------
+
+
+class Reporting(KeepingSink):
+    """Reports bad values in plain code, and waits for the report."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Report or keep."""
+        for record in records:
+            if str(record.value).startswith("bad"):
+                task.report(record, ValueError(f"no {record.value}")).wait()
+            else:
+                put[task.connector].append(str(record.value))
+
+
+class AsyncReporting(KeepingSink):
+    """Reports bad values in a coroutine, all at once, and awaits the reports."""
+
+    async def put(  # type: ignore[override]
+        self, task: SinkTaskContext, records: Sequence[SinkRecord]
+    ) -> None:
+        """Report or keep."""
+        bad = [record for record in records if str(record.value).startswith("bad")]
+        put[task.connector] += [str(record.value) for record in records if record not in bad]
+        reports = [task.report(record, ValueError(f"no {record.value}")) for record in bad]
+        for report in reversed(reports):
+            await report
+
+
+class LateReporting(KeepingSink):
+    """Reports bad values long after `put`, before a commit."""
+
+    def __init__(self) -> None:
+        self.bad: list[SinkRecord] = []
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Keep all."""
+        self.bad += [record for record in records if str(record.value).startswith("bad")]
+        put[task.connector] += [str(record.value) for record in records]
+
+    def pre_commit(self, task: SinkTaskContext, offsets: Any) -> Any:
+        """Report what was kept, and commit."""
+        for record in self.bad:
+            task.report(record, ValueError(f"no {record.value}")).wait()
+        self.bad.clear()
+        return offsets
+
+
+@pytest.mark.parametrize("sink", [Reporting, AsyncReporting, LateReporting])
+async def test_a_sink_reports_records(sink: type[KeepingSink]) -> None:
+    """Reported records become dead letters of the stage TASK_PUT; the others arrive."""
+    async with running(sink) as worker:
+        await produce(worker.plane.log, "t", "a", "bad1", "bad2", "c", "bad3")
+        await create_sink(worker, sink, **WITH_HEADERS)
+        await until(lambda: committed(worker) == {("t", 0): 5})
+        letters = await entries_in(worker.plane.log, "dead")
+    assert sorted(letter.value or b"" for letter in letters) == [b"bad1", b"bad2", b"bad3"]
+    by_value = {letter.value: dict(letter.headers) for letter in letters}
+    headers = by_value[b"bad2"]
+    assert headers["__connect.errors.stage"] == b"TASK_PUT"
+    assert headers["__connect.errors.class.name"] == class_name(sink).encode()
+    assert headers["__connect.errors.offset"] == b"2"
+    assert headers["__connect.errors.exception.message"] == b"no bad2"
+
+
+@pytest.mark.parametrize("sink", [Reporting, AsyncReporting])
+async def test_a_report_without_tolerance_fails_the_task(sink: type[KeepingSink]) -> None:
+    """The record is logged and dead-lettered first, as Kafka does; nothing is committed."""
+    notices = RecordedNotices()
+    async with running(sink, notices=notices) as worker:
+        await produce(worker.plane.log, "t", "a", "bad1")
+        config = {"errors.deadletterqueue.topic.name": "dead", "errors.log.enable": "true"}
+        await create_sink(worker, sink, **config)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+        assert "Error tolerance exceeded" in trace
+        assert "ValueError: no bad1" in trace
+        assert [letter.value for letter in await dead_letters(worker, 1)] == [b"bad1"]
+        assert committed(worker) == {}
+    assert len(notices.of("record_failed")) == 1
+
+
+class HandMade(KeepingSink):
+    """Reports a record that it has made itself."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Report another record for each."""
+        for record in records:
+            made = SinkRecord(
+                topic="x", kafka_partition=7, kafka_offset=9, key="k", value=f"{record.value}!"
+            )
+            task.report(made, ValueError("made"))
+
+
+async def test_a_record_of_the_sinks_own_is_converted() -> None:
+    """The converters of the connector make the dead letter."""
+    async with running(HandMade) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await create_sink(worker, HandMade, **WITH_HEADERS)
+        [letter] = await dead_letters(worker, 1)
+    assert (letter.key, letter.value) == (b"k", b"a!")
+    assert dict(letter.headers)["__connect.errors.topic"] == b"x"
+
+
+class Unheeding(KeepingSink):
+    """Reports bad values and waits for nothing."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Report or keep."""
+        for record in records:
+            if str(record.value).startswith("bad"):
+                task.report(record, ValueError(f"no {record.value}"))
+            else:
+                put[task.connector].append(str(record.value))
+
+
+async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit follows the dead letters of its records, though the sink waits for none."""
+    gate = asyncio.Event()
+    placed = LogProducer._placed
+
+    async def held(producer: LogProducer, record: Any) -> Any:
+        if record.topic == "dead":
+            await gate.wait()
+        return await placed(producer, record)
+
+    monkeypatch.setattr(LogProducer, "_placed", held)
+    async with running(Unheeding) as worker:
+        await produce(worker.plane.log, "t", "a", "bad")
+        await create_sink(worker, Unheeding, **DEAD_LETTERS)
+        await until(lambda: put.get("s") == ["a"])
+        await worker.plane.execute(PauseConnector("s"))  # a pause commits
+        await until_state(worker, "s", "PAUSED", "RUNNING")
+        await asyncio.sleep(0.1)
+        assert committed(worker) == {}
+        gate.set()
+        await until(lambda: committed(worker) == {("t", 0): 2})
+        assert [letter.value for letter in await dead_letters(worker, 1)] == [b"bad"]
+
+
+async def test_a_lost_report_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that failed long before the commit still prevents it."""
+    _refuse(monkeypatch, "dead")
+    async with running(Unheeding) as worker:
+        await produce(worker.plane.log, "t", "a", "bad")
+        await create_sink(worker, Unheeding, **DEAD_LETTERS)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "dead is full" in task_trace(worker, "s")
+        assert committed(worker) == {}
+
+
+def test_reported_errors_are_connect_errors() -> None:
+    """A sink may catch what `report` raises."""
+    assert issubclass(ToleranceExceeded, ConnectError)

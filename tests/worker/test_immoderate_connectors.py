@@ -1,0 +1,300 @@
+"""Connectors that change what was handed to them, are huge, print, or end the process."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.connect import (
+    Sink,
+    SinkRecord,
+    SinkTaskContext,
+    Source,
+    key,
+)
+from controlplane.connect.records import SourceRecord
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import (
+    PauseConnector,
+    StopConnector,
+)
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.worker.bad_connectors import (
+    RAISING,
+    CountingOn,
+    act,
+    calls,
+    create_bad,
+    delete,
+    fresh_plan,
+    group_offsets,
+    plan,
+    rest_of,
+    with_neighbour,
+)
+from tests.worker.worker_fixture import (
+    config_of,
+    connector_status,
+    offsets,
+    produce,
+    task_states,
+    until,
+    until_state,
+    values_in,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    yield from fresh_plan()
+
+
+# --- changing what is not theirs ------------------------------------------------------------------
+
+
+class Mutating(Source):
+    """Changes everything that it was handed, and everything that it has handed out."""
+
+    config = (key("topic"),)
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Empty the config, and change the task configs afterwards."""
+        del limit
+        made = dict(config)
+        config.clear()
+        return [made]
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Yield records with the same dicts, which change from one to the next."""
+        partition, offset = {"p": 1}, {"at": 0}
+        for number in range(1, 4):
+            offset["at"] = number
+            yield task.record(str(number), partition, offset)
+        offset["at"] = 99
+        partition["p"] = 99
+        task.config.clear()  # type: ignore[attr-defined]
+        while True:
+            yield task.idle(0.01)
+
+    def update_offsets(self, task: SourceRun, offsets: Any) -> None:
+        """Change the offsets that are about to be committed."""
+        del task
+        for partition, offset in offsets:
+            partition["p"] = 98
+            offset["at"] = 98
+        offsets.clear()
+
+    def acked(self, task: SourceRun, record: SourceRecord, metadata: Any) -> None:
+        """Change the record that was sent."""
+        del task, metadata
+        record.source_partition["p"] = 97  # type: ignore[index]
+        record.source_offset["at"] = 97  # type: ignore[index]
+
+
+async def test_a_source_that_changes_everything() -> None:
+    """The committed offset is that of the last record."""
+    async with with_neighbour(Mutating) as worker:
+        await create_bad(worker, Mutating, topic="bad")
+        await until(lambda: offsets(worker, "bad") == {"{'p': 1}": {"at": 3}})
+        assert await values_in(worker.plane.log, "bad") == [b"1", b"2", b"3"]
+        await worker.plane.execute(PauseConnector("bad"))
+        await until_state(worker, "bad", "PAUSED", "PAUSED")
+        assert offsets(worker, "bad") == {"{'p': 1}": {"at": 3}}
+        config = worker.plane.state.config.connectors["bad"]
+        assert config == {"name": "bad", **config_of(Mutating, topic="bad")}
+
+
+class MutatingSink(Sink):
+    """Empties and changes everything that it was handed."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Empty the list."""
+        calls.extend(str(record.value) for record in records)
+        records.clear()  # type: ignore[attr-defined]
+        task.config.clear()  # type: ignore[attr-defined]
+
+    def flush(self, task: SinkTaskContext, offsets: Any) -> None:
+        """Change the offsets."""
+        del task
+        offsets[("t", 0)] = 1_000
+        offsets[("other", 0)] = 5
+
+    def pre_commit(self, task: SinkTaskContext, offsets: Any) -> None:
+        """Change the offsets, and let `flush` decide."""
+        del task
+        offsets.clear()
+
+
+async def test_a_sink_that_changes_everything() -> None:
+    """The committed offset is the one behind the last record."""
+    async with with_neighbour(MutatingSink) as worker:
+        await create_bad(worker, MutatingSink)
+        await until(lambda: group_offsets(worker) == {("t", 0): 2})
+        await produce(worker.plane.log, "t", "c")
+        await until(lambda: group_offsets(worker) == {("t", 0): 3})
+        assert calls == ["a", "b", "c"]
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+class Wide(Source):
+    """Yields a record for each of many source partitions, in one list."""
+
+    config = (key("count", "INT"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield the list."""
+        yield [
+            task.record("x", {"p": number}, {"at": 1}, topic="bad")
+            for number in range(int(task.config["count"]))
+        ]
+        while True:
+            yield task.idle(0.05)
+
+
+async def test_a_hundred_thousand_partitions() -> None:
+    """Each gets its offset; the neighbour and REST go on."""
+    async with with_neighbour(Wide) as worker:
+        await create_bad(worker, Wide, count="100000")
+        async with rest_of(worker) as client:
+            while len(await values_in(worker.plane.log, "bad")) < 100_000:
+                assert (await client.get("/connectors/good/status")).status_code == 200
+                await asyncio.sleep(0.05)
+        await worker.plane.execute(StopConnector("bad"))
+        await until_state(worker, "bad", "STOPPED")
+        assert len(offsets(worker, "bad")) == 100_000
+
+
+class Sized(CountingOn):
+    """Tells the size of its config."""
+
+    config = (key("large", default=""),)
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Keep the size."""
+        calls.append(str(len(config["large"])))
+        return super().split(config, limit)
+
+
+async def test_a_config_of_a_mebibyte() -> None:
+    """It runs, and its task config has it, too; the listing of connectors answers."""
+    async with with_neighbour(Sized) as worker:
+        await create_bad(worker, Sized, large="x" * 2**20)
+        await until_state(worker, "bad", "RUNNING", "RUNNING")
+        assert calls == [str(2**20)]
+        assert len(worker.plane.state.config.tasks["bad"][0]["large"] or "") == 2**20
+        async with rest_of(worker) as client:
+            assert (await client.get("/connectors?expand=info&expand=status")).status_code == 200
+        await delete(worker, "bad")
+
+
+class Many(CountingOn):
+    """Wants many more tasks than it may have."""
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Return 50,000 configs."""
+        del limit
+        return [config] * 50_000
+
+
+async def test_too_many_tasks() -> None:
+    """The connector is FAILED in Kafka's words; no task is published."""
+    async with with_neighbour(Many) as worker:
+        await create_bad(worker, Many)
+        await until_state(worker, "bad", "FAILED")
+        status = connector_status(worker, "bad")
+        assert "has generated 50000 tasks, which is greater than 1" in str(status and status.trace)
+        assert worker.plane.state.config.tasks.get("bad", {}) == {}
+
+
+class Printing(CountingOn):
+    """Prints."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Print before each item."""
+        async for item in super().read(task):
+            print("printed by a connector")  # noqa: T201 - that is the case
+            yield item
+
+
+async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its text goes to stdout, and into no record, status or answer."""
+    async with with_neighbour(Printing) as worker:
+        await create_bad(worker, Printing)
+        await until(lambda: "{'good': 1}" in offsets(worker, "bad"))
+        async with rest_of(worker) as client:
+            assert "printed" not in (await client.get("/connectors/bad/status")).text
+        assert b"printed by a connector" not in await values_in(worker.plane.log, "good")
+    assert "printed by a connector" in capsys.readouterr().out
+
+
+class Watching(CountingOn):
+    """Raises in `watch`."""
+
+    def watch(self, *_: Any) -> Any:
+        """Misbehave or not."""
+        return act("watch")
+
+
+@pytest.mark.parametrize("how", RAISING)
+async def test_a_watch_that_raises(how: str) -> None:
+    """The connector is FAILED; its tasks go on, as Kafka's do after `raiseError`."""
+    plan.update(where="watch", how=how)
+    async with with_neighbour(Watching) as worker:
+        await create_bad(worker, Watching)
+        await until(lambda: _state(worker) == "FAILED")
+        await delete(worker, "bad")
+
+
+def _state(worker: ConnectWorker) -> str:
+    status = connector_status(worker, "bad")
+    return "" if status is None else status.state.value
+
+
+class AsyncWatching(CountingOn):
+    """Watches in a coroutine that cleans up."""
+
+    async def watch(self, *_: Any) -> None:
+        """Wait, and keep how it ended."""
+        calls.append("watching")
+        try:
+            await asyncio.sleep(PATIENCE_S)
+        finally:
+            calls.append("cleaned up")
+
+
+async def test_a_watch_is_cancelled() -> None:
+    """The `finally` of a coroutine runs when the connector stops."""
+    async with with_neighbour(AsyncWatching) as worker:
+        await create_bad(worker, AsyncWatching)
+        await until(lambda: calls == ["watching"])
+        await worker.plane.execute(StopConnector("bad"))
+        await until(lambda: calls == ["watching", "cleaned up"])
+
+
+class Background(CountingOn):
+    """Starts a task of its own that exits the process."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Start it, then count."""
+
+        async def exit_soon() -> None:
+            sys.exit(3)
+
+        self.exiting = asyncio.create_task(exit_soon())
+        async for item in super().read(task):
+            yield item
+            if self.exiting.done():
+                self.exiting.exception()
+
+
+async def test_a_background_task_that_exits() -> None:
+    """Neither the process nor the task's thread ends."""
+    async with with_neighbour(Background) as worker:
+        await create_bad(worker, Background)
+        await until(lambda: offsets(worker, "bad").get("{'good': 1}", {"at": 0})["at"] > 3)
+        assert task_states(worker, "bad") == ["RUNNING"]

@@ -1,0 +1,42 @@
+"""Transaction boundaries that a classic task requests for single records (KIP-618)."""
+
+import pytest
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import SourceRecord
+from controlplane.connect.source import TransactionAbort, TransactionCommit
+from controlplane.worker.source_drivers import TransactionRequests
+from controlplane.worker.source_items import checked_record
+
+RECORDS = [
+    SourceRecord(topic="t", value=str(number), source_partition={"p": 1}, source_offset={"at": 1})
+    for number in range(3)
+]
+PAIRS = [(record, checked_record(record)) for record in RECORDS]
+
+
+def test_a_boundary_follows_its_record() -> None:
+    """The task names its own record; the runtime goes on with a checked copy."""
+    requests = TransactionRequests()
+    requests.commit(RECORDS[0])
+    requests.abort(RECORDS[1])
+    requests.commit()
+    zero, first, second = (checked for _, checked in PAIRS)
+    assert requests.bounded(PAIRS) == [
+        zero,
+        TransactionCommit(),
+        first,
+        TransactionAbort(),
+        second,
+        TransactionCommit(),
+    ]
+    assert requests.bounded(PAIRS) == [zero, first, second]
+
+
+def test_both_boundaries_at_one_record() -> None:
+    """Kafka fails the task."""
+    requests = TransactionRequests()
+    requests.commit(RECORDS[0])
+    requests.abort(RECORDS[0])
+    with pytest.raises(ConnectError, match="both commit and abort"):
+        requests.bounded(PAIRS)
