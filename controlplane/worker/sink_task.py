@@ -148,9 +148,11 @@ class SinkTaskRun:
         try:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
             self._consumer.wake_up()
-            return await poll  # not cancelled: it may be within a rebalance
+            return await poll  # a stop does not cancel it: it may be within a rebalance
         finally:
-            stop.cancel()
+            for waiting in (poll, stop):
+                waiting.cancel()
+            await asyncio.gather(poll, stop, return_exceptions=True)
 
     async def _sleep_until_stopped(self, seconds: float) -> None:
         stop = asyncio.ensure_future(self._parts.control.until_stopped())

@@ -14,7 +14,8 @@ from controlplane.worker.conversion import SourcePipeline
 from controlplane.worker.error_reports import ErrorReporter
 from controlplane.worker.pipeline_end import pipeline_closed
 from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.source_drivers import PolledItem, SourceDriver
+from controlplane.worker.source_context import PolledItem
+from controlplane.worker.source_drivers import SourceDriver
 from controlplane.worker.source_offsets import SourceOffsetStore
 from controlplane.worker.task_control import TaskControl
 

@@ -42,12 +42,11 @@ from controlplane.worker.sink_drivers import (
     SinkDriver,
 )
 from controlplane.worker.sink_task import SinkTaskParts, SinkTaskRun
+from controlplane.worker.source_context import TaskContext, TransactionRequests
 from controlplane.worker.source_drivers import (
     GeneratorDriver,
     PollingDriver,
     SourceDriver,
-    TaskContext,
-    TransactionRequests,
 )
 from controlplane.worker.source_offsets import SourceOffsetStore
 from controlplane.worker.source_task import SourceTaskParts, SourceTaskRun

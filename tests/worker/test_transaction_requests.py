@@ -5,7 +5,7 @@ import pytest
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import TransactionAbort, TransactionCommit
-from controlplane.worker.source_drivers import TransactionRequests
+from controlplane.worker.source_context import TransactionRequests
 from controlplane.worker.source_items import checked_record
 
 RECORDS = [

@@ -1,0 +1,106 @@
+"""Services of the runtime for a running source task: config, offsets, transactions."""
+
+from collections.abc import Sequence
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import OffsetFields, PartitionFields, SourceRecord
+from controlplane.connect.source import (
+    Mark,
+    OffsetPairs,
+    ResolvedConfig,
+    TransactionAbort,
+    TransactionCommit,
+    TransactionContext,
+)
+from controlplane.worker.source_offsets import SourceOffsetStore
+
+PolledItem = SourceRecord | Mark | TransactionCommit | TransactionAbort
+"""Item of a poll, in the order of the source."""
+
+
+class TaskContext:
+    """Services for a running source task (`SourceTaskContext`)."""
+
+    def __init__(
+        self,
+        connector: str,
+        number: int,
+        config: ResolvedConfig,
+        offsets: SourceOffsetStore,
+        transaction: "TransactionRequests | None",
+    ) -> None:
+        self._connector = connector
+        self._number = number
+        self._config = config
+        self._offsets = offsets
+        self._transaction = transaction
+
+    @property
+    def connector(self) -> str:
+        """Name of the connector."""
+        return self._connector
+
+    @property
+    def number(self) -> int:
+        """Number of the task, from 0."""
+        return self._number
+
+    @property
+    def config(self) -> ResolvedConfig:
+        """A copy of the task's config."""
+        return dict(self._config)
+
+    def offset(self, partition: PartitionFields) -> OffsetFields | None:
+        """Return the committed offset of a source partition; None: there is none."""
+        return self._offsets.get(partition)
+
+    def offsets(self, partitions: Sequence[PartitionFields]) -> OffsetPairs:
+        """Return the committed offsets of several source partitions, in their order."""
+        return [(partition, self.offset(partition)) for partition in partitions]
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """Transaction of the task; None unless the connector sets the boundaries."""
+        return self._transaction
+
+
+class TransactionRequests:
+    """Requests of a task about its transactions (Kafka: `WorkerTransactionContext`)."""
+
+    def __init__(self) -> None:
+        self._commits: list[SourceRecord | None] = []
+        self._aborts: list[SourceRecord | None] = []
+
+    def commit(self, record: SourceRecord | None = None) -> None:
+        """Commit behind this record of the next batch; None: behind the batch."""
+        self._commits.append(record)
+
+    def abort(self, record: SourceRecord | None = None) -> None:
+        """Abort behind this record of the next batch; None: behind the batch."""
+        self._aborts.append(record)
+
+    def bounded(self, records: Sequence[tuple[SourceRecord, SourceRecord]]) -> list[PolledItem]:
+        """Return a batch with the requested boundaries in it, and forget the requests.
+
+        Each record is the author's, by which it is requested, and the checked copy.
+
+        Raises:
+            ConnectError: both a commit and an abort were requested at one place.
+        """
+        items: list[PolledItem] = []
+        for record, checked in records:
+            items.append(checked)
+            items += self._boundary(record, f"record {record}")
+        items += self._boundary(None, "the same batch")
+        self._commits.clear()
+        self._aborts.clear()
+        return items
+
+    def _boundary(self, place: SourceRecord | None, shown: str) -> list[PolledItem]:
+        commits = any(request is place for request in self._commits)
+        aborts = any(request is place for request in self._aborts)
+        if commits and aborts:
+            raise ConnectError(f"Connector requested both commit and abort of {shown}")
+        if commits:
+            return [TransactionCommit()]
+        return [TransactionAbort()] if aborts else []
