@@ -100,8 +100,8 @@ class LogFollowUp:
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):
                 with self._follower.hastened():
-                    asked = self._log.ends(self.ends) if topics is None else self._ends(topics)
-                    await self._follower.wait_for(await asked)
+                    ends = self._log.ends(self.ends) if topics is None else self._ends(topics)
+                    await self._follower.wait_for(await ends)
         except (TimeoutError, LogError):
             return False
         return True

@@ -102,17 +102,17 @@ class KafkaReader:
         Saves one of two requests. A broker that leads no more refuses the request; then the leaders
         are found again. A partition that was added meanwhile is missing in the result.
         """
-        now, wanted = asyncio.get_running_loop().time(), frozenset(topics)
+        now, names = asyncio.get_running_loop().time(), frozenset(topics)
         if now > self._layouts_end:
             self._layouts.clear()
             self._layouts_end = now + LAYOUT_S
         try:
-            layout = self._layouts.get(wanted) or await self._cluster.leaders(wanted)
+            layout = self._layouts.get(names) or await self._cluster.leaders(names)
             ends = await self._offsets_at(layout, wire.LATEST, self._isolation)
         except LogError:
             self._layouts.clear()
-            return await self.ends(wanted)
-        self._layouts[wanted] = layout
+            return await self.ends(names)
+        self._layouts[names] = layout
         return ends
 
     async def read(
