@@ -21,6 +21,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.worker.worker import ConnectWorker
+from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
 from tests.worker.bad_connectors import (
     RAISING,
@@ -156,17 +157,21 @@ class Wide(Source):
             yield task.idle(0.05)
 
 
-async def test_a_hundred_thousand_partitions() -> None:
+PARTITIONS = 100_000 if PROVE else 10_000
+"""Source partitions of one task."""
+
+
+async def test_very_many_partitions() -> None:
     """Each gets its offset; the neighbour and REST go on."""
     async with with_neighbour(Wide) as worker:
-        await create_bad(worker, Wide, count="100000")
+        await create_bad(worker, Wide, count=str(PARTITIONS))
         async with rest_of(worker) as client:
-            while len(await values_in(worker.plane.log, "bad")) < 100_000:
+            while len(await values_in(worker.plane.log, "bad")) < PARTITIONS:
                 assert (await client.get("/connectors/good/status")).status_code == 200
                 await asyncio.sleep(0.05)
         await worker.plane.execute(StopConnector("bad"))
         await until_state(worker, "bad", "STOPPED")
-        assert len(offsets(worker, "bad")) == 100_000
+        assert len(offsets(worker, "bad")) == PARTITIONS
 
 
 class Sized(CountingOn):
