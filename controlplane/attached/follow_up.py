@@ -100,15 +100,10 @@ class LogFollowUp:
         try:
             async with asyncio.timeout(self._limits.read_on_ms / 1_000):
                 with self._follower.hastened():
-<<<<<<< HEAD
                     future_ends = (
                         self._log.ends(self.ends) if topics is None else self._ends(topics)
                     )
                     await self._follower.wait_for(await future_ends)
-=======
-                    ends = self._log.ends(self.ends) if topics is None else self._ends(topics)
-                    await self._follower.wait_for(await ends)
->>>>>>> attached
         except (TimeoutError, LogError):
             return False
         return True
