@@ -114,7 +114,10 @@ class Sink:
         return [config] * limit
 
     def watch(self, connector: ConnectorContext) -> Any:
-        """Run beside the tasks and call `connector.request_reconfiguration()` when they change."""
+        """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
+
+        Write it as `async def`: a stop cancels it. A plain `def` is never told of a stop.
+        """
 
     def start(self, task: SinkTaskContext) -> Any:
         """Open what the task writes to."""

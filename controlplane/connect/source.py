@@ -237,7 +237,10 @@ class Source:
         return [config]
 
     def watch(self, connector: ConnectorContext) -> Any:
-        """Run beside the tasks and call `connector.request_reconfiguration()` when they change."""
+        """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
+
+        Write it as `async def`: a stop cancels it. A plain `def` is never told of a stop.
+        """
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Return offsets to commit in addition to those about to be committed (KIP-910).

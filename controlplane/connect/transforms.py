@@ -1,10 +1,12 @@
 """Single-message transformations and predicates (KIP-66, KIP-585), and Kafka's that ship here.
 
-class Masked(Transformation):
-config = (key("field"),)
+    class Masked(Transformation):
+        config = (key("field"),)
 
-def apply(self, record):
-return replaced(record, value={**record.value, self.settings["field"]: "***"})
+        def apply(self, record):
+            return replaced(record, value={**record.value, self.settings["field"]: "***"})
+
+A config names the class in `transforms.ALIAS.type`; `plugin.path` must name its module.
 """
 
 import re

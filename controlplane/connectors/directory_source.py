@@ -37,7 +37,7 @@ class DirectorySource(FileConnector, Source):
         """Yield new lines of the files in the order of their names."""
         folder = self.access.path(task.config["directory"])
         while True:
-            for path in sorted(_files(folder)):
+            for path in sorted(self._files(folder)):
                 partition = {"file": path.name}
                 if path.name not in self._read:
                     self._read[path.name] = int(
@@ -49,11 +49,24 @@ class DirectorySource(FileConnector, Source):
                     yield task.record(text, partition, offset, key=path.name, key_schema=STRING)
             yield task.idle(LOOK_AGAIN_S)
 
+    def _files(self, folder: Path) -> list[Path]:
+        """Return the files of a directory; links to other folders are left out.
+
+        Raises:
+            ConnectError: it cannot be read.
+        """
+        try:
+            return [
+                path for path in folder.iterdir() if path.is_file() and self.access.allows(path)
+            ]
+        except OSError as failure:
+            raise ConnectError(f"The directory {folder} cannot be read: {failure}") from failure
+
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Remove the offsets of deleted files, and keep a heartbeat."""
         del offsets
         folder = self.access.path(task.config["directory"])
-        present = {path.name for path in _files(folder)}
+        present = {path.name for path in self._files(folder)}
         updates: list[Any] = [
             ({"file": name}, None) for name in [*self._read] if name not in present
         ]
@@ -63,18 +76,6 @@ class DirectorySource(FileConnector, Source):
             self._beat = time()
             updates.append(({"directory": folder.name}, {"seen": int(self._beat)}))
         return updates
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the files of a directory.
-
-    Raises:
-        ConnectError: it cannot be read.
-    """
-    try:
-        return [path for path in folder.iterdir() if path.is_file()]
-    except OSError as failure:
-        raise ConnectError(f"The directory {folder} cannot be read: {failure}") from failure
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -21,6 +21,10 @@ class FileAccess:
         """Return the access to these folders and everything below them."""
         return cls(tuple(folder.resolve() for folder in folders))
 
+    def allows(self, path: Path) -> bool:
+        """True if a path may be touched. Links are followed before it is judged."""
+        return any(path.resolve().is_relative_to(folder) for folder in self._folders)
+
     def path(self, text: str) -> Path:
         """Return a path that may be touched. Links are followed before it is judged.
 
@@ -28,7 +32,7 @@ class FileAccess:
             ConnectError: it lies elsewhere.
         """
         path = Path(text).resolve()
-        if any(path.is_relative_to(folder) for folder in self._folders):
+        if self.allows(path):
             return path
         allowed = ", ".join(map(str, self._folders)) or "none"
         raise ConnectError(

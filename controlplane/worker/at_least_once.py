@@ -64,8 +64,8 @@ class AtLeastOnce:
         if self._asks:
             about_to_commit = deepcopy([*self._committable.values()])
             returned = await self._parts.driver.update_offsets(about_to_commit)
-            self._submitted.submit_acked(returned or ())
-            self._merge()
+            # Records that were acknowledged meanwhile stay: they must be shown before a commit.
+            self._committable |= self._submitted.submit_acked(returned or ())
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
@@ -93,7 +93,9 @@ class AtLeastOnce:
     ) -> None:
         def settled(future: "asyncio.Future[RecordMetadata]") -> None:
             self._settled.set()
-            failure = None if future.cancelled() else future.exception()
+            if future.cancelled():
+                return  # never acknowledged, so no offset passes it
+            failure = future.exception()
             if failure is not None and not self._tolerant:
                 self._failure = self._failure or ConnectError(
                     f"Unrecoverable exception from producer send callback: {failure}"

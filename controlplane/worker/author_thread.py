@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
@@ -76,13 +77,9 @@ class AuthorThread:
         return result
 
     def abandon(self) -> None:
-        """End the thread as soon as it is idle; do not wait for it."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
-    async def close(self) -> None:
-        """End the thread, and wait for it. Call this only when no call is running."""
-        self.abandon()
-        await asyncio.to_thread(self._thread.join)
+        """End the thread as soon as it is idle; do not wait for it. A second call does nothing."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

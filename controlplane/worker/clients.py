@@ -74,18 +74,6 @@ class Producer(Protocol):
         ...
 
 
-class ClusterTopics(Protocol):
-    """Topics of the cluster that tasks read and write."""
-
-    async def partitions(self, topic: str) -> int | None:
-        """Return the number of partitions; None: there is no such topic."""
-        ...
-
-    async def create(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
-        """Create a topic; no effect if it exists."""
-        ...
-
-
 class TopicSubscription(NamedTuple):
     """Topics by name, or by a regular expression that matches their whole name."""
 
@@ -146,10 +134,6 @@ class Consumer(Protocol):
         Raises:
             ProducerFailure: they are not committed.
         """
-        ...
-
-    async def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the committed offsets of the group, where there are some."""
         ...
 
 

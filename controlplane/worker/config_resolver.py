@@ -13,6 +13,9 @@ from controlplane.settings.providers import Providers
 
 _REFERENCE = "${"
 
+SECRET_CHARACTERS = 3
+"""Length from which on a value is hidden: a trace without its digits helps nobody."""
+
 
 class ConfigResolver:
     """Resolves the configs of connectors and tasks."""
@@ -41,7 +44,12 @@ class ConfigResolver:
         except BadValue as failure:
             raise ConnectError(str(failure)) from None
         with self._lock:
-            self._secrets |= {form for secret in secrets for form in _forms(secret) if form}
+            self._secrets |= {
+                form
+                for secret in secrets
+                for form in _forms(secret)
+                if len(form) >= SECRET_CHARACTERS
+            }
         return value
 
     def referring(

@@ -21,7 +21,7 @@ from controlplane.logs.log import LogError
 from controlplane.projection.notices import Notices
 from controlplane.worker.assignment import Assignment
 from controlplane.worker.connector_drivers import ConnectorDriver, ConnectorRequests
-from controlplane.worker.connector_instance import ConnectorInstance
+from controlplane.worker.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.statuses import StatusWriter
 from controlplane.worker.task_instance import TaskInstance
@@ -120,6 +120,8 @@ class ConnectorActor:
         Raises:
             Exception: the connector cannot be started.
         """
+        if self.ended.done():
+            raise ConnectError(f"Connector {self._name} was stopped")
         done: asyncio.Future[None] = self._loop.create_future()
         self._requests.append(_Restart(instances, done))
         self._changed.set()
@@ -142,19 +144,37 @@ class ConnectorActor:
     # --- the loop -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            if self._closing:
-                await self._stop_connector()
-                await self._stop_tasks([*self._tasks])
-                return
-            if self._wanted is None:
-                await self._remove()
-                return
+        try:
+            while not await self._ended_after_change():
+                pass
+        finally:
+            for request in self._requests:
+                if isinstance(request, _Restart):
+                    _settle(request.done, ConnectError(f"Connector {self._name} was stopped"))
+
+    async def _ended_after_change(self) -> bool:
+        """Wait for a change and apply it; return True if nothing remains to be run."""
+        await self._changed.wait()
+        self._changed.clear()
+        if self._closing:
+            await self._stop_connector()
+            await self._stop_tasks([*self._tasks])
+            return True
+        if self._wanted is None:
+            await self._remove()
+            return True
+        try:
             await self._follow(self._wanted)
             while self._requests:
                 await self._answer(self._requests.popleft())
+        except Exception as failure:  # noqa: BLE001 - the next change must find a running actor
+            self._report_connector(failure)
+        return False
+
+    def _report_connector(self, failure: Exception) -> None:
+        """Report a connector that cannot be run as FAILED."""
+        self._parts.notices.warning("connector_not_run", connector=self._name, reason=repr(failure))
+        self._parts.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
 
     async def _remove(self) -> None:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
@@ -205,8 +225,8 @@ class ConnectorActor:
             self._name,
             driver,
             self._parts.statuses,
-            publish=self._publish_once,
-            paused_after_start=self._parts.profile.pause_starts_stopped,
+            self._parts.notices,
+            StoppedPause(self._publish_once, self._parts.profile.pause_starts_stopped),
         )
         self._go(assignment.target)
 
@@ -350,12 +370,13 @@ class ConnectorActor:
             return
         try:
             await self._restart_instances(request.instances)
+        except asyncio.CancelledError:
+            _settle(request.done, ConnectError(f"Connector {self._name} was stopped"))
+            raise
         except Exception as failure:  # noqa: BLE001 - the caller gets it
-            if not request.done.done():
-                request.done.set_exception(failure)
+            _settle(request.done, failure)
         else:
-            if not request.done.done():
-                request.done.set_result(None)
+            _settle(request.done, None)
 
     async def _restart_instances(self, instances: RestartedInstances) -> None:
         assignment = self._applied
@@ -411,6 +432,16 @@ class ConnectorActor:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:
             await self._start_tasks(tasks, assignment)
+
+
+def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
+    """Answer the caller of a restart, unless it has gone."""
+    if done.done():
+        return
+    if failure is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure)
 
 
 def _tasks_max(config: Mapping[str, Any]) -> int:

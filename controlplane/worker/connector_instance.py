@@ -3,11 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from controlplane.core.records import State, Target
+from controlplane.projection.notices import Notices
 from controlplane.worker.connector_drivers import ConnectorDriver
 from controlplane.worker.statuses import StatusWriter
 from controlplane.worker.traces import trace_of
+
+
+class StoppedPause(NamedTuple):
+    """Pause of a stopped connector: in KIP-875 it is started first, so that it has tasks."""
+
+    publish: Callable[[], Awaitable[None]]
+    """Publishes task configs, now; called while the connector runs."""
+    starts: bool
+    """True if the connector is started first; no release does so."""
 
 
 class ConnectorInstance:
@@ -21,17 +32,14 @@ class ConnectorInstance:
         name: str,
         driver: ConnectorDriver,
         statuses: StatusWriter,
-        *,
-        publish: Callable[[], Awaitable[None]],
-        paused_after_start: bool,
+        notices: Notices,
+        pausing: StoppedPause,
     ) -> None:
         self._name = name
         self.driver = driver
         self._statuses = statuses
-        self._publish = publish
-        """Publishes task configs, now; called while the connector runs."""
-        self._paused_after_start = paused_after_start
-        """KIP-875: a pause of a stopped connector starts it, so that it has tasks."""
+        self._notices = notices
+        self._publish, self._paused_after_start = pausing
         self._current: Target | None = None
         self._wanted: Target | None = None
         self._failure: BaseException | None = None
@@ -128,9 +136,13 @@ class ConnectorInstance:
 
     async def _stop(self) -> None:
         """Stop; the connector counts as STOPPED whatever its `stop` raises (KIP-875)."""
-        with suppress(Exception):
+        try:
             if self.runs:
                 await self.driver.stop()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._notices.warning(
+                "connector_stop_failed", connector=self._name, reason=repr(failure)
+            )
         self._failure = None
         self._reached(Target.STOPPED, State.STOPPED)
 

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from controlplane.clock import backoff
 from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.logs.log import Fenced, Log, LogError, LogNotUsable, LogUnavailable, Record
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.worker.clients import (
     Consumer,
     ConsumerSettings,
@@ -27,9 +28,11 @@ from controlplane.worker.embedded_consumer import LogConsumer, Membership
 from controlplane.worker.embedded_groups import GroupAssignments, GroupMember, LogGroups
 from controlplane.worker.settings import ProducerLimits
 
+T = TypeVar("T")
+
 
 class LogTopics:
-    """Topics of a log (`clients.Topics`). A missing topic is created when a record is sent to it.
+    """Topics of a log. A missing topic is created when a record is sent to it.
 
     That is what brokers do by default (`auto.create.topics.enable`).
     """
@@ -165,13 +168,20 @@ class LogProducer:
                 _settle(queued, RecordMetadata(*position, record.timestamp))
 
     async def _append(self, records: Sequence[Record]) -> Sequence[Position]:
-        """Append, again and again while the log is unavailable, up to the delivery time-out."""
+        return await self._retried(partial(self._log.append, records, self._epoch))
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return a result of the log; try again while it is unavailable (`delivery_timeout_ms`).
+
+        Raises:
+            ProducerFailure, ProducerFenced: the log refuses, or is unavailable for too long.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.delivery_timeout_ms / 1_000
         pauses = backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
         while True:
             try:
-                return await self._log.append(records, self._epoch)
+                return await attempt()
             except Fenced as failure:
                 raise ProducerFenced(str(failure)) from failure
             except LogUnavailable as failure:
@@ -195,10 +205,7 @@ class LogProducer:
                 f"{self._limits.max_request_size}, which is the value of the max.request.size "
                 "configuration."
             )
-        try:
-            partitions = await self._topics.found_or_created(record.topic)
-        except LogNotUsable as failure:
-            raise ProducerFailure(str(failure)) from failure
+        partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
         partition = self._partition(record, partitions)
         if not 0 <= partition < partitions:
             raise ProducerFailure(
@@ -217,7 +224,7 @@ class LogProducer:
     async def _placed_offset(self, draft: Draft) -> Record:
         partition = draft.partition
         if partition is None:
-            partitions = await self._topics.found_or_created(draft.topic)
+            partitions = await self._retried(partial(self._topics.found_or_created, draft.topic))
             partition = partition_of(draft.key, partitions)
         return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)
 
@@ -256,11 +263,8 @@ class LogClients:
         return self._topics
 
     @asynccontextmanager
-    async def producer(
-        self, client_id: str, settings: Mapping[str, str]
-    ) -> AsyncIterator[Producer]:
-        """Open a producer. A log of our own has no client settings."""
-        del client_id, settings
+    async def producer(self) -> AsyncIterator[Producer]:
+        """Open a producer, and close it at the end of the block."""
         producer = LogProducer(self._log, self._topics, self._epoch(), self._now_ms, self._limits)
         try:
             yield producer

@@ -107,22 +107,31 @@ class LogConsumer:
 
     async def _read_ahead(self) -> None:
         """Read on from the positions, over outages of the log."""
-        starts: dict[str, list[int]] = {}
         topics = {topic for topic, _ in self._read_partitions()}
-        for topic, ends in (await self._log.ends(topics)).items():
-            starts[topic] = [
-                self._positions.get((topic, number), end) for number, end in enumerate(ends)
-            ]
+        read: dict[TopicPartition, int] = dict(self._positions)
         while True:
-            tail = self._log.tail(topics, starts)
             try:
-                async for batch in tail:
-                    await self._batches.put(batch)
-                    starts[batch.topic][batch.partition] = batch.end
+                await self._read_on(topics, read)
             except LogError:
                 await asyncio.sleep(READ_RETRY_S)
-            finally:
-                await close(tail)
+
+    async def _read_on(self, topics: set[str], read: dict[TopicPartition, int]) -> None:
+        """Queue batches from these offsets on, and move the offsets behind them.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        starts = {
+            topic: [read.get((topic, number), end) for number, end in enumerate(ends)]
+            for topic, ends in (await self._log.ends(topics)).items()
+        }
+        tail = self._log.tail(topics, starts)
+        try:
+            async for batch in tail:
+                await self._batches.put(batch)
+                read[batch.topic, batch.partition] = batch.end
+        finally:
+            await close(tail)
 
     async def _rebalance_if_due(self) -> None:
         """Give partitions back that others shall have, and take those that are free."""
@@ -218,11 +227,6 @@ class LogConsumer:
             ProducerFailure: they are not committed.
         """
         await self._groups.commit(self._member.group, offsets)
-
-    async def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the committed offsets of the group, where there are some."""
-        offsets = self._groups.committed(self._member.group)
-        return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
     def join(self) -> None:
         """Join the group."""

@@ -50,8 +50,6 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     publish_retry_last_ms: int = 60_000
     connector_stop_timeout_ms: _Ms = 5_000
     """Time limit for a connector (not its tasks) to start or stop before it is abandoned."""
-    send_retry_ms: int = 100
-    """Pause before records are sent again after a retriable failure."""
     key_converter: str | None = None
     value_converter: str | None = None
     header_converter: str = DecisionSettings().header_converter

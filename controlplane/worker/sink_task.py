@@ -140,14 +140,15 @@ class SinkTaskRun:
     async def _polled(self, timeout_s: float) -> Sequence[Entry] | None:
         """Poll; None: the task shall stop."""
         if self._redelivering:
-            timeout_s = self._parts.driver.context.take_retry_s() or RETRY_S
-            await self._sleep_until_stopped(timeout_s)
+            retry_s = self._parts.driver.context.take_retry_s()
+            await self._sleep_until_stopped(RETRY_S if retry_s is None else retry_s)
             return None if self._parts.control.stopping else ()
         poll = asyncio.ensure_future(self._consumer.poll(timeout_s))
         stop = asyncio.ensure_future(self._parts.control.until_stopped())
         try:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
-            self._consumer.wake_up()
+            if not poll.done():
+                self._consumer.wake_up()
             return await poll  # a stop does not cancel it: it may be within a rebalance
         finally:
             for waiting in (poll, stop):

@@ -40,6 +40,9 @@ GATHER_S = 0.02
 GATHER_RECORDS = 2_000
 """Single records in one batch; bounds what a task holds in memory."""
 
+IDLE_SLICE_S = 0.25
+"""Longest part of an `Idle` that is one empty poll."""
+
 ENDED_PAUSE_S = 1.0
 """Pause between two empty polls after `read` has ended."""
 
@@ -167,8 +170,11 @@ class GeneratorDriver:
     async def poll(self) -> Sequence[PolledItem]:
         """Resume the generator, and return what it yields."""
         if self._idle is not None:
-            idle, self._idle = self._idle, None
-            await asyncio.sleep(idle.seconds)
+            # In slices: between two polls the runtime commits, and notices a pause or a failure.
+            rest_s = min(self._idle.seconds, IDLE_SLICE_S)
+            left_s = self._idle.seconds - rest_s
+            self._idle = Idle(left_s) if left_s > 0 else None
+            await asyncio.sleep(rest_s)
             return []
         if self._ended and not self._gathered:
             await asyncio.sleep(ENDED_PAUSE_S)

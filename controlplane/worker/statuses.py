@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 
 from controlplane.clock import backoff
 from controlplane.core.codec.status import encode_status
@@ -22,6 +23,9 @@ from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.projection.notices import Notices
 from controlplane.worker.traces import shortened
+
+CLOSE_S = 5.0
+"""Longest wait for the log when a worker ends: the next start reports anew."""
 
 RETRY_MS = (50, 2_000)
 """First and last pause before statuses are written again while the log is unavailable."""
@@ -112,8 +116,10 @@ class StatusWriter:
         await self._idle.wait()
 
     async def close(self) -> None:
-        """Write what is queued, then end."""
-        await self.flush()
+        """Write what is queued, for a bounded time, then end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.flush()
         await ended([self._task])
 
     def _status(self, state: State, trace: str | None) -> Status:

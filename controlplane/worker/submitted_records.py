@@ -63,10 +63,22 @@ class SubmittedRecords:
         self._queues.setdefault(_identity(partition), deque()).append(submitted)
         return submitted
 
-    def submit_acked(self, offsets: Iterable[OffsetPair]) -> None:
-        """Add offsets that count as acknowledged (KIP-910); earlier records still precede them."""
+    def submit_acked(self, offsets: Iterable[OffsetPair]) -> Mapping[SourcePartitionId, OffsetPair]:
+        """Add offsets that count as acknowledged (KIP-910); return those that may be committed now.
+
+        The others wait for earlier records of their partitions.
+        """
+        committable: dict[SourcePartitionId, OffsetPair] = {}
         for partition, offset in offsets:
-            self.submit(partition, offset).ack()
+            identity = _identity(partition)
+            if identity in self._queues:
+                self.submit(partition, offset).ack()
+            else:
+                self._number += 1
+                committable[identity] = partition, offset
+                if self._marks:  # an older mark must not turn this offset back
+                    self._committed[identity] = self._number
+        return committable
 
     def mark(self, offsets: Iterable[OffsetPair]) -> None:
         """Add offsets that may be committed once all earlier records are acknowledged."""

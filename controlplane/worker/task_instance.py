@@ -51,13 +51,7 @@ class TaskInstance:
         self._thread = thread
         self._control = control
         self._statuses = statuses
-        self._failed = False
         self.ended = asyncio.create_task(self._run(make), name=f"task {identity}")
-
-    @property
-    def failed(self) -> bool:
-        """True once the task has failed."""
-        return self._failed
 
     def go(self, *, paused: bool) -> None:
         """Pause or go on. A failed task does neither."""
@@ -105,6 +99,5 @@ class TaskInstance:
         if failure is None or self._control.stopping:
             self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
         else:
-            self._failed = True
             trace = trace_of(failure)
             self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)

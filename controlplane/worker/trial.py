@@ -1,9 +1,11 @@
 r"""A connector on a log in memory, for the tests of its author.
 
-async def test_lines_arrive(tmp_path):
-    (tmp_path / "in.txt").write_text("one\\n")
-    async with trial(Lines, {"file": str(tmp_path / "in.txt"), "topic": "t"}) as run:
-        assert [record.value for record in await run.records("t", 1)] == [b"one"]
+    async def test_lines_arrive(tmp_path):
+        (tmp_path / "in.txt").write_text("one\n")
+        async with trial(Lines, {"file": str(tmp_path / "in.txt"), "topic": "t"}) as run:
+            assert [record.value for record in await run.records("t", 1)] == [b"one"]
+
+The methods of `ConnectorTrial` wait; they fail with the trace of a task that has failed.
 """
 
 import asyncio

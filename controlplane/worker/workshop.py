@@ -200,8 +200,7 @@ class Workshop:
             updates_offsets=self._plane.state.profile.updates_offsets,
         )
         delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
-        client_id = f"connector-producer-{draft.identity}"
-        return SourceTaskRun(parts, delivery, lambda: self._clients.producer(client_id, {}))
+        return SourceTaskRun(parts, delivery, self._clients.producer)
 
     async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
         name, number = draft.identity
@@ -231,7 +230,7 @@ class Workshop:
         run = SinkTaskRun(
             parts,
             lambda rebalancing: self._clients.consumer(group, subscription, rebalancing, settings),
-            lambda: self._clients.producer(f"connector-dlq-producer-{draft.identity}", {}),
+            self._clients.producer,
         )
         context.reporting = run.report
         return run

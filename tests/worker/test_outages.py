@@ -1,0 +1,143 @@
+"""Outages of the log, idle tasks, and restarts that meet a deletion."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.connect import ConnectError, Sink, SinkRecord, SinkTaskContext, Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, DeleteConnector, PauseConnector
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.worker.clients import ProducerRecord
+from controlplane.worker.embedded_clients import LogClients
+from controlplane.worker.embedded_groups import LogGroups
+from controlplane.worker.settings import ProducerLimits
+from tests.worker.test_sink import Collecting
+from tests.worker.test_source import CountingSource
+from tests.worker.worker_fixture import (
+    QUICK,
+    config_of,
+    produce,
+    running,
+    until,
+    until_state,
+    until_values,
+)
+
+
+class OutageLog(MemoryLog):
+    """Log that can be unavailable to readers of topics and ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.refused = 0
+
+    async def topics(self) -> Mapping[str, int]:
+        """Return the topics, unless the log is away."""
+        self._check_present()
+        return await super().topics()
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Return the ends, unless the log is away."""
+        self._check_present()
+        return await super().ends(topics)
+
+    def _check_present(self) -> None:
+        if self.away:
+            self.refused += 1
+            raise LogUnavailable("away")
+
+
+async def test_a_producer_outlives_an_outage() -> None:
+    """A record waits until the log can be asked for the partitions of its topic."""
+    log = OutageLog()
+    epoch = await log.claim()
+    groups = LogGroups(log, lambda: epoch, lambda: 1)
+    clients = LogClients(log, groups, lambda: epoch, lambda: 1, ProducerLimits(retry_first_ms=1))
+    async with clients.producer() as producer:
+        log.away = True
+        (acknowledged,) = await producer.send([ProducerRecord("new", None, b"v")])
+        await until(lambda: log.refused)
+        log.away = False
+        assert (await acknowledged).topic == "new"
+
+
+class CountedSink(Sink):
+    """Counts its calls of `put`."""
+
+    puts = 0
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Count the call."""
+        del task, records
+        CountedSink.puts += 1
+
+
+async def test_an_idle_sink_rests() -> None:
+    """Without records a sink is called at the interval of its polls, not without a pause."""
+    CountedSink.puts = 0
+    runtime = msgspec.structs.replace(QUICK, offset_flush_interval_ms=60_000)
+    async with running(CountedSink, runtime=runtime) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(CountedSink, topics="t")))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await until(lambda: CountedSink.puts >= 2)
+        before = CountedSink.puts
+        await asyncio.sleep(0.2)
+        assert CountedSink.puts - before <= 2
+
+
+async def test_a_sink_outlives_an_outage() -> None:
+    """A sink that cannot read for a while gets everything afterwards."""
+    log = OutageLog()
+    async with running(Collecting, log=log) as worker:
+        await produce(log, "t", "a")
+        await worker.plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until(lambda: dict(worker.groups.committed("connect-s")) == {("t", 0): 1})
+        log.away = True
+        await until(lambda: log.refused)
+        log.away = False
+        await produce(log, "t", "b")
+        await until(lambda: dict(worker.groups.committed("connect-s")) == {("t", 0): 2})
+
+
+class SleepySource(Source):
+    """Has nothing for a minute."""
+
+    config = (key("topic"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield one record, then rest."""
+        yield task.record("1", {"p": 1}, {"at": 1})
+        yield task.idle(600)
+
+
+async def test_a_long_idle_delays_no_pause() -> None:
+    """A pause takes effect within a slice of the idle time."""
+    async with running(SleepySource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("c", config_of(SleepySource, topic="t")))
+        await until_values(plane.log, "t", [b"1"])
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        await plane.execute(PauseConnector("c"))
+        await until_state(worker, "c", "PAUSED", "PAUSED")
+
+
+async def test_a_restart_that_meets_a_deletion_ends() -> None:
+    """The caller of a restart gets an answer, whatever becomes of the connector."""
+    async with running(CountingSource) as worker:
+        plane = worker.plane
+        await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        actor = worker._actors["c"]
+        actor.assign(None)
+        with pytest.raises(ConnectError, match="Connector c was stopped"):
+            await actor.restart((None,))
+        with pytest.raises(ConnectError, match="Connector c was stopped"):
+            await actor.restart((None,))
+        await plane.execute(DeleteConnector("c"))
