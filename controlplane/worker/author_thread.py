@@ -30,6 +30,7 @@ class AuthorThread:
 
     def __init__(self, name: str, context: Context | None = None) -> None:
         self._loop = asyncio.new_event_loop()
+        self._left_behind = False
         context = context or copy_context()
         self._thread = threading.Thread(
             target=context.run, args=(self._run,), name=name, daemon=True
@@ -66,8 +67,19 @@ class AuthorThread:
         return asyncio.wrap_future(call)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function and return its result. A cancelled caller cancels an `async def`."""
+        """Call a function and return its result. A cancelled caller cancels an `async def`.
+
+        In a thread that was left behind, the call follows when the thread is free; None is
+        returned at once.
+        """
+        if self._left_behind:
+            asyncio.run_coroutine_threadsafe(_called(function, arguments), self._loop)
+            return None
         return await self.submit(function, *arguments)
+
+    def leave_behind(self) -> None:
+        """Wait for no call from now on: the present one may never return."""
+        self._left_behind = True
 
     async def checked_call(
         self, check: Callable[[Any], T], function: Callable[..., Any], *arguments: Any

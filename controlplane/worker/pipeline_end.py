@@ -12,7 +12,10 @@ from controlplane.worker.conversion import SinkPipeline, SourcePipeline
 async def pipeline_closed(
     pipeline: SourcePipeline | SinkPipeline, thread: AuthorThread, notices: Notices
 ) -> AsyncIterator[None]:
-    """Close the transformations at the end of the block; a failure is only reported."""
+    """Close the transformations at the end of the block, and end their thread.
+
+    A failure is only reported.
+    """
     try:
         yield
     finally:
@@ -20,3 +23,5 @@ async def pipeline_closed(
             await thread.call(pipeline.close)
         except Exception as failure:  # noqa: BLE001 - a transformation may raise anything
             notices.warning("transformations_not_closed", reason=repr(failure))
+        finally:
+            thread.abandon()

@@ -42,6 +42,7 @@ class SourceTaskParts(NamedTuple):
     number: int
     driver: SourceDriver
     thread: AuthorThread
+    """Thread of transformations and converters."""
     pipeline: SourcePipeline
     reporter: ErrorReporter
     offsets: SourceOffsetStore

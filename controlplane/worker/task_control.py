@@ -11,6 +11,7 @@ class TaskControl:
         self.paused = paused
         self.stopping = False
         self._callbacks: list[Callable[[], None]] = []
+        self._when_abandoned: list[Callable[[], None]] = []
         self._changed = asyncio.Event()
         self._stopped = asyncio.Event()
 
@@ -35,6 +36,15 @@ class TaskControl:
     def when_stopped(self, callback: Callable[[], None]) -> None:
         """Call a function when the task shall stop: it ends a wait in the task's thread."""
         self._callbacks.append(callback)
+
+    def abandon(self) -> None:
+        """Call the functions of `when_abandoned`."""
+        for callback in self._when_abandoned:
+            callback()
+
+    def when_abandoned(self, callback: Callable[[], None]) -> None:
+        """Call a function when the task is left behind, because its code hangs."""
+        self._when_abandoned.append(callback)
 
     async def until_stopped(self) -> None:
         """Wait until the task shall stop."""

@@ -69,6 +69,7 @@ class TaskInstance:
 
         Once its present call returns, the author's `stop` is called, and the thread ends.
         """
+        self._control.abandon()
         self.ended.cancel()
         self.ended.add_done_callback(lambda _: self._thread.abandon())
 

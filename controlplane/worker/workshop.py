@@ -160,6 +160,7 @@ class Workshop:
         connector = self._classes.named(connector_class(assignment.config))
         identity = TaskIdentity(name, number)
         thread, control = AuthorThread(f"task {identity}"), TaskControl(paused=paused)
+        control.when_abandoned(thread.leave_behind)
 
         async def made() -> TaskRun:
             """Make the task in its own thread: the author's code may hang there."""
@@ -182,13 +183,21 @@ class Workshop:
         transaction = TransactionRequests() if boundary == "connector" else None
         offsets = self._offsets[name]
         context = TaskContext(name, number, draft.config, offsets, transaction)
-        pipeline = await draft.thread.call(self._pipelines.source, draft.connector_config)
+        driver = await _source_driver(draft, context)
+        # A thread of its own: a generator that blocks must not hold up records that it has yielded.
+        converting = AuthorThread(f"conversion {draft.identity}")
+        draft.control.when_abandoned(converting.leave_behind)
+        try:
+            pipeline = await converting.call(self._pipelines.source, draft.connector_config)
+        except BaseException:
+            converting.abandon()
+            raise
         draft.control.when_stopped(pipeline.errors.stop)
         parts = SourceTaskParts(
             connector=name,
             number=number,
-            driver=await _source_driver(draft, context),
-            thread=draft.thread,
+            driver=driver,
+            thread=converting,
             pipeline=pipeline,
             reporter=self._reporter(draft, pipeline),
             offsets=offsets,

@@ -1,7 +1,8 @@
 """Outages of the log, idle tasks, and restarts that meet a deletion."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -115,6 +116,36 @@ class SleepySource(Source):
         """Yield one record, then rest."""
         yield task.record("1", {"p": 1}, {"at": 1})
         yield task.idle(600)
+
+
+class BlockedSource(Source):
+    """Yields a record, then blocks its thread."""
+
+    config = (key("topic"),)
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Yield, then block until the test ends."""
+        yield task.record("1", {"p": 1}, {"at": 1})
+        blocked.wait()
+        yield task.idle()
+
+
+blocked = threading.Event()
+
+
+async def test_a_generator_that_blocks_holds_up_nothing() -> None:
+    """Its records arrive; the end of the worker leaves it behind."""
+    blocked.clear()
+    try:
+        async with asyncio.timeout(120):
+            async with running(BlockedSource) as worker:
+                plane = worker.plane
+                await plane.execute(CreateConnector("c", config_of(BlockedSource, topic="t")))
+                await until_values(plane.log, "t", [b"1"])
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert "task c-0" not in names
+    finally:
+        blocked.set()
 
 
 async def test_a_long_idle_delays_no_pause() -> None:
