@@ -319,18 +319,19 @@ async def test_no_broker_and_no_access(broker: Broker, topics: Topics, tmp_path:
     """A broker that is down, a user without rights, a wrong password: one sentence each."""
     file = worker_file(tmp_path, topics)
     (nowhere,) = free_ports(1)
-    quick = ("--override", "reader.connect.timeout.ms=1000")
+    quick = ("--port", "0", "--override", "reader.connect.timeout.ms=1000")
     arguments = (f"kafka://127.0.0.1:{nowhere}", "--own", "--worker", str(file), *quick)
     said = await asyncio.to_thread(shell, "serve", *arguments)
     assert f"127.0.0.1:{nowhere}" in refusal(said)
     for line in login("bob"):
         file.write_text(f"{file.read_text('utf-8')}{line}\n", "utf-8")
+    own = ("--worker", str(file), "--port", "0")
     where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
-    said = await asyncio.to_thread(shell, "serve", where, "--own", "--worker", str(file))
+    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
     assert said.code == 2
     assert f"allow this user DESCRIBE on group {topics.config}" in said.err.splitlines()[-1]
     file.write_text(file.read_text("utf-8").replace(USERS["bob"], "other-secret"), "utf-8")
-    said = await asyncio.to_thread(shell, "serve", where, "--own", "--worker", str(file))
+    said = await asyncio.to_thread(shell, "serve", where, "--own", *own)
     assert "refuses the name or the password" in said.err.splitlines()[-1]
     assert "other-secret" not in said.err
     async with reading(broker.bootstrap) as reader:
