@@ -35,6 +35,10 @@ async def plane_with_connectors(
     """
     worker = configuration.settings(WorkerSettings)
     classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+    if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
+        async with ControlPlane.open(log, settings, around) as plane:
+            yield plane
+        return
     runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
         runtime = msgspec.structs.replace(runtime, exactly_once=True)

@@ -360,6 +360,9 @@ class ConnectorActor:
             _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
             for task in tasks:
                 if task.ended in pending:
+                    self._parts.notices.warning(
+                        "task_left_behind", connector=self._name, task=task.number
+                    )
                     task.abandon()
 
     # --- restarts -------------------------------------------------------------------------------

@@ -37,6 +37,11 @@ class ConnectorClasses:
         self._classes: dict[str, AnyConnectorClass] = dict(named or {})
         self._classes |= {class_name(connector): connector for connector in classes}
 
+    @property
+    def is_empty(self) -> bool:
+        """True without any connector: nothing can run."""
+        return not self._classes
+
     def named(self, name: str) -> AnyConnectorClass:
         """Return the class with this name.
 

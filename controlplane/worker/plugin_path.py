@@ -39,7 +39,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
             classes |= connectors.shipped(folders)
         elif Path(place).is_dir():
             classes |= _in_directory(Path(place))
-        else:
+        elif not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
             classes |= _in_module(place)
     others = (Transformation, Predicate)
     return ConnectorClasses(

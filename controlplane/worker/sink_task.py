@@ -15,11 +15,11 @@ from controlplane.worker.clients import Consumer, Producer, ProducerFailure, Reb
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.conversion import DeliveredRecord, SinkPipeline
 from controlplane.worker.error_reports import ErrorReport, ErrorReporter
-from controlplane.worker.pipeline_end import pipeline_closed
 from controlplane.worker.record_errors import FailedRecord, Stage, ToleranceExceeded
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.sink_drivers import SinkDriver
 from controlplane.worker.task_control import TaskControl
+from controlplane.worker.task_end import pipeline_closed, stop_quietly
 
 POLL_S = 0.5
 """Longest wait for records: pauses, commits and stops are noticed meanwhile."""
@@ -110,7 +110,7 @@ class SinkTaskRun:
         else:
             await self._close([*self._consumer.assignment])
         finally:
-            await self._parts.driver.stop()
+            await stop_quietly(self._parts.driver, self._parts.notices)
 
     async def _rest(self, paused: Callable[[bool], None]) -> None:
         """Commit, then wait until the task shall go on."""

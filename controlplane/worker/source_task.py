@@ -12,12 +12,12 @@ from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.clients import Producer, ProducerRecord
 from controlplane.worker.conversion import SourcePipeline
 from controlplane.worker.error_reports import ErrorReporter
-from controlplane.worker.pipeline_end import pipeline_closed
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.source_context import PolledItem
 from controlplane.worker.source_drivers import SourceDriver
 from controlplane.worker.source_offsets import SourceOffsetStore
 from controlplane.worker.task_control import TaskControl
+from controlplane.worker.task_end import pipeline_closed, stop_quietly
 
 Boundary = TransactionCommit | TransactionAbort
 
@@ -113,7 +113,7 @@ class SourceTaskRun:
             self._producer() as producer,
         ):
             delivery = self._delivery(self._parts, producer)
-            async with _stopped(driver), _finished(delivery):
+            async with _stopped(driver, parts.notices), _finished(delivery):
                 await control.while_paused()
                 if control.stopping:
                     return
@@ -178,12 +178,12 @@ class SourceTaskRun:
 
 
 @asynccontextmanager
-async def _stopped(driver: SourceDriver) -> AsyncIterator[None]:
+async def _stopped(driver: SourceDriver, notices: Notices) -> AsyncIterator[None]:
     """Stop the author's task at the end of the block, whatever happened in it."""
     try:
         yield
     finally:
-        await driver.stop()
+        await stop_quietly(driver, notices)
 
 
 @asynccontextmanager

@@ -145,6 +145,29 @@ async def test_a_failing_put_fails_the_task() -> None:
         assert committed(worker, "connect-s") == {}
 
 
+class UnopenedSink(Collecting):
+    """Fails at its start, and again when it is stopped."""
+
+    def start(self, task: SinkTaskContext) -> None:
+        """Fail."""
+        del task
+        raise ValueError("no start")
+
+    def stop(self, task: SinkTaskContext) -> None:
+        """Fail, as nothing was opened."""
+        del task
+        raise AttributeError("out")
+
+
+async def test_a_failing_stop_hides_no_failing_start() -> None:
+    """The trace is that of the start."""
+    async with running(UnopenedSink) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(UnopenedSink, topics="t")))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = worker.plane.state.status.tasks["s"][0].trace or ""
+        assert trace.endswith("ValueError: no start")
+
+
 async def test_a_paused_sink_gets_nothing() -> None:
     """Records that arrive during a pause are put after it."""
     async with running(Collecting) as worker:

@@ -42,6 +42,9 @@ class ConnectionPool:
                 raise LogCorrupt(
                     f"The log {self._path} is damaged ({damage}): restore it from a backup"
                 ) from None
+            except sqlite3.Error:
+                self._identity.check()  # a replaced file is the reason, if it was replaced
+                raise
             finally:
                 self._give_back(connection)
 

@@ -1,7 +1,8 @@
-"""End of a task's transformations and predicates."""
+"""End of a task: its author's `stop`, its transformations and predicates."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from controlplane.projection.notices import Notices
 from controlplane.worker.author_thread import AuthorThread
@@ -25,3 +26,19 @@ async def pipeline_closed(
             notices.warning("transformations_not_closed", reason=repr(failure))
         finally:
             thread.abandon()
+
+
+class Stoppable(Protocol):
+    """Driver of a task of either kind."""
+
+    async def stop(self) -> None:
+        """Stop the task."""
+        ...
+
+
+async def stop_quietly(driver: Stoppable, notices: Notices) -> None:
+    """Call the author's `stop`. A failure is only reported, so that it hides none before it."""
+    try:
+        await driver.stop()
+    except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+        notices.warning("task_stop_failed", reason=repr(failure))
