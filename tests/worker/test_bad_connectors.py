@@ -113,8 +113,7 @@ async def test_what_kafka_only_logs(where: str, event: str, how: str) -> None:
         await until(lambda: notices.of(event))
         assert f"bad {where}" in notices.of(event)[0]["reason"]
         assert group_offsets(worker) == {}
-        status = connector_status(worker, "bad")
-        assert status is not None
+        status = await until(lambda: connector_status(worker, "bad"))
         assert status.state.value == "RUNNING"
         assert "FAILED" not in task_states(worker, "bad")
         if where.startswith("task."):
