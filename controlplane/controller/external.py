@@ -16,6 +16,15 @@ from controlplane.core.plan import AdminOverrides, AlterGroup, AnyAction, GroupO
 from controlplane.core.records import Properties
 from controlplane.core.views.group_progress import GroupProgress, LogEnd, group_progress
 
+STILL_ACTIVE = (
+    "Failed to {verb} consumer group offsets for connector {connector} either because its tasks "
+    "haven't stopped completely yet or the connector was resumed before the request to {verb} its "
+    "offsets could be successfully completed. If the connector is in a stopped state, this "
+    "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster may "
+    "need to be restarted to get rid of the zombie sink tasks."
+)
+"""Kafka's words for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
+
 
 class ExternalActionFailed(Exception):
     """A system outside of the log refused.

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import UNSET
 
-from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.external import STILL_ACTIVE, ExternalActionFailed
 from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import (
     AdminOverrides,
@@ -21,15 +21,6 @@ from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.log import LogError
 from controlplane.settings.errors import SettingsError
-
-_STILL_ACTIVE = (
-    "Failed to {verb} consumer group offsets for connector {connector} either because its tasks "
-    "haven't stopped completely yet or the connector was resumed before the request to {verb} its "
-    "offsets could be successfully completed. If the connector is in a stopped state, this "
-    "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster may "
-    "need to be restarted to get rid of the zombie sink tasks."
-)
-"""Kafka's words for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
 
 
 class KafkaActions:
@@ -113,7 +104,7 @@ class KafkaActions:
                 yield groups
         except GroupRefusal as refusal:
             if verb and refusal.is_active:
-                active = _STILL_ACTIVE.format(verb=verb, connector=connector)
+                active = STILL_ACTIVE.format(verb=verb, connector=connector)
                 raise ExternalActionFailed(active) from refusal
             raise ExternalActionFailed(answer, str(refusal)) from refusal
         except (LogError, SettingsError) as failure:

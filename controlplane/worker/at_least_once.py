@@ -45,7 +45,7 @@ class AtLeastOnce:
         self._committing = asyncio.Lock()
         self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
         """True if the task is asked for further offsets: it is shown all that are committed."""
-        self._tolerant = parts.config.get("errors.tolerance") == "all"
+        self._tolerant = parts.pipeline.errors.settings.tolerant
         self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
 
     async def begin_iteration(self) -> None:

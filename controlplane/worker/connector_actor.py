@@ -45,7 +45,7 @@ class PartMaker(Protocol):
         ...
 
     def published_configs(
-        self, name: str, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
+        self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> Sequence[Mapping[str, str | None]]:
         """Return task configs as they are stored: class, topics, references instead of values."""
         ...
@@ -97,6 +97,7 @@ class ConnectorActor:
         self._closing = False
         self._connector: ConnectorInstance | None = None
         self._tasks: dict[int, TaskInstance] = {}
+        self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.create_task(self._run(), name=f"actor {name}")
@@ -230,8 +231,6 @@ class ConnectorActor:
         )
         self._go(assignment.target)
 
-    _start_failure: Exception | None = None
-
     def _go(self, target: Target) -> None:
         self._stop_publishing()
         if self._connector is None:
@@ -306,7 +305,7 @@ class ConnectorActor:
             connector.fail(_too_many(self._name, len(configs), limit))
             return
         stored = await asyncio.to_thread(
-            self._parts.workshop.published_configs, self._name, assignment.config, configs
+            self._parts.workshop.published_configs, assignment.config, configs
         )
         if not self._differ(stored):
             return

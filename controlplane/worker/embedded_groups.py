@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import UNSET
 
-from controlplane.controller.external import ExternalActionFailed
+from controlplane.controller.external import STILL_ACTIVE, ExternalActionFailed
 from controlplane.core.entry import TopicPartition
 from controlplane.core.plan import (
     AdminOverrides,
@@ -23,15 +23,6 @@ from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.log import Log, LogError, Record
 from controlplane.worker.clients import ProducerFailure
-
-_STILL_ACTIVE = (
-    "Failed to {verb} consumer group offsets for connector {connector} either because its tasks "
-    "haven't stopped completely yet or the connector was resumed before the request to {verb} its "
-    "offsets could be successfully completed. If the connector is in a stopped state, this "
-    "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster may "
-    "need to be restarted to get rid of the zombie sink tasks."
-)
-"""Kafka's words for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
 
 _GroupKey = tuple[str, str, int]
 
@@ -146,7 +137,7 @@ class LogGroups:
 
     def _check_inactive(self, group: str, connector: str, verb: str) -> None:
         if self._members.get(group):
-            raise ExternalActionFailed(_STILL_ACTIVE.format(verb=verb, connector=connector))
+            raise ExternalActionFailed(STILL_ACTIVE.format(verb=verb, connector=connector))
 
     async def _change(
         self, group: str, changes: Mapping[TopicPartition, int | None], connector: str, verb: str

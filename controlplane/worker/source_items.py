@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from controlplane.connect.errors import ConnectError
-from controlplane.connect.records import OffsetFields, OffsetPair, SourceRecord
+from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.worker.source_offsets import plain_fields
 
 
@@ -20,26 +22,10 @@ def checked_record(record: object) -> SourceRecord:
     if not isinstance(record.topic, str) or not record.topic:
         raise ConnectError(f"The source returned a record for the topic {record.topic!r}")
     partition, offset = record.source_partition, record.source_offset
-    return _replaced(
+    return msgspec.structs.replace(
         record,
-        None if partition is None else plain_fields(partition),
-        None if offset is None else plain_fields(offset),
-    )
-
-
-def _replaced(
-    record: SourceRecord, partition: OffsetFields | None, offset: OffsetFields | None
-) -> SourceRecord:
-    return SourceRecord(
-        topic=record.topic,
-        value=record.value,
-        value_schema=record.value_schema,
-        key=record.key,
-        key_schema=record.key_schema,
-        source_partition=partition,
-        source_offset=offset,
-        kafka_partition=record.kafka_partition,
-        timestamp=record.timestamp,
+        source_partition=None if partition is None else plain_fields(partition),
+        source_offset=None if offset is None else plain_fields(offset),
         headers=tuple(record.headers),
     )
 

@@ -157,7 +157,7 @@ class SourceTaskRun:
             await asyncio.gather(poll, stop, return_exceptions=True)
 
     async def _converted(self, items: Sequence[PolledItem]) -> list[DispatchItem]:
-        """Transform and convert the records of a poll, in the author's thread."""
+        """Transform and convert the records of a poll, in the thread of the task."""
         if not any(isinstance(item, SourceRecord) for item in items):
             return [item for item in items if not isinstance(item, SourceRecord)]
         pipeline = self._parts.pipeline

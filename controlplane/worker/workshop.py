@@ -101,13 +101,12 @@ class Workshop:
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def published_configs(
-        self, name: str, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
+        self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> list[dict[str, str | None]]:
         """Return task configs as they are stored: with the task's class, and a sink's topics.
 
         Defaults of the class that the connector has passed on are not stored.
         """
-        del name
         connector = self._classes.named(connector_class(config))
         defaults = {key.name: key.default for key in connector.config if key.name not in config}
         added: dict[str, str | None] = {TASK_CLASS: _task_class(connector)}

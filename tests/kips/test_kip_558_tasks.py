@@ -123,7 +123,7 @@ class TestConfiguration:
     """Configuration."""
 
     async def test_off(self) -> None:
-        """Where tracking is off, nothing is noted."""
+        """A worker with `topic.tracking.enable=false` writes no topic status."""
         runtime = msgspec.structs.replace(QUICK, topic_tracking=False)
         settings = Settings(worker=DecisionSettings(topic_tracking_enable=False))
         async with running(TopicsSource, runtime=runtime, settings=settings) as worker:

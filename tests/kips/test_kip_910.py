@@ -224,7 +224,7 @@ class TestExactlyOnceSupportEnabled:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
     async def test_connectors_boundaries(self) -> None:
-        """Where the connector sets the boundaries, it is not asked without its request."""
+        """With `transaction.boundary=connector`, nobody asks for offsets before its commit."""
         script = Script([[record("a", 1)], [record("a", 2)]], once(("new", 7)))
         async with scripted(script, boundary="connector") as worker:
             await until(lambda: not script.polls and script.calls.count("poll") > 5)

@@ -78,7 +78,7 @@ def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same clusters once more; one of them has lost its manifests."""
+    """A second archive of the same clusters, with the manifests of one cluster deleted."""
     where = archived(store, "incomplete/archive", tmp_path_factory.mktemp("complete"))
     store.system.delete_dir(f"{store.name}/incomplete/archive/cluster=roll/_manifest")
     return where

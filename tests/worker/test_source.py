@@ -52,7 +52,7 @@ class CountingSource(Source):
 
 
 class PlainCountingSource(CountingSource):
-    """The same with a plain generator."""
+    """A CountingSource whose `read` is a plain generator."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:  # type: ignore[override]
         """Yield numbers as text."""

@@ -98,6 +98,6 @@ def test_names_of_fields_are_unique_and_not_empty() -> None:
 
 
 def test_a_schema_names_itself() -> None:
-    """As in Kafka's messages."""
+    """The text of a schema has its name and type, or its type alone (`ConnectSchema#toString`)."""
     assert str(ORDER) == "Schema{Order:STRUCT}"
     assert str(INT64) == "Schema{INT64}"
