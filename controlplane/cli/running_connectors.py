@@ -10,10 +10,10 @@ from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.plugin_path import classes_in
-from controlplane.worker.runtime_settings import runtime_settings
+from controlplane.worker.settings import runtime_settings
 from controlplane.worker.worker import ConnectWorker
-from controlplane.worker.workshop import RuntimeEnvironment
 
 
 @asynccontextmanager

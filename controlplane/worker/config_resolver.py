@@ -3,11 +3,12 @@
 The log keeps the references. The values appear in no answer, status or trace.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from controlplane.connect.errors import ConnectError
+from controlplane.projection.notices import Notices
 from controlplane.settings.errors import BadValue
 from controlplane.settings.providers import Providers
 
@@ -88,3 +89,25 @@ def _forms(secret: str) -> tuple[str, ...]:
     """Return the forms in which a message may show a value."""
     bare = secret.strip()
     return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1]
+
+
+class PrivateNotices:
+    """Hides secrets in the texts of notices (`Notices`), then passes them on."""
+
+    def __init__(self, notices: Notices, hidden: Callable[[str], str]) -> None:
+        self._notices = notices
+        self._hidden = hidden
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Report a recovery."""
+        self._notices.info(event, **self._without_secrets(facts))
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Report a failure that will be retried."""
+        self._notices.warning(event, **self._without_secrets(facts))
+
+    def _without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: self._hidden(fact) if isinstance(fact, str) else fact
+            for name, fact in facts.items()
+        }

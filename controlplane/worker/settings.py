@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from controlplane.core.context import DecisionSettings
+from controlplane.settings import Configuration, WorkerSettings
 
 _Ms = Annotated[int, Meta(ge=0)]
 
@@ -57,3 +58,30 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the worker's converters, by their full keys (`value.converter.schemas.enable`).
     """
     producer: ProducerLimits = ProducerLimits()
+
+
+_CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
+
+
+def runtime_settings(configuration: Configuration, *, worker_id: str) -> RuntimeSettings:
+    """Build the settings of connectors that run here.
+
+    Raises:
+        SettingsError: a value is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    converters = {
+        key: text for prefix in _CONVERTERS for key, text in configuration.below(prefix).items()
+    }
+    return RuntimeSettings(
+        worker_id=worker_id,
+        task_shutdown_graceful_timeout_ms=worker.task_shutdown_graceful_timeout_ms,
+        offset_flush_interval_ms=worker.offset_flush_interval_ms,
+        offset_flush_timeout_ms=worker.offset_flush_timeout_ms,
+        exactly_once=worker.exactly_once,
+        topic_tracking=worker.topic_tracking_enable,
+        key_converter=worker.key_converter,
+        value_converter=worker.value_converter,
+        header_converter=worker.header_converter,
+        converter_settings=converters,
+    )

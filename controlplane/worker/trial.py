@@ -27,9 +27,9 @@ from controlplane.worker.connector_classes import (
     ConnectorClasses,
     class_name,
 )
+from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
-from controlplane.worker.workshop import RuntimeEnvironment
 
 NAME = "trial"
 """Name of the connector."""

@@ -31,14 +31,13 @@ from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
-from controlplane.worker.assignment import assignment_of
-from controlplane.worker.config_resolver import ConfigResolver
-from controlplane.worker.connector_actor import ActorParts, ConnectorActor
-from controlplane.worker.embedded_clients import LogClients
-from controlplane.worker.embedded_groups import LogGroups
-from controlplane.worker.private_notices import PrivateNotices
-from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.workshop import RuntimeEnvironment, Workshop
+from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
+from controlplane.worker.data_topics.embedded_clients import LogClients
+from controlplane.worker.data_topics.embedded_groups import LogGroups
+from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
+from controlplane.worker.lifecycle.assignment import assignment_of
+from controlplane.worker.lifecycle.connector_actor import ActorParts, ConnectorActor
+from controlplane.worker.lifecycle.statuses import StatusWriter
 
 FAILURE_POLL_S = 1.0
 """Interval at which a worker looks whether another process has become the log's writer."""
@@ -109,7 +108,7 @@ class ConnectWorker:
             plane.log, groups, lambda: plane.epoch, plane.now_ms, settings.producer
         )
         self._parts = ActorParts(
-            Workshop(plane, environment, clients, self._statuses, resolver),
+            InstanceFactory(plane, environment, clients, self._statuses, resolver),
             self._statuses,
             lambda: plane.state,
             self._publish,

@@ -21,9 +21,9 @@ from controlplane.core.commands import CreateConnector
 from controlplane.logs.log import Record
 from controlplane.plane import Refusal
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
-from controlplane.worker.conversion import Pipelines
 from controlplane.worker.plugin_path import classes_in
-from controlplane.worker.record_errors import ToleranceExceeded
+from controlplane.worker.records.conversion import Pipelines
+from controlplane.worker.records.record_errors import ToleranceExceeded
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
     QUICK,

@@ -12,9 +12,9 @@ from controlplane.core.commands import CreateConnector
 from controlplane.core.context import DecisionSettings
 from controlplane.plane import Settings
 from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
-from controlplane.worker.workshop import RuntimeEnvironment
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SOURCE = {

@@ -9,10 +9,10 @@ import pytest
 from controlplane.connect import SinkRecord, SinkTaskContext
 from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PauseConnector
-from controlplane.worker.clients import ProducerFailure
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.embedded_clients import LogProducer
-from controlplane.worker.record_errors import (
+from controlplane.worker.data_topics.clients import ProducerFailure
+from controlplane.worker.data_topics.embedded_clients import LogProducer
+from controlplane.worker.records.record_errors import (
     ToleranceExceeded,
 )
 from tests.worker.failing_records import (

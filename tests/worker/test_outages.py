@@ -14,9 +14,9 @@ from controlplane.core.commands import CreateConnector, DeleteConnector, PauseCo
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
-from controlplane.worker.clients import ProducerRecord
-from controlplane.worker.embedded_clients import LogClients
-from controlplane.worker.embedded_groups import LogGroups
+from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.data_topics.embedded_clients import LogClients
+from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.settings import ProducerLimits
 from tests.worker.test_sink import Collecting
 from tests.worker.test_source import CountingSource

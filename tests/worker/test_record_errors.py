@@ -7,7 +7,7 @@ import pytest
 from controlplane.connect import RetriableError
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.record_errors import (
+from controlplane.worker.records.record_errors import (
     ErrorSettings,
     RecordErrors,
     RetriesStopped,

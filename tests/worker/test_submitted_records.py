@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.connect.records import OffsetPair
-from controlplane.worker.submitted_records import SubmittedRecord, SubmittedRecords
+from controlplane.worker.offsets.submitted_records import SubmittedRecord, SubmittedRecords
 
 PARTITION_1, PARTITION_2, PARTITION_3 = ({"partition": number} for number in (1, 2, 3))
 

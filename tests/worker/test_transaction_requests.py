@@ -5,8 +5,8 @@ import pytest
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import TransactionAbort, TransactionCommit
-from controlplane.worker.source_context import TransactionRequests
-from controlplane.worker.source_items import checked_record
+from controlplane.worker.drivers.source_context import TransactionRequests
+from controlplane.worker.drivers.source_items import checked_record
 
 RECORDS = [
     SourceRecord(topic="t", value=str(number), source_partition={"p": 1}, source_offset={"at": 1})

@@ -14,9 +14,9 @@ from controlplane.plane import Settings, Surroundings
 from controlplane.projection.notices import Notices
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
+from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
-from controlplane.worker.workshop import RuntimeEnvironment
 from tests.patience import PATIENCE_S
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"

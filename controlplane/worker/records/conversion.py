@@ -19,9 +19,9 @@ from controlplane.connect.errors import ConnectError, DataError
 from controlplane.connect.records import RecordHeader, SinkRecord, SourceRecord
 from controlplane.connect.transforms import ConnectRecord, Predicate, Transformation, replaced
 from controlplane.core.entry import Entry, Headers
-from controlplane.worker.clients import ProducerRecord
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
-from controlplane.worker.record_errors import ErrorSettings, RecordErrors, Stage
+from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.records.record_errors import ErrorSettings, RecordErrors, Stage
 from controlplane.worker.settings import RuntimeSettings
 
 

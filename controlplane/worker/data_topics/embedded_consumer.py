@@ -8,8 +8,8 @@ from typing import NamedTuple
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import close, ended
 from controlplane.logs.log import Log, LogError
-from controlplane.worker.clients import ConsumerSettings, Rebalancing, TopicSubscription
-from controlplane.worker.embedded_groups import GroupAssignments, GroupMember, LogGroups
+from controlplane.worker.data_topics.clients import ConsumerSettings, Rebalancing, TopicSubscription
+from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
 """Batches that were read and not yet taken; the log is not read further until then."""

@@ -12,43 +12,26 @@ from controlplane.connect.source import (
     TransactionCommit,
     TransactionContext,
 )
-from controlplane.worker.source_offsets import SourceOffsetStore
+from controlplane.worker.offsets.source_offsets import SourceOffsetStore
+from controlplane.worker.task_identity import TaskIdentity, TaskServices
 
 PolledItem = SourceRecord | Mark | TransactionCommit | TransactionAbort
 """Item of a poll, in the order of the source."""
 
 
-class TaskContext:
+class TaskContext(TaskServices):
     """Services for a running source task (`SourceTaskContext`)."""
 
     def __init__(
         self,
-        connector: str,
-        number: int,
+        identity: TaskIdentity,
         config: ResolvedConfig,
         offsets: SourceOffsetStore,
         transaction: "TransactionRequests | None",
     ) -> None:
-        self._connector = connector
-        self._number = number
-        self._config = config
+        super().__init__(identity, config)
         self._offsets = offsets
         self._transaction = transaction
-
-    @property
-    def connector(self) -> str:
-        """Name of the connector."""
-        return self._connector
-
-    @property
-    def number(self) -> int:
-        """Number of the task, from 0."""
-        return self._number
-
-    @property
-    def config(self) -> ResolvedConfig:
-        """A copy of the task's config."""
-        return dict(self._config)
 
     def offset(self, partition: PartitionFields) -> OffsetFields | None:
         """Return the committed offset of a source partition; None: there is none."""

@@ -17,42 +17,42 @@ from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
-from controlplane.worker.assignment import Assignment
-from controlplane.worker.at_least_once import AtLeastOnce
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.clients import ConsumerSettings, TopicSubscription
-from controlplane.worker.config_resolver import ConfigResolver
+from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
-from controlplane.worker.connector_drivers import (
+from controlplane.worker.data_topics.clients import ConsumerSettings, TopicSubscription
+from controlplane.worker.data_topics.embedded_clients import LogClients
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
     ConnectorRequests,
     RunningConnector,
     driver_of,
 )
-from controlplane.worker.conversion import Pipelines, SinkPipeline, SourcePipeline, prefixed
-from controlplane.worker.embedded_clients import LogClients
-from controlplane.worker.error_reports import ErrorReporter
-from controlplane.worker.exactly_once import ExactlyOnce
-from controlplane.worker.private_notices import PrivateNotices
-from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.sink_drivers import (
+from controlplane.worker.drivers.sink_drivers import (
     ClassicSinkDriver,
     OneClassSinkDriver,
     SinkContext,
     SinkDriver,
 )
-from controlplane.worker.sink_task import SinkTaskParts, SinkTaskRun
-from controlplane.worker.source_context import TaskContext, TransactionRequests
-from controlplane.worker.source_drivers import (
+from controlplane.worker.drivers.source_context import TaskContext, TransactionRequests
+from controlplane.worker.drivers.source_drivers import (
     GeneratorDriver,
     PollingDriver,
     SourceDriver,
 )
-from controlplane.worker.source_offsets import SourceOffsetStore
-from controlplane.worker.source_task import SourceTaskParts, SourceTaskRun
-from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.task_control import TaskControl
-from controlplane.worker.task_instance import TaskIdentity, TaskInstance, TaskRun
+from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
+from controlplane.worker.offsets.source_offsets import SourceOffsetStore
+from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline, prefixed
+from controlplane.worker.records.error_reports import ErrorReporter
+from controlplane.worker.settings import RuntimeSettings
+from controlplane.worker.task_identity import TaskIdentity
+from controlplane.worker.tasks.at_least_once import AtLeastOnce
+from controlplane.worker.tasks.exactly_once import ExactlyOnce
+from controlplane.worker.tasks.sink_task import SinkTaskParts, SinkTaskRun
+from controlplane.worker.tasks.source_task import SourceTaskParts, SourceTaskRun
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
@@ -67,7 +67,7 @@ class RuntimeEnvironment(NamedTuple):
     """Resolve references in the configs of connectors (KIP-297)."""
 
 
-class Workshop:
+class InstanceFactory:
     """Makes connectors and tasks of one worker."""
 
     def __init__(
@@ -181,7 +181,7 @@ class Workshop:
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
         transaction = TransactionRequests() if boundary == "connector" else None
         offsets = self._offsets[name]
-        context = TaskContext(name, number, draft.config, offsets, transaction)
+        context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)
         # A thread of its own: a generator that blocks must not hold up records that it has yielded.
         converting = AuthorThread(f"conversion {draft.identity}")
@@ -193,8 +193,7 @@ class Workshop:
             raise
         draft.control.when_stopped(pipeline.errors.stop)
         parts = SourceTaskParts(
-            connector=name,
-            number=number,
+            identity=draft.identity,
             driver=driver,
             thread=converting,
             pipeline=pipeline,
@@ -213,7 +212,7 @@ class Workshop:
     async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
         name, number = draft.identity
         pipeline = await draft.thread.call(self._pipelines.sink, draft.connector_config)
-        context = SinkContext(name, number, draft.config)
+        context = SinkContext(draft.identity, draft.config)
         parts = SinkTaskParts(
             driver=await _sink_driver(draft, context),
             thread=draft.thread,

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple, Protocol
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.projection.notices import Notices
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.clients import Producer, ProducerRecord
-from controlplane.worker.conversion import SourcePipeline
-from controlplane.worker.error_reports import ErrorReporter
+from controlplane.worker.data_topics.clients import Producer, ProducerRecord
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.source_context import PolledItem
+from controlplane.worker.drivers.source_drivers import Acknowledged, SourceDriver
+from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.offsets.source_offsets import SourceOffsetStore
+from controlplane.worker.records.conversion import SourcePipeline
+from controlplane.worker.records.error_reports import ErrorReporter
 from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.source_context import PolledItem
-from controlplane.worker.source_drivers import SourceDriver
-from controlplane.worker.source_offsets import SourceOffsetStore
-from controlplane.worker.task_control import TaskControl
-from controlplane.worker.task_end import pipeline_closed, stop_quietly
+from controlplane.worker.task_identity import TaskIdentity
+from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 
 Boundary = TransactionCommit | TransactionAbort
 
@@ -38,8 +39,7 @@ DispatchItem = SentRecord | Mark | Boundary
 class SourceTaskParts(NamedTuple):
     """Parts of a run of a source task."""
 
-    connector: str
-    number: int
+    identity: TaskIdentity
     driver: SourceDriver
     thread: AuthorThread
     """Thread of transformations and converters."""
@@ -54,6 +54,20 @@ class SourceTaskParts(NamedTuple):
     notices: Notices
     updates_offsets: bool
     """True: `update_offsets` is called (KIP-910); no release has it."""
+
+    async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
+        """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
+        try:
+            await self.driver.acknowledged(records)
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self.notices.warning("acked_hook_failed", reason=repr(failure))
+
+    async def tell_committed(self) -> None:
+        """Call the task's `commit` or `committed`; Kafka only logs failures."""
+        try:
+            await self.driver.committed()
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self.notices.warning("commit_hook_failed", reason=repr(failure))
 
 
 class Delivery(Protocol):

@@ -22,7 +22,7 @@ from controlplane.core.plan import (
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.core.views.group_progress import LogEnd
 from controlplane.logs.log import Log, LogError, Record
-from controlplane.worker.clients import ProducerFailure
+from controlplane.worker.data_topics.clients import ProducerFailure
 
 _GroupKey = tuple[str, str, int]
 

@@ -17,7 +17,9 @@ from controlplane.core.java.json_values import fits_long
 from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
-from controlplane.worker.submitted_records import SourcePartitionId
+from controlplane.projection.notices import Notices
+from controlplane.worker.data_topics.clients import Producer, ProducerFailure, ProducerFenced
+from controlplane.worker.offsets.submitted_records import SourcePartitionId
 
 _SCHEMA_TYPES: Mapping[type, str] = {dict: "MAP", list: "ARRAY", tuple: "ARRAY"}
 
@@ -130,3 +132,30 @@ def _plain_value(name: str, value: Any) -> Any:
 
 def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
     return None if offset is None else plain_fields(offset)
+
+
+async def write_offsets(
+    producer: Producer,
+    offsets: SourceOffsetStore,
+    pairs: Sequence[OffsetPair],
+    notices: Notices,
+) -> None:
+    """Commit offsets without records.
+
+    Raises:
+        DataError: an offset is not made of primitive values; nothing was written.
+        ProducerFailure, ProducerFenced: they are not committed.
+    """
+    batches = offsets.batches(pairs)
+    await producer.write_offsets(batches.removals_of_copy)
+    await producer.write_offsets(batches.primary)
+    offsets.committed(pairs)
+    await write_copy(producer, batches.values_of_copy, notices)
+
+
+async def write_copy(producer: Producer, drafts: Sequence[Draft], notices: Notices) -> None:
+    """Write the copy in the worker's topic; a failure is only reported."""
+    try:
+        await producer.write_offsets(drafts)
+    except (ProducerFailure, ProducerFenced) as failure:
+        notices.warning("offsets_copy_not_written", reason=str(failure))

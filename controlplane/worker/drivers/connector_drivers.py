@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import ResolvedConfig, Source, SourceConnector
-from controlplane.worker.author_thread import AuthorThread
 from controlplane.worker.connector_classes import AnyConnectorClass
+from controlplane.worker.drivers.author_thread import AuthorThread
 
 
 class ConnectorRequests(NamedTuple):

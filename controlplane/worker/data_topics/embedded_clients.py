@@ -14,7 +14,7 @@ from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
-from controlplane.worker.clients import (
+from controlplane.worker.data_topics.clients import (
     Consumer,
     ConsumerSettings,
     Producer,
@@ -24,8 +24,8 @@ from controlplane.worker.clients import (
     Rebalancing,
     TopicSubscription,
 )
-from controlplane.worker.embedded_consumer import LogConsumer, Membership
-from controlplane.worker.embedded_groups import GroupAssignments, GroupMember, LogGroups
+from controlplane.worker.data_topics.embedded_consumer import LogConsumer, Membership
+from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 from controlplane.worker.settings import ProducerLimits
 
 T = TypeVar("T")

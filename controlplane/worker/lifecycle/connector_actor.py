@@ -19,19 +19,18 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.log import LogError
 from controlplane.projection.notices import Notices
-from controlplane.worker.assignment import Assignment
-from controlplane.worker.connector_drivers import ConnectorDriver, ConnectorRequests
-from controlplane.worker.connector_instance import ConnectorInstance, StoppedPause
+from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
+from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
+from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
+from controlplane.worker.lifecycle.task_instance import TaskInstance
 from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.task_instance import TaskInstance
-from controlplane.worker.traces import trace_of
 
 RestartedInstances = Sequence[int | None]
 """Tasks by number; None is the connector itself."""
 
 
-class PartMaker(Protocol):
+class Factory(Protocol):
     """Makes the parts of connectors and tasks from their configs."""
 
     async def connector(
@@ -68,7 +67,7 @@ class PartMaker(Protocol):
 class ActorParts(NamedTuple):
     """Parts that all actors of a worker share."""
 
-    workshop: PartMaker
+    factory: Factory
     statuses: StatusWriter
     state: Callable[[], ClusterState]
     publish: Callable[[PublishTasks], Awaitable[Outcome | Rejected]]
@@ -216,7 +215,7 @@ class ConnectorActor:
     async def _start_connector(self, assignment: Assignment) -> None:
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
-            driver = await self._parts.workshop.connector(self._name, assignment.config, requests)
+            driver = await self._parts.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
             self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
@@ -305,7 +304,7 @@ class ConnectorActor:
             connector.fail(_too_many(self._name, len(configs), limit))
             return
         stored = await asyncio.to_thread(
-            self._parts.workshop.published_configs, assignment.config, configs
+            self._parts.factory.published_configs, assignment.config, configs
         )
         if not self._differ(stored):
             return
@@ -332,14 +331,14 @@ class ConnectorActor:
         if not numbers:
             return
         try:
-            await self._parts.workshop.prepare_tasks(self._name, assignment.config)
+            await self._parts.factory.prepare_tasks(self._name, assignment.config)
         except (LogError, ConnectError) as failure:
             for number in numbers:
                 self._report_failed(number, failure)
             return
         for number in numbers:
             try:
-                self._tasks[number] = await self._parts.workshop.task(
+                self._tasks[number] = await self._parts.factory.task(
                     self._name, number, assignment, paused=assignment.target is Target.PAUSED
                 )
             except Exception as failure:  # noqa: BLE001 - its class may raise anything

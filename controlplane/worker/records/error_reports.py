@@ -7,9 +7,13 @@ from typing import Any
 
 from controlplane.core.entry import Entry
 from controlplane.projection.notices import Notices
-from controlplane.worker.clients import Producer, ProducerRecord
-from controlplane.worker.record_errors import FailedRecord, RecordErrors, dead_letter_headers
-from controlplane.worker.task_instance import TaskIdentity
+from controlplane.worker.data_topics.clients import Producer, ProducerRecord
+from controlplane.worker.records.record_errors import (
+    FailedRecord,
+    RecordErrors,
+    dead_letter_headers,
+)
+from controlplane.worker.task_identity import TaskIdentity
 
 
 class ErrorReport:

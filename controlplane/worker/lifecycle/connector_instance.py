@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from controlplane.core.records import State, Target
 from controlplane.projection.notices import Notices
-from controlplane.worker.connector_drivers import ConnectorDriver
-from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.traces import trace_of
+from controlplane.worker.drivers.connector_drivers import ConnectorDriver
+from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 
 
 class StoppedPause(NamedTuple):

@@ -27,9 +27,9 @@ from controlplane.connect.source import (
     TransactionAbort,
     TransactionCommit,
 )
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.source_context import PolledItem, TaskContext, TransactionRequests
-from controlplane.worker.source_items import checked_offsets, checked_record
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.source_context import PolledItem, TaskContext, TransactionRequests
+from controlplane.worker.drivers.source_items import checked_offsets, checked_record
 
 Acknowledged = tuple[SourceRecord, RecordMetadata | None]
 """A record and its place; None: it was filtered or dropped."""

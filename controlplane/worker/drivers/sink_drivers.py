@@ -13,8 +13,9 @@ from controlplane.connect.sink import (
     SinkTask,
 )
 from controlplane.connect.source import ResolvedConfig
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.error_reports import ErrorReport
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.records.error_reports import ErrorReport
+from controlplane.worker.task_identity import TaskIdentity, TaskServices
 
 Report = Callable[[SinkRecord, BaseException], ErrorReport]
 """Reports a record that a sink cannot take (KIP-610)."""
@@ -55,16 +56,14 @@ class SinkDriver(Protocol):
         ...
 
 
-class SinkContext:
+class SinkContext(TaskServices):
     """Services for a running sink task (`SinkTaskContext`).
 
     The author's thread sets requests here; the runtime takes them between two calls.
     """
 
-    def __init__(self, connector: str, number: int, config: ResolvedConfig) -> None:
-        self._connector = connector
-        self._number = number
-        self._config = config
+    def __init__(self, identity: TaskIdentity, config: ResolvedConfig) -> None:
+        super().__init__(identity, config)
         self.reporting: Report
         """Reports a record; set before the task starts."""
         self._assignment: frozenset[KafkaPartition] = frozenset()
@@ -72,21 +71,6 @@ class SinkContext:
         self._paused: set[KafkaPartition] = set()
         self._retry_s: float | None = None
         self._commit_requested = False
-
-    @property
-    def connector(self) -> str:
-        """Name of the connector."""
-        return self._connector
-
-    @property
-    def number(self) -> int:
-        """Number of the task, from 0."""
-        return self._number
-
-    @property
-    def config(self) -> ResolvedConfig:
-        """A copy of the task's config."""
-        return dict(self._config)
 
     @property
     def assignment(self) -> frozenset[KafkaPartition]:
@@ -134,7 +118,7 @@ class SinkContext:
             if (topic, partition) not in self._assignment:
                 raise ConnectError(
                     f"{topic}-{partition} cannot be {verb}: it is not assigned to task "
-                    f"{self._connector}-{self._number}"
+                    f"{self._identity}"
                 )
 
     def request_commit(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, SourceRecord
-from controlplane.worker.source_offsets import plain_fields
+from controlplane.worker.offsets.source_offsets import plain_fields
 
 
 def checked_record(record: object) -> SourceRecord:

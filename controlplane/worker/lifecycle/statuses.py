@@ -1,6 +1,7 @@
 """Reports of connectors and tasks in the status topic (Kafka: `KafkaStatusBackingStore`)."""
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -22,13 +23,15 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.projection.notices import Notices
-from controlplane.worker.traces import shortened
 
 CLOSE_S = 5.0
 """Longest wait for the log when a worker ends: the next start reports anew."""
 
 RETRY_MS = (50, 2_000)
 """First and last pause before statuses are written again while the log is unavailable."""
+
+MAX_TRACE_CHARACTERS = 30_000
+"""Length of a trace in a status record; the middle of a longer one is left out."""
 
 
 class StatusWriter:
@@ -123,7 +126,7 @@ class StatusWriter:
         await ended([self._task])
 
     def _status(self, state: State, trace: str | None) -> Status:
-        trace = None if trace is None else shortened(self._hidden(trace))
+        trace = None if trace is None else _shortened(self._hidden(trace))
         return Status(state, trace, self._worker_id, self._epoch())
 
     def _may_replace(self, cached: Status | None) -> bool:
@@ -174,3 +177,16 @@ class StatusWriter:
             except LogError as failure:
                 self._notices.warning("statuses_not_written", reason=str(failure))
                 return ()
+
+
+def trace_of(failure: BaseException) -> str:
+    """Return the trace of a failure with its causes."""
+    return "".join(traceback.format_exception(failure)).rstrip()
+
+
+def _shortened(text: str) -> str:
+    """Return a trace without its middle if it is too long."""
+    if len(text) <= MAX_TRACE_CHARACTERS:
+        return text
+    half = MAX_TRACE_CHARACTERS // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"

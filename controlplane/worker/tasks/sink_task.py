@@ -10,16 +10,16 @@ from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.projection.notices import Notices
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.clients import Consumer, Producer, ProducerFailure, Rebalancing
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.conversion import DeliveredRecord, SinkPipeline
-from controlplane.worker.error_reports import ErrorReport, ErrorReporter
-from controlplane.worker.record_errors import FailedRecord, Stage, ToleranceExceeded
+from controlplane.worker.data_topics.clients import Consumer, Producer, ProducerFailure, Rebalancing
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.sink_drivers import SinkDriver
+from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.records.conversion import DeliveredRecord, SinkPipeline
+from controlplane.worker.records.error_reports import ErrorReport, ErrorReporter
+from controlplane.worker.records.record_errors import FailedRecord, Stage, ToleranceExceeded
 from controlplane.worker.settings import RuntimeSettings
-from controlplane.worker.sink_drivers import SinkDriver
-from controlplane.worker.task_control import TaskControl
-from controlplane.worker.task_end import pipeline_closed, stop_quietly
+from controlplane.worker.tasks.task_end import pipeline_closed, stop_quietly
 
 POLL_S = 0.5
 """Longest wait for records: pauses, commits and stops are noticed meanwhile."""

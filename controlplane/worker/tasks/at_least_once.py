@@ -10,16 +10,20 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
 from controlplane.event_loop import ended
-from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
-from controlplane.worker.commit_hooks import tell_acknowledged, tell_committed
-from controlplane.worker.offset_commits import write_offsets
-from controlplane.worker.source_drivers import Acknowledged
-from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
-from controlplane.worker.submitted_records import (
+from controlplane.worker.data_topics.clients import (
+    Producer,
+    ProducerFailure,
+    ProducerFenced,
+    ProducerRecord,
+)
+from controlplane.worker.drivers.source_drivers import Acknowledged
+from controlplane.worker.offsets.source_offsets import write_offsets
+from controlplane.worker.offsets.submitted_records import (
     SourcePartitionId,
     SubmittedRecord,
     SubmittedRecords,
 )
+from controlplane.worker.tasks.source_task import DispatchItem, SentRecord, SourceTaskParts
 
 
 class _InFlight(NamedTuple):
@@ -52,7 +56,7 @@ class AtLeastOnce:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
         self._raise_failure()
         acknowledged, self._acknowledged = self._acknowledged, []
-        await tell_acknowledged(self._parts.driver, acknowledged, self._parts.notices)
+        await self._parts.tell_acknowledged(acknowledged)
         self._merge()
 
     async def before_poll(self) -> None:
@@ -159,7 +163,7 @@ class AtLeastOnce:
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
             if tell and self._failure is None:
-                await tell_committed(parts.driver, parts.notices)
+                await parts.tell_committed()
 
     def _merge(self) -> None:
         self._committable |= self._submitted.committable().offsets

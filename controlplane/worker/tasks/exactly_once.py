@@ -13,12 +13,16 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
-from controlplane.worker.clients import Producer, ProducerFailure, ProducerFenced, ProducerRecord
-from controlplane.worker.commit_hooks import tell_acknowledged, tell_committed
-from controlplane.worker.offset_commits import write_copy
-from controlplane.worker.source_drivers import Acknowledged
-from controlplane.worker.source_task import DispatchItem, SentRecord, SourceTaskParts
-from controlplane.worker.submitted_records import SourcePartitionId
+from controlplane.worker.data_topics.clients import (
+    Producer,
+    ProducerFailure,
+    ProducerFenced,
+    ProducerRecord,
+)
+from controlplane.worker.drivers.source_drivers import Acknowledged
+from controlplane.worker.offsets.source_offsets import write_copy
+from controlplane.worker.offsets.submitted_records import SourcePartitionId
+from controlplane.worker.tasks.source_task import DispatchItem, SentRecord, SourceTaskParts
 
 
 class TransactionBoundary(Enum):
@@ -84,8 +88,8 @@ class ExactlyOnce:
             return
         if converted.topic in self._parts.offsets.topics[:1]:
             raise ConnectError(
-                f"Source connector {self._parts.connector} cannot produce to its own offsets "
-                f"topic {converted.topic}"
+                f"Source connector {self._parts.identity.connector} cannot produce to its own "
+                f"offsets topic {converted.topic}"
             )
         self._bytes += len(converted.key or b"") + len(converted.value or b"")
         if self._bytes > self._parts.settings.transaction_max_bytes:
@@ -137,7 +141,7 @@ class ExactlyOnce:
             self._failed = True
             raise ConnectError(f"The transaction could not be committed: {failure}") from failure
         self._committed_at = asyncio.get_running_loop().time()
-        await tell_committed(self._parts.driver, self._parts.notices)
+        await self._parts.tell_committed()
 
     async def _ask_for_offsets(self) -> None:
         if self._parts.updates_offsets:
@@ -157,7 +161,7 @@ class ExactlyOnce:
             (record, next(places) if is_sent else None) for record, is_sent in self._sent
         ]
         self._clear()
-        await tell_acknowledged(parts.driver, sent, parts.notices)
+        await parts.tell_acknowledged(sent)
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""

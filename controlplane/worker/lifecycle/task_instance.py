@@ -2,23 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from controlplane.core.records import State
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.statuses import StatusWriter
-from controlplane.worker.task_control import TaskControl
-from controlplane.worker.traces import trace_of
-
-
-class TaskIdentity(NamedTuple):
-    """Connector and number of a task."""
-
-    connector: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.connector}-{self.number}"
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
+from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.task_identity import TaskIdentity
 
 
 class TaskRun(Protocol):

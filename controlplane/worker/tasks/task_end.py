@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from controlplane.projection.notices import Notices
-from controlplane.worker.author_thread import AuthorThread
-from controlplane.worker.conversion import SinkPipeline, SourcePipeline
+from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.records.conversion import SinkPipeline, SourcePipeline
 
 
 @asynccontextmanager

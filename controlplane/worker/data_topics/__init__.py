@@ -1,0 +1,1 @@
+"""Clients of tasks: producers and consumers of data topics, and consumer groups."""
