@@ -134,7 +134,7 @@ CONFIG_EDGES = (
     ),
     Edge(
         6,
-        "Text behind a complete JSON object is accepted; `NaN` is not.",
+        "Text after a complete JSON object is accepted; `NaN` is not.",
         (
             Probe('`{"properties":{}} x`', config(("connector-a", '{"properties":{}} x')), fate(0)),
             Probe("`{}{}` under an unknown key", config(("k", "{}{}")), at("config.offset")),
