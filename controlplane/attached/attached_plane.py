@@ -1,4 +1,4 @@
-"""Control plane of a Connect cluster that is steered from beside, through its REST API.
+"""Control plane of an existing Connect cluster: it sends commands to the workers' REST API.
 
 Each command is planned, recorded in the trail, sent to a worker, and answered with that worker's
 answer. What it has written is then compared with the plan. Nothing is ever written to the topics of
@@ -67,7 +67,7 @@ AS_PLANNED, DIFFERS, NOT_COMPARED = "as planned", "differs", "not compared"
 """Results of the comparison, as the trail has them."""
 
 PROBE_S = 5
-"""Time for the health check to find a worker that answers."""
+"""Longest time in seconds for the health check to find a worker that answers."""
 
 
 async def _no_listener(_request: CommandRequest, _step: str) -> None:
@@ -120,7 +120,8 @@ class AttachedPlane:
         self._running: dict[str, _Job] = {}
         self._closed = False
         limits = around.limits
-        # A request is sent in vain, gets no answer, and is then looked up in a log that is away.
+        # The longest case: the request is retried in vain, is then sent but not answered, and is
+        # looked up in a log that cannot be read.
         longest_ms = 2 * limits.patience_ms + limits.answer_timeout_ms + limits.records_ms
         self._patience_s = longest_ms / 1_000
 
@@ -268,8 +269,8 @@ class AttachedPlane:
     async def _run(self, job: _Job) -> None:
         """Hold the lock of the connector until what the command has written is compared.
 
-        The answer leaves before the record *finished* is written. A process that is killed between
-        the two looks the command up in the cluster's log, as one that is killed before the answer.
+        The answer leaves before the record *finished* is written. If the process is killed between
+        the two, or before the answer, its next start looks the command up in the cluster's log.
         """
         request, queue = job.request, queue_of(job.request.command)
         async with self._locks.turn(queue):
@@ -291,11 +292,12 @@ class AttachedPlane:
             self._give(job, answer)
             is_awaited = self._locks.is_awaited(queue)
             if have_appeared and is_success(answer) and not (is_awaited or self._closed):
-                # The rest is likely to show nothing new, and nobody waits for it.
+                # The comparison is likely to find no difference, and no caller waits for it.
                 await self._lull.wait()
             comparison = await self._compared(accepted, answer)
-        # The next command of the connector may run from here on. Its record follows this one in the
-        # trail, which keeps the order of appends: nothing is awaited before this one is queued.
+        # The next command of the connector may run from here on. Its record in the trail must
+        # follow this one. It does: nothing is awaited before this one is queued, and the trail
+        # keeps the order of appends.
         await self._finish(accepted, answer, comparison, **ending_of(answer))
         self._report(job, answer, comparison)
 
@@ -309,7 +311,7 @@ class AttachedPlane:
         return await self._planner.plan(self._log.present, command)
 
     async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
-        """Refuse what no worker of this cluster can be asked to do; None: the workers decide.
+        """Refuse a command that no worker of this cluster can carry out; None: the workers decide.
 
         No request of a release has initial offsets, so this program checks them itself.
         """
@@ -354,7 +356,7 @@ class AttachedPlane:
         await self._end_with_retries(job.request)
 
     async def _looked_up(self, accepted: AcceptedCommand, why: str) -> AttachedAnswer:
-        """Answer of a command whose outcome no worker tells."""
+        """Answer of a command whose outcome no worker has reported, from the cluster's log."""
         plan, command = accepted.plan, accepted.request.command
         if isinstance(plan, Plan) and any(step.records for step in plan.steps):
             comparison = await self._log.compared(plan, accepted.since, _connector(command))
@@ -456,7 +458,7 @@ class AttachedPlane:
                 return
 
     async def _end(self, request: CommandRequest, trace: CommandTrace) -> None:
-        """Look up a command in the cluster's log, and end it there; nothing is blindly repeated."""
+        """Look up a command in the cluster's log, and end it; no request is repeated blindly."""
         progress = progress_of(trace)
         plan = plan_of(trace) or Plan(())
         accepted = AcceptedCommand(request, plan, progress.since)

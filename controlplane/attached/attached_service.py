@@ -81,7 +81,7 @@ def root_dialect(profile: Profile) -> Profile:
 
 
 async def cluster_plugins(client: ConnectClient) -> Plugins:
-    """Plugins that the cluster lists; a class that it does not list is left to its judgement.
+    """Plugins that the cluster lists; the workers judge every other class.
 
     Raises:
         NoWorkerAnswers: no worker has answered.

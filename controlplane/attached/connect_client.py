@@ -83,7 +83,7 @@ class _NotExecuted(NamedTuple):
 class ConnectClient:
     """Client of the workers of one Connect cluster, by name (their URLs without credentials).
 
-    Requests go over `connections`, where a worker has some; else over its client of httpx.
+    A request goes over the worker's `connections`; if it has none, over its httpx client.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class ConnectClient:
     ) -> tuple[dict[str, httpx.Response], dict[str, str]]:
         """Send `GET /` to every worker; return the answers, and the reasons of those without.
 
-        A worker that starts or restarts is asked again for a bounded time, if no other answers;
-        before that, `on_silence` is called once with the reasons.
+        If no worker answers, starting workers are asked again for a bounded time. Before that,
+        `on_silence` is called once with the reasons.
         """
         deadline = self._deadline()
         while True:

@@ -1,4 +1,4 @@
-"""Endings of commands: sentences about those that were cut off, and what the trail says of them."""
+"""Endings of commands that were cut off: sentences for the caller, outcomes for the trail."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ CUT_OFF = (
 
 
 def ending_of(answer: AttachedAnswer) -> dict[str, Any]:
-    """Ending for the trail if neither a worker nor the log tells whether the command was done."""
+    """Ending for the trail if neither a worker nor the log shows whether the command was done."""
     is_unknown = isinstance(answer, Rejected) and str(answer.text).endswith(CHECK)
     return {"ended": UNKNOWN} if is_unknown else {}
 

@@ -4,7 +4,7 @@ Most commands are one request. A creation with offsets (KIP-995) and an undo are
 has the name of each before it is sent. A gap between two requests is a crash point with the name of
 the request before it.
 
-A request whose outcome is unknown is never repeated: the cluster's log tells whether it was done.
+A request whose outcome is unknown is never repeated: the cluster's log shows whether it was done.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -170,9 +170,9 @@ class CommandExecution:
         return not isinstance(shown, dict) or bool(shown.get("offsets"))
 
     async def _take_back(self, accepted: AcceptedCommand, connector: str) -> None:
-        """Remove the offsets and the connector; offsets first, as only a connector can lose them.
+        """Remove the offsets, then the connector: offsets can be removed only while it exists.
 
-        Somebody may have resumed the connector meanwhile, so it is stopped again.
+        Another client may have resumed the connector meanwhile, so it is stopped again.
 
         Raises:
             OutcomeUnknown, NoWorkerAnswers: no answer; the trail keeps the command unfinished.
@@ -187,9 +187,9 @@ class CommandExecution:
     ) -> AttachedAnswer:
         """Continue a creation that was cut off while the request `step` was under way.
 
-        The log tells whether the connector is the one that this command has created. A creation
+        The log shows whether the connector is the one that this command has created. A creation
         that was sent may still lie in a worker's queue, so its record is waited for. A connector
-        that somebody has changed since is left alone.
+        that another client has changed since is left alone.
         """
         created = WORDS[CreateConnector]
         name = command.connector
@@ -242,8 +242,8 @@ _NOT_SEEN = (
     f"show it: it may still be created, stopped and without its offsets; {CHECK}"
 )
 _CHANGED = (
-    "Connector {} was changed by somebody else before its creation with offsets was complete: it "
-    "is left as it is; check its offsets, and resume it"
+    "Connector {} was changed by another client before its creation with offsets was complete: "
+    "it is left as it is; check its offsets, and resume it"
 )
 _TAKEN_BACK = "The creation of connector {} failed, and was taken back"
 

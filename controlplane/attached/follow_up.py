@@ -1,4 +1,4 @@
-"""Follow-up of a command in the cluster's log: reading on, and the records since a point."""
+"""Follow-up of a command: reads the cluster's log to its end, and finds the command's records."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ APPEARANCE_S = 0.1
 
 
 class LogFollowUp:
-    """Reads the cluster's log behind commands; the follower folds it meanwhile.
+    """Reads the cluster's log after commands; the follower folds it meanwhile.
 
     While it is `open`, it keeps the records that the follower has folded lately.
     """
@@ -61,10 +61,10 @@ class LogFollowUp:
         return self._follower.ends
 
     async def folded(self, plan: Plan | Rejected, since: Ends) -> bool:
-        """Wait until what a command has written since a point is folded; see `read_on`.
+        """Wait until all that a command has written since a point is folded; see `read_on`.
 
-        Planned records that have appeared show it without a request to the brokers. True: they all
-        have, with the planned values.
+        Returns True if all planned records have appeared, with the planned values. This needs no
+        request to the brokers.
         """
         with self._follower.hastened():
             if isinstance(plan, Plan) and any(step.records for step in plan.steps):

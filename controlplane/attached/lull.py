@@ -1,15 +1,15 @@
-"""Lulls in which work that nobody waits for disturbs no command."""
+"""Lulls: moments at which background work delays no command."""
 
 import asyncio
 from contextlib import suppress
 
 LONGEST_S = 0.01
-"""Longest wait in seconds for a lull. Each further millisecond is one in which somebody else may
-change the connector, and make a command look different from its plan."""
+"""Longest wait in seconds for a lull. A longer wait gives other clients more time to change the
+connector, and then the records of a command differ from its plan."""
 
 
 class Lull:
-    """Signal that a request is under way: until its answer comes, this process has time.
+    """Signal that a worker processes a request: until it answers, this process has time.
 
     A caller that sends commands one after the other sends the next one as soon as it has an answer.
     """

@@ -1,7 +1,7 @@
 """Comparison of a plan with the records that appeared in the cluster's topics. Pure.
 
-Only workers write these topics, so a record that differs from the plan shows what the plan missed:
-a foreign change, another release, or the workers of another cluster.
+Only workers write these topics. So a record that differs from the plan has a cause outside of it: a
+foreign change, another release, or the workers of another cluster.
 """
 
 import json
@@ -36,8 +36,8 @@ class Comparison(NamedTuple):
 def compare(plan: Plan, entries: Iterable[Entry], topics: Topics, connector: str) -> Comparison:
     """Compare the records of a plan with the entries since its command was accepted.
 
-    Entries of other connectors and statuses are ignored, and so are task configs and commits that
-    no plan has: the connector's owner publishes them on its own.
+    Entries of other connectors and statuses are ignored. So are task configs and commits that are
+    in no plan, because the connector's owner publishes them on its own.
     """
     pool = [entry for entry in entries if not entry.aborted]
     matches = list(_matches(plan, pool))
@@ -84,7 +84,7 @@ def _is_same_key(draft: Draft, entry: Entry) -> bool:
 
 
 def _is_equal(planned: bytes | None, actual: bytes | None) -> bool:
-    """True for equal bytes, or equal JSON: a Java map has no order that one can foretell."""
+    """True for equal bytes, or equal JSON: the order of a Java map cannot be predicted."""
     if planned == actual:
         return True
     if planned is None or actual is None:

@@ -120,7 +120,8 @@ class ClusterPlanner:
     ) -> Plan | Rejected:
         """Decide a creation with offsets as KIP-995 says: its refusals, or its outcome.
 
-        The plan's records are those of a control plane that writes them in another order.
+        Do not compare the plan's records: this project's control plane writes them in another order
+        than workers do.
         """
         profile = msgspec.structs.replace(self.context.profile, creates_with_offsets=True)
         context = msgspec.structs.replace(self.context, profile=profile)

@@ -16,7 +16,7 @@ BYTES_KEPT = 16 << 20
 class RecentRecords:
     """The last records of each partition, in a bounded buffer.
 
-    `start` holds the end offsets behind which the records begin; other topics begin at 0.
+    `start` holds the end offsets at which the records begin; other topics begin at 0.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RecentRecords:
         return entries
 
     def _behind(self, place: TopicPartition, first: int) -> list[Entry]:
-        """Records of a partition from an offset on. The newest are few, so it begins with them."""
+        """Records of a partition from an offset on, searched from the end: few are wanted."""
         entries: list[Entry] = []
         for entry in reversed(self._records.get(place, ())):
             if entry.offset < first:
