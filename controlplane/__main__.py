@@ -31,7 +31,7 @@ LOGS = {
         "controlplane.cli.backup_command:backup", "Copy an embedded log that is in use."
     ),
     "copy": CommandEntry(
-        "controlplane.cli.copy_command:copy", "Carry a log to topics in Kafka, or back."
+        "controlplane.cli.copy_command:copy", "Copy a log to topics in Kafka, or back."
     ),
     "inspect": CommandEntry(
         "controlplane.cli.inspect.inspect_command:inspect",
@@ -78,7 +78,7 @@ CLUSTERS = {
     "undo": _client("history_commands:undo", "Restore a connector to an earlier moment."),
     "commands": _client("history_commands:commands", "List commands with caller and outcome."),
     "watch": _client("watch_command:watch", "Follow changes as they happen."),
-    "bundle": _client("bundle_commands:bundle", "Move connectors to another cluster."),
+    "bundle": _client("bundle_commands:bundle", "Copy connectors to another cluster."),
     "migrate": _client("migrate_command:migrate", "Move a connector to another cluster."),
     "completion": CommandEntry(
         "controlplane.cli.completion_command:completion", "Print the completion script of a shell."

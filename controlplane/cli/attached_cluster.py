@@ -31,7 +31,7 @@ from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note
 
 MEMORY = "memory:"
-"""Trail that ends with the process."""
+"""Trail in memory, which is lost when the process ends."""
 
 
 @asynccontextmanager

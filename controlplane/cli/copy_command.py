@@ -1,4 +1,4 @@
-"""The command `copy`: carry a log to topics in Kafka, or such topics to an embedded log."""
+"""The command `copy`: copy a log to topics in Kafka, or such topics to an embedded log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -71,13 +71,13 @@ def copy(
     to: TargetOptions,
     output: str,
 ) -> None:
-    """Carry a log to Kafka, or back: one of FROM and TO is kafka://host:port.
+    """Copy a log to Kafka, or back: either FROM or TO is kafka://host:port.
 
-    TO gets the topics of configs, offsets, statuses and commands, which are empty or do not exist;
-    or it is a new file. Topics keep their names, unless --to-worker-properties or --to-…-topic give
-    them others. Records keep their bytes, times and headers. In Kafka, their offsets may change:
-    the output tells which became which. Stop the control plane of FROM before. After a failure,
-    the same command continues.
+    TO gets the topics of configs, offsets, statuses and commands. It is a new file, or a cluster in
+    which these topics are empty or missing. Topics keep their names, unless --to-worker-properties
+    or --to-…-topic give them others. Records keep their bytes, times and headers. In Kafka, their
+    offsets may change: the output lists the old and the new ones. Stop the control plane of FROM
+    first. After a failure, the same command continues.
     """
     _check_kinds(source, target)
     settings = to.settings(reading.configuration)
@@ -90,7 +90,7 @@ def copy(
 
 
 def _check_kinds(source: str, target: str) -> None:
-    """Raise `InputRefused` unless one log of both is a cluster."""
+    """Raise `InputRefused` unless exactly one of both logs is a cluster."""
     if is_cluster(source) and is_cluster(target):
         raise InputRefused(
             "FROM and TO are both clusters: copy to an embedded log first, then from it"

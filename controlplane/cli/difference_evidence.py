@@ -24,7 +24,7 @@ TASKS = rb"(commit|connector)-%(name)s"
 STATUS = rb"status-connector-%(name)s"
 TASK_STATUSES = rb"status-(task-%(name)s-\d+|connector-%(name)s)"
 ACTIVE_TOPICS = rb"status-topic-.*:connector-%(name)s"
-"""Keys of the records that tell a part of an answer."""
+"""Patterns of the keys of records that determine a part of an answer."""
 
 
 class Suspects(NamedTuple):

@@ -117,8 +117,8 @@ def import_logs(
     LOG is created if it does not exist. Offsets, gaps, times and aborted records are kept; records
     that LOG already has are not added again.
 
-    Exit code 1: records are missing, or may be: lines that --partial left out, records that a file
-    announces and does not have, bytes that a tool has replaced. Each such line is listed.
+    Exit code 1: records are missing, or may be. Causes are lines that --partial left out, records
+    that a file announces and lacks, and bytes that a tool has replaced. Each such line is listed.
     Assumptions are listed, too, but are no loss. Exit code 2: nothing was changed, for instance
     because a line cannot be read.
     """

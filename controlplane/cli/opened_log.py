@@ -123,7 +123,7 @@ async def opened(
         problems = (*cut.notices, *opened_log.problems)
         cluster_facts = opened_log.cluster_id, opened_log.assumed
         yield InputLog(where, log, topics, exactly_once, stop, problems, *cluster_facts)
-        # Printed behind the result only: a refusal already names the problem.
+        # Printed only after a result: a refusal already names the problem.
         _print_problems(where, problems)
     finally:
         await log.close()

@@ -123,7 +123,7 @@ from controlplane.terminal.writable_log import open_writable
     help="Keep the state in topics of kafka:// that belong to this process, and run commands. "
     "Refused if a Connect cluster uses them.",
 )
-@click.option("--quiet", is_flag=True, help="Log no requests and commands.")
+@click.option("--quiet", is_flag=True, help="Log warnings only, no requests and commands.")
 @click.option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
@@ -268,7 +268,7 @@ async def _serve(
 
 
 def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
-    """Warn if other machines can reach a listener that authenticates nobody."""
+    """Warn if other machines can reach a listener without authentication."""
     steers = service.commands or service.attached is not None
     may = "do everything" if steers else "read everything, configs with their secrets"
     for listener, permission in ((bound, may), (admin, "set the levels of loggers")):

@@ -31,7 +31,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     worker_id: str = ""
     """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None
-    """Workers that carry out commands; None: this process does, or nobody."""
+    """Workers that carry out commands; None: this process does, or the log is only read."""
 
     @property
     def plugin_path(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def cell(text: str) -> str:
 
 
 def _with_json_cut(line: str) -> Iterator[str]:
-    """Yield the pieces of a line; each JSON value is cut by itself, the text behind it is kept."""
+    """Yield the pieces of a line; each JSON value is cut by itself, the text after it is kept."""
     end = 0
     while begin := _JSON.search(line, end):
         start = begin.start()

@@ -239,7 +239,7 @@ def _flag_settings(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
 
 
 def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
-    """The tables of settings that count, those of the limits imported now, and how keys begin."""
+    """The tables of settings, with those of these limits; each with the prefix of its keys."""
     limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
     return {
         WorkerSettings: "",

@@ -23,7 +23,7 @@ class WritableLog(NamedTuple):
 async def open_writable(
     where: str, reading: LogOptions, instead: str
 ) -> AsyncIterator[WritableLog]:
-    """Open an embedded log for writing and close it again; make it if it is not there.
+    """Open an embedded log for writing within the block; create it if it is missing.
 
     `instead` says what to do while another process is the log's control plane.
 

@@ -165,8 +165,8 @@ ViewFunction = Callable[[ViewRequest, InputLog], Awaitable[None]]
 def inspect(log: str, reading: LogOptions, **options: Any) -> None:
     """Show the state that a worker has after reading LOG.
 
-    The worker has our own profile, kip, unless --release names a release. Exit code 1: there is a
-    hazard, and --fail was given.
+    Without --release, the worker has the profile kip: the newest release without its defects. Exit
+    code 1: there is a hazard, and --fail was given.
     """
     inspect_options = InspectOptions(**options)
     view = _view(inspect_options)
@@ -202,7 +202,7 @@ async def _show(
 
 
 def _view(options: InspectOptions) -> ViewFunction:
-    """The selected view; `--connector` alone is a view, beside others it is a filter."""
+    """The selected view; `--connector` alone is a view, with another view it is a filter."""
     names = ("compare", "history", "hazards", "rest")
     views = [f"--{name}" for name in names if getattr(options, name)]
     if options.connector and not {*views} & {"--compare", "--hazards"}:

@@ -1,8 +1,8 @@
 """Rounds of a comparison: read the log, ask the workers, read the log again.
 
-The first round asks every worker for everything. Later rounds repeat only what does not agree yet,
-so that they are short, and most of a busy cluster stands still within one. The log read at the end
-of a round is the one before the next.
+The first round asks every worker for everything. Later rounds repeat only what does not agree yet.
+So they are short, and most of a busy cluster stands still within one. The log as read at the end of
+a round is also the log before the next round.
 """
 
 import asyncio
@@ -280,7 +280,7 @@ class EndpointParts(NamedTuple):
     connector: str | None
     """None: the endpoint lists connectors."""
     rest: tuple[str, ...]
-    """Segments behind the connector: `("tasks", "0", "status")`."""
+    """Segments after the connector: `("tasks", "0", "status")`."""
 
 
 def endpoint_parts(path: str) -> EndpointParts:

@@ -47,7 +47,7 @@ class Explanation(NamedTuple):
     """None: the log has no such record."""
     reason: str
     order_edge: bool = False
-    """True if the order between partitions is the cause (edge 20)."""
+    """True if the order between partitions is the cause (edge 20 of docs/releases.md)."""
 
 
 class DifferingPart(NamedTuple):
@@ -98,7 +98,7 @@ class _Course:
         self._matched = matches
 
     def _is_dropped(self) -> bool:
-        """True if a commit now would be dropped for want of a connector config."""
+        """True if a commit now would be dropped because there is no connector config."""
         configured = self._fold.config.of(self._connector).connectors is not None
         return self._fold.profile.commit_needs_config and not configured
 
@@ -208,7 +208,7 @@ class Explainer:
         )
 
     def _thrower_before(self, missed: Entry) -> Entry | None:
-        """The last throwing record, if it can be the reason that a worker has not taken another."""
+        """The last record that throws, if it explains why a worker has not taken a later one."""
         for thrower in reversed(self._throwers):
             earlier = (thrower.timestamp, thrower.offset) < (missed.timestamp, missed.offset)
             if thrower.topic == missed.topic and earlier:

@@ -1,4 +1,4 @@
-"""One command for several connectors: one plan for all, each by itself, and a summary."""
+"""One command for several connectors: one plan, one change after the other, and a summary."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -103,8 +103,9 @@ async def change_each(
 async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, output: str) -> None:
     """Print one plan for several connectors, before any of them is changed.
 
-    A connector that cannot be planned is noted, not left out: only its server may refuse it.
-    Kafka's workers plan nothing, and documents have results only: nothing is printed then.
+    A connector that cannot be planned is listed, because only the server may refuse its change.
+    Nothing is printed for Kafka's workers, which have no plans, nor for JSON and YAML, which have
+    results only.
     """
     if len(names) < SEVERAL or output != TABLE or not api.server.ours:
         return
@@ -120,7 +121,7 @@ async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, outp
 
 
 SEVERAL = 2
-"""Number of connectors from which a plan and a summary are for all."""
+"""Least number of connectors for which one plan and one summary are printed."""
 
 
 class _Batch:
@@ -161,7 +162,7 @@ class _Batch:
         note(f"Error: {name}: {failure.message}")
 
     def interrupt(self) -> None:
-        """Add the results of the connectors that Ctrl-C has kept from an end."""
+        """Add the results of the connectors that Ctrl-C has left unfinished."""
         left = self._names[len(self._results) :]
         self._results += [
             ConnectorResult(name, NOT_BEGUN if number else INTERRUPTED)
@@ -171,7 +172,7 @@ class _Batch:
             note(f"{left[0]}: interrupted; the request may have been carried out, so check")
 
     def print(self) -> None:
-        """Print what is for all connectors: the documents, or the plan and the summary."""
+        """Print the output about all connectors: the documents, or the plan and the summary."""
         if self._output != TABLE:
             print_document([result.document() for result in self._results], self._output)
         elif self._several:

@@ -289,4 +289,4 @@ def _words(bundled: BundledConnector) -> str:
     return f"{bundled.target_state}, {count(len(bundled.offsets or ()), 'offset')}"
 
 
-bundle = verb("bundle", "Move connectors to another cluster.", "export", (export, import_))
+bundle = verb("bundle", "Copy connectors to another cluster.", "export", (export, import_))

@@ -61,7 +61,7 @@ class MigrateOptions(msgspec.Struct, frozen=True):
 @click.option(
     "--delete",
     is_flag=True,
-    help="Delete the original in the end. [default: leave it stopped]",
+    help="Delete the original as the last step. [default: leave it stopped]",
 )
 @click.option(
     "--journal",
@@ -78,7 +78,9 @@ class MigrateOptions(msgspec.Struct, frozen=True):
     metavar="SECONDS",
     help="Longest time in seconds for tasks to end, and to start. [default: 60]",
 )
-@click.option("--dry-run", is_flag=True, help="Check both clusters and show the steps; do none.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check both clusters and show the steps; change nothing."
+)
 @yes_option
 @access_options
 @click.option("--to-user", metavar="NAME[:PASSWORD]", help="As --user, for the cluster of --to.")

@@ -64,8 +64,8 @@ stop_option = click.option(
 async def get(api: Api, name: str, output: str) -> None:
     """Show the offsets of a connector. `offsets alter -f` takes the JSON output.
 
-    The table also has the lag of a sink, and since when each offset of a source has not changed.
-    Kafka's workers do not tell these.
+    The table also has the lag of a sink, and the last change of each offset of a source. Kafka's
+    workers report neither.
     """
     entries = await present(api, name)
     if output != TABLE:
@@ -138,13 +138,13 @@ _SPARE = ("RECORD",)
     click.option(
         "--source-partition",
         metavar="JSON",
-        help="Partition of a source whose offset to set; needs --source-offset.",
+        help="Source partition that gets the offset; needs --source-offset.",
     ),
     click.option("--source-offset", metavar="JSON", help="New source offset; null removes it."),
     click.option(
         "--kafka-topic",
         metavar="TOPIC",
-        help="Topic of a sink's offset to set; needs --kafka-partition and --kafka-offset.",
+        help="Topic that gets the sink's offset; needs --kafka-partition and --kafka-offset.",
     ),
     click.option("--kafka-partition", type=int, metavar="N", help="Partition of --kafka-topic."),
     click.option("--kafka-offset", type=int, metavar="N", help="New offset of that partition."),

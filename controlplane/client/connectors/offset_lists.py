@@ -12,7 +12,7 @@ OffsetEntry = Mapping[str, Any]
 """`{"partition": {…}, "offset": {…}}`, both in answers and in alterations (KIP-875)."""
 
 SINK_KEYS = {"topic": "kafka_topic", "partition": "kafka_partition", "offset": "kafka_offset"}
-"""Short keys for sinks in KIP-875's draft → keys of the releases; ours accepts both."""
+"""Short keys for sinks in KIP-875's draft → keys of the releases; our service accepts both."""
 
 
 def offsets_in(body: Any) -> list[OffsetEntry]:

@@ -45,7 +45,7 @@ class SinkLag(NamedTuple):
 
 
 async def lags(api: Api, names: Iterable[str]) -> dict[str, SinkLag]:
-    """Fetch the lag of several sinks; one that cannot be asked does not hide the others.
+    """Fetch the lag of several sinks; a sink whose group cannot be asked has a reason instead.
 
     Raises:
         Unsupported: the server is a worker of Kafka's.

@@ -60,7 +60,7 @@ def _check_release(api: Api, ability: str, words: str) -> None:
     try:
         profile = resolve(api.server.version).profile
     except UnknownRelease:
-        return  # a fork: its own refusal tells
+        return  # a fork: it may refuse by itself
     if not getattr(profile, ability):
         raise Declined(
             f"{api.name} is {api.server.name}, which cannot {words}: that takes {since(ability)} "

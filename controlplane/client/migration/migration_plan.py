@@ -1,9 +1,9 @@
 """Plan of a migration: its steps in order, as values.
 
-The order keeps a connector from running in both clusters: it is stopped before its offsets are
-read, and started in the other cluster only after its copy was compared. Until then each step can be
-undone. Every step may be repeated, so a migration that was cut off continues with the step that had
-begun.
+The order keeps a connector from running in both clusters. It is stopped before its offsets are
+read. It is started in the other cluster only after its copy was compared. Until then each step can
+be undone. Every step may be repeated, so a migration that was cut off continues with the step that
+had begun.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ TARGET_VERBS = {RUNNING: "resume", PAUSED: "pause"}
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """A migration as its journal stores it: the order, what was found, how far it is."""
+    """A migration as its journal stores it: the user's choices, the findings, the progress."""
 
     migration: int
     name: str

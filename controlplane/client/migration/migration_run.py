@@ -149,7 +149,7 @@ class MigrationRun:
         return {}
 
     async def _stands(self, api: Api) -> None:
-        """Wait until the tasks have ended. Ours counts as stopped when the stop is written."""
+        """Wait until the tasks have ended. In our service they end with the stop itself."""
         if not api.server.ours:
             await wait_for(api, self.migration.name, STANDS, self._timeout_s)
 

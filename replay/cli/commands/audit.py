@@ -30,7 +30,7 @@ class _FindingFilter(NamedTuple):
     least: str
 
     def __call__(self, finding: Finding) -> bool:
-        """True if a finding shall be printed."""
+        """True if a finding is to be printed."""
         bad_enough = _SEVERITIES.index(finding.severity.value) >= _SEVERITIES.index(self.least)
         return bad_enough and (not self.kinds or finding.kind in self.kinds)
 

@@ -12,7 +12,7 @@ from replay.engine.plan_summary import PlanSummary, explained
 from replay.engine.read_plan import ReadPlan
 
 explain_option = click.option(
-    "--explain", "is_explained", is_flag=True, help="Print the plan of reading, and read nothing."
+    "--explain", "is_explained", is_flag=True, help="Print the read plan, and read nothing."
 )
 
 
