@@ -102,7 +102,7 @@ class Sink:
             def stop(self, task):
                 self.out.close()
 
-    When `flush` has returned, the runtime commits the offsets: put all data in safety there.
+    When `flush` has returned, the runtime commits the offsets: make all data durable there.
     """
 
     kind: ClassVar[Literal["sink"]] = "sink"
@@ -116,7 +116,7 @@ class Sink:
     def watch(self, connector: ConnectorContext) -> Any:
         """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
 
-        Write it as `async def`: a stop cancels it. A plain `def` is never told of a stop.
+        Write it as `async def`: a stop cancels it. A plain `def` gets no notice of a stop.
         """
 
     def start(self, task: SinkTaskContext) -> Any:
@@ -134,7 +134,7 @@ class Sink:
         raise NotImplementedError(f"{type(self).__name__}.put is missing")
 
     def flush(self, task: SinkTaskContext, offsets: KafkaOffsets) -> Any:
-        """Put everything so far in safety; these offsets are committed when this returns."""
+        """Make everything so far durable; these offsets are committed when this returns."""
 
     def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> Any:
         """Return the offsets that may be committed; None: those of `flush`, which is called."""
@@ -163,7 +163,7 @@ class SinkTask:
         raise NotImplementedError(f"{type(self).__name__}.put is missing")
 
     def flush(self, offsets: KafkaOffsets) -> Any:
-        """Put everything so far in safety."""
+        """Make everything so far durable."""
 
     def pre_commit(self, offsets: KafkaOffsets) -> Any:
         """Return the offsets that may be committed; None: those given, after a `flush`."""

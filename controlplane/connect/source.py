@@ -30,7 +30,7 @@ OffsetPairs = Sequence[OffsetPair]
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """Nothing to read now. The runtime commits, and resumes `read` after so many seconds."""
+    """Nothing to read now. The runtime commits, and resumes `read` after this many seconds."""
 
     seconds: float = 1.0
 
@@ -46,11 +46,11 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class TransactionCommit(msgspec.Struct, frozen=True):
-    """End the transaction behind the records so far (`transaction.boundary=connector`)."""
+    """End the transaction after the records so far (`transaction.boundary=connector`)."""
 
 
 class TransactionAbort(msgspec.Struct, frozen=True):
-    """Drop the records of the transaction; their offsets are committed all the same."""
+    """Drop the records of the transaction; their offsets are still committed."""
 
 
 Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
@@ -86,11 +86,11 @@ class TransactionContext(Protocol):
     """Transaction boundaries that the connector sets (`TransactionContext`, KIP-618)."""
 
     def commit(self, record: SourceRecord | None = None) -> None:
-        """Commit behind this record of the next batch; None: behind the batch."""
+        """Commit after this record of the next batch; None: after the batch."""
         ...
 
     def abort(self, record: SourceRecord | None = None) -> None:
-        """Abort behind this record of the next batch; None: behind the batch."""
+        """Abort after this record of the next batch; None: after the batch."""
         ...
 
 
@@ -127,7 +127,7 @@ class SourceTaskContext(Protocol):
 
 
 class SourceRun:
-    """Handle of a running `Source.read`: makes what it yields. Passed as `task`."""
+    """Handle of a running `Source.read`: creates the items that it yields. Passed as `task`."""
 
     def __init__(self, context: SourceTaskContext) -> None:
         self._context = context
@@ -179,7 +179,7 @@ class SourceRun:
         )
 
     def idle(self, seconds: float = 1.0) -> Idle:
-        """Nothing to read for so long. Yield it instead of sleeping."""
+        """Nothing to read for this many seconds. Yield it instead of sleeping."""
         return Idle(seconds)
 
     def mark(self, offsets: OffsetPairs) -> Mark:
@@ -220,7 +220,7 @@ class Source:
     config: ClassVar[Sequence[ConfigKey]] = ()
     """Config keys, validated by Connect before any code of the connector runs."""
     exactly_once: ClassVar[bool | None] = None
-    """True if records and offsets fit together exactly (KIP-618); None: no statement."""
+    """True if the source supports exactly-once delivery (KIP-618); None: no statement."""
     boundaries: ClassVar[bool] = False
     """True if `read` yields `task.commit()` with `transaction.boundary=connector`."""
 
@@ -239,7 +239,7 @@ class Source:
     def watch(self, connector: ConnectorContext) -> Any:
         """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
 
-        Write it as `async def`: a stop cancels it. A plain `def` is never told of a stop.
+        Write it as `async def`: a stop cancels it. A plain `def` gets no notice of a stop.
         """
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:

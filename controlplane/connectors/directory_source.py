@@ -1,7 +1,7 @@
 """Lines of all files in a directory: the example of KIP-910.
 
-A file that was deleted leaves no offset behind, and a directory in which nothing happens still
-commits a heartbeat. Neither works with records alone.
+The offset of a deleted file is removed, and a heartbeat is committed even if no line arrives.
+Neither is possible with records alone.
 """
 
 from collections.abc import Iterator

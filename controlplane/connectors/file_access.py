@@ -1,4 +1,4 @@
-"""Folders that connectors may touch. A config comes over HTTP, and must reach no other file."""
+"""Folders whose files connectors may open. A config comes over HTTP: it must reach no others."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,11 +22,11 @@ class FileAccess:
         return cls(tuple(folder.resolve() for folder in folders))
 
     def allows(self, path: Path) -> bool:
-        """True if a path may be touched. Links are followed before it is judged."""
+        """True if a path may be opened. Links are resolved before the check."""
         return any(path.resolve().is_relative_to(folder) for folder in self._folders)
 
     def path(self, text: str) -> Path:
-        """Return a path that may be touched. Links are followed before it is judged.
+        """Return a path that may be opened. Links are resolved before the check.
 
         Raises:
             ConnectError: it lies elsewhere.

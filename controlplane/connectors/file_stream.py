@@ -30,9 +30,10 @@ LOOK_AGAIN_S = 1.0
 
 
 class FileStreamSource(FileConnector, Source):
-    """Each line of a file is a record; the offset is the position in bytes behind it.
+    """Each line of a file is a record; the offset is the position in bytes after it.
 
-    A line counts once its end has been written. A file that does not exist yet is waited for.
+    A line counts once its end has been written. The source waits for a file that does not exist
+    yet.
     """
 
     exactly_once = True
@@ -81,7 +82,7 @@ def _position(task: SourceRun, partition: dict[str, Any]) -> int:
 
 
 def _lines(path: Any, position: int, most: int) -> Iterator[tuple[str, int]]:
-    """Yield whole lines from a position on, each with the position behind it."""
+    """Yield whole lines from a position on, each with the position after it."""
     with path.open("rb") as file:
         file.seek(position)
         for _ in range(most):

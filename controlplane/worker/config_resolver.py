@@ -15,7 +15,7 @@ from controlplane.settings.providers import Providers
 _REFERENCE = "${"
 
 SECRET_CHARACTERS = 3
-"""Length from which on a value is hidden: a trace without its digits helps nobody."""
+"""Least length of a value that is hidden: hiding each short one would make a trace unreadable."""
 
 
 class ConfigResolver:

@@ -81,7 +81,7 @@ class ConnectorClasses:
         return fitting[0] if len(fitting) == 1 else None
 
     def plugins(self) -> Plugins:
-        """Return these classes as the connectors of a worker, beside Kafka's other plugins.
+        """Return these classes as the connectors of a worker, with Kafka's other plugins.
 
         A twin of one of Kafka's connectors is described by Kafka's own definition.
         """

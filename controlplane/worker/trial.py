@@ -35,7 +35,7 @@ NAME = "trial"
 """Name of the connector."""
 
 PATIENCE_S = 30.0
-"""Time after which something that does not happen fails the test."""
+"""Longest wait in seconds for an expected event; then the test fails."""
 
 POLL_S = 0.005
 
@@ -59,7 +59,7 @@ class ConnectorTrial:
         return self._worker.plane
 
     async def records(self, topic: str, count: int) -> Sequence[Entry]:
-        """Wait for so many records in a topic; return all that it has then.
+        """Wait for this number of records in a topic; return all that it has then.
 
         Raises:
             AssertionError: a task has failed, with its trace, or the records do not come.
@@ -157,7 +157,7 @@ async def trial(
 ) -> AsyncIterator[ConnectorTrial]:
     """Run a connector on a log in memory until the block ends.
 
-    `changes` are further fields of `settings`. Pass the same `log` twice to try a second life.
+    `changes` are further fields of `settings`. Pass the same `log` again to test a restart.
 
     Raises:
         Refusal: the config is invalid, in Kafka's words.

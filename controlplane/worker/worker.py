@@ -231,7 +231,7 @@ class ConnectWorker:
                 self._deleted.add(record.connector)
 
     def _assign(self) -> None:
-        """Give each actor what it shall run."""
+        """Give each actor its assignment."""
         state = self.plane.state
         end = state.ends.get((state.topics.config, 0), 0)
         if end == self._config_end and not self._deleted:

@@ -100,7 +100,7 @@ class JsonConverter(PlainConverter):
         """The value of a document, with the schema in it.
 
         Raises:
-            DataError: the bytes are no JSON, or have not the fields that are expected.
+            DataError: the bytes are no JSON, or lack expected fields.
         """
         if value is None:
             return SchemaAndValue(None)

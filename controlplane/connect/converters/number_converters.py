@@ -23,7 +23,7 @@ from controlplane.core.java.big_decimals import narrowed
 
 
 class _NumberConverter(PlainConverter):
-    """A number in big-endian bytes (`NumberConverter`). Its schema is not asked for."""
+    """A number in big-endian bytes (`NumberConverter`). Its schema is ignored."""
 
     _schema: ClassVar[Schema]
     _kind: ClassVar[str]

@@ -13,7 +13,7 @@ from controlplane.core.entry import Headers
 
 
 class PlainConverter(ABC):
-    """A `Converter` that is a `HeaderConverter` as well; topics and headers mean nothing to it."""
+    """A `Converter` that is also a `HeaderConverter`; it ignores topics and headers."""
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:  # noqa: B027
         """Take the settings; most converters have none.

@@ -10,7 +10,7 @@ from controlplane.core.entry import Headers
 class Converter(Protocol):
     """Converts keys or values between Connect's data and the bytes of records.
 
-    A connector's class of its own may read the headers, but not change them:
+    A converter of your own may read the headers, but must not change them:
 
         class Reversed:
             def configure(self, config, *, is_key):
@@ -45,7 +45,7 @@ class Converter(Protocol):
     def to_connect(
         self, topic: str, value: bytes | None, headers: Headers | None = None
     ) -> SchemaAndValue:
-        """The value of some bytes, with its schema if the bytes tell one.
+        """The value of some bytes, with its schema if the bytes contain one.
 
         Raises:
             DataError: the bytes cannot be converted.
@@ -57,7 +57,7 @@ class HeaderConverter(Protocol):
     """Converts the values of headers."""
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
-        """Take the settings below the converter's prefix; `is_key` means nothing here.
+        """Take the settings below the converter's prefix; `is_key` has no effect here.
 
         Raises:
             ConnectError: a setting is invalid.

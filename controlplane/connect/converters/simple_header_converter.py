@@ -1,4 +1,4 @@
-"""Kafka's SimpleHeaderConverter, which a worker uses unless it is told otherwise."""
+"""Kafka's SimpleHeaderConverter, the default `header.converter` of a worker."""
 
 from collections.abc import Mapping
 from typing import Any

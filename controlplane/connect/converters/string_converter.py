@@ -40,7 +40,7 @@ class StringConverter(PlainConverter):
             raise ConnectError(f"Unsupported encoding {name}") from error
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """The text of a value. What the character set lacks becomes `?`.
+        """The text of a value. A character that the character set lacks becomes `?`.
 
         Raises:
             DataError: the value is, or has, bytes.
@@ -55,7 +55,7 @@ class StringConverter(PlainConverter):
         return text.encode(self._encoding, "replace")
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The text of some bytes. What is no text becomes U+FFFD."""
+        """The text of some bytes. Invalid bytes become U+FFFD."""
         if value is None:
             return SchemaAndValue(None, OPTIONAL_STRING)
         if self._encoding == "utf-8":

@@ -39,9 +39,9 @@ _DIGIT: Final = re.compile(r"\d")
 def parse_header(text: str) -> SchemaAndValue:
     """The value that a header's string stands for, with its schema.
 
-    `7` is an INT8, `1.5` a FLOAT32, `2024-01-31` a DATE, `[1,2]` an array; anything that is nothing
-    else is a STRING. Arrays and maps get the schema that fits all of their elements. A date that
-    Python does not have is a STRING as well.
+    `7` is an INT8, `1.5` a FLOAT32, `2024-01-31` a DATE, `[1,2]` an array; any other text is a
+    STRING. Arrays and maps get the schema that fits all of their elements. A date that Python does
+    not have is a STRING as well.
 
     Raises:
         DataError: the string is nested too deeply.
@@ -172,7 +172,7 @@ class _HeaderParser:
         return SchemaAndValue(joined(self._tokens.units), predefined.STRING)
 
     def _temporal_of_tokens(self, token: str) -> SchemaAndValue | None:
-        """A time has colons, which are tokens: it may be five of them."""
+        """Parse a date, time or timestamp. Its colons are tokens, so it may consist of five."""
         position = self._tokens.mark
         following = self._tokens.next_four()
         if following is not None and (temporal := _temporal(token + following)):
@@ -283,7 +283,7 @@ def _whole(number: Decimal) -> int | None:
 
 
 def _temporal(text: str) -> SchemaAndValue | None:
-    """A date, a time or a timestamp; which one, its length says.
+    """A date, a time or a timestamp, depending on the length.
 
     Raises:
         DataError: Python does not have this day or time.

@@ -48,7 +48,7 @@ class CommonSchema:
 
 
 def _merged(previous: Schema, following: Schema) -> Schema | None:
-    """The larger of two numeric types; of two equal types the later schema, whatever it says."""
+    """The larger of two numeric types; of two equal types the later schema, even if they differ."""
     if previous.type is following.type:
         return following
     ranks = _RANKS.get(previous.type), _RANKS.get(following.type)

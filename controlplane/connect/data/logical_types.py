@@ -1,4 +1,4 @@
-"""Logical types: Python's dates, times and decimals, and the numbers that Connect keeps of them.
+"""Logical types: Python's dates, times and decimals, and the raw values that Connect stores.
 
 Connect counts days, or milliseconds. Microseconds of Python's values are cut off.
 """
@@ -50,7 +50,7 @@ def moment_of(milliseconds: int) -> dt.datetime:
 
 
 def from_logical(schema: Schema, value: Any) -> Any:
-    """The number or bytes that Connect keeps of a value of a logical type.
+    """The number or bytes by which Connect stores a value of a logical type.
 
     Raises:
         DataError: the value does not fit; the message is Kafka's.
@@ -59,7 +59,7 @@ def from_logical(schema: Schema, value: Any) -> Any:
 
 
 def to_logical(schema: Schema, raw: Any) -> Any:
-    """The value of a logical type; `raw` is what Connect keeps of it.
+    """The value of a logical type; `raw` is the number or the bytes that Connect stores.
 
     Raises:
         DataError: there is no such value in Connect, or none in Python.

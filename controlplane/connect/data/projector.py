@@ -13,7 +13,7 @@ _PROMOTABLE: Final = (
     *(SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64),
     *(SchemaType.FLOAT32, SchemaType.FLOAT64),
 )
-"""Numeric types; each may become one that stands behind it."""
+"""Numeric types; each may become a later one in this list."""
 
 
 class _ProjectionError(DataError):

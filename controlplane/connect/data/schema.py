@@ -323,7 +323,7 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
 
 
 def has_class(schema: Schema, value: Any) -> bool:
-    """True if a value has the class and the size that a schema asks for; members are not seen."""
+    """True if a value has the class and size that a schema requires; members are not checked."""
     return _EXPECTED.get(schema.name or "", _IS_OF_TYPE[schema.type])(value)
 
 

@@ -143,7 +143,7 @@ def _quoted(text: str) -> str:
 
 
 def _temporal_text(value: _Temporal) -> str:
-    """A date by its size alone, as Kafka does: all before 1970-01-02 are taken for times."""
+    """Format a date by its value alone, as Kafka does: before 1970-01-02 it counts as a time."""
     milliseconds = epoch_ms(value)
     if milliseconds < DAY_MS:
         return format_date(milliseconds, TIME_PATTERN)

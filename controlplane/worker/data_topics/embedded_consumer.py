@@ -116,7 +116,7 @@ class LogConsumer:
                 await asyncio.sleep(READ_RETRY_S)
 
     async def _read_on(self, topics: set[str], read: dict[TopicPartition, int]) -> None:
-        """Queue batches from these offsets on, and move the offsets behind them.
+        """Queue batches from these offsets on, and move the offsets past them.
 
         Raises:
             LogError: the log cannot be read.
@@ -134,7 +134,7 @@ class LogConsumer:
             await close(tail)
 
     async def _rebalance_if_due(self) -> None:
-        """Give partitions back that others shall have, and take those that are free."""
+        """Give back partitions that others should have, and take free ones."""
         now = asyncio.get_running_loop().time()
         if now - self._looked_at < TOPICS_POLL_S:
             return

@@ -63,7 +63,7 @@ class LogGroups:
                     self._take(entry.key, entry.value)
 
     def _take(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record; anything that is none of ours is ignored."""
+        """Apply a record; records of another form are ignored."""
         try:
             group, topic, partition = msgspec.json.decode(key, type=_GroupKey)
             offset = None if value is None else msgspec.json.decode(value, type=_CommittedOffset)
@@ -107,11 +107,11 @@ class LogGroups:
                 self._take(record.key, record.value)
 
     def join(self, group: str) -> None:
-        """Count a member of a group."""
+        """Add a member to the count of a group."""
         self._members[group] = self._members.get(group, 0) + 1
 
     def leave(self, group: str) -> None:
-        """Count a member less."""
+        """Subtract a member from the count of a group."""
         self._members[group] -= 1
 
     # --- actions of commands ----------------------------------------------------------------------
@@ -196,7 +196,7 @@ class GroupAssignments:
         self._groups[member.group].remove(member)
 
     async def assignment(self, member: "GroupMember", topics: Sequence[str]) -> set[TopicPartition]:
-        """Return the partitions that a consumer shall have now: each goes to one, in turn."""
+        """Return the partitions that a consumer should have now: consumers get them in turn."""
         members = self._groups[member.group]
         partitions = [
             (topic, partition)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class AuthorExit(ConnectError):
-    """The connector's code raised what is no `Exception`: it tried to end the process or a task."""
+    """The connector's code tried to end the process or a task: it raised no `Exception`."""
 
 
 class AuthorThread:
@@ -78,7 +78,7 @@ class AuthorThread:
         return await self.submit(function, *arguments)
 
     def leave_behind(self) -> None:
-        """Wait for no call from now on: the present one may never return."""
+        """Stop waiting for calls: the present one may never return."""
         self._left_behind = True
 
     async def checked_call(

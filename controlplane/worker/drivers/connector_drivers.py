@@ -66,7 +66,7 @@ class ConnectorDriver(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Leave a connector behind that hangs."""
+        """Leave a hanging connector behind."""
         ...
 
 
@@ -126,7 +126,7 @@ class OneClassDriver:
             self._connector = await self._thread.call(self._class)
 
     async def start(self) -> None:
-        """Begin to watch, in a thread beside that of `split`."""
+        """Begin to watch, in another thread than that of `split`."""
         await self.make()
         assert self._connector is not None
         base = Source if issubclass(self._class, Source) else Sink

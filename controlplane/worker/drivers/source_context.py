@@ -55,11 +55,11 @@ class TransactionRequests:
         self._aborts: list[SourceRecord | None] = []
 
     def commit(self, record: SourceRecord | None = None) -> None:
-        """Commit behind this record of the next batch; None: behind the batch."""
+        """Commit after this record of the next batch; None: after the batch."""
         self._commits.append(record)
 
     def abort(self, record: SourceRecord | None = None) -> None:
-        """Abort behind this record of the next batch; None: behind the batch."""
+        """Abort after this record of the next batch; None: after the batch."""
         self._aborts.append(record)
 
     def bounded(self, records: Sequence[tuple[SourceRecord, SourceRecord]]) -> list[PolledItem]:

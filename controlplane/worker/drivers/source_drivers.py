@@ -361,6 +361,6 @@ async def _closed(generator: AsyncIterator[Any] | Iterator[Any] | None) -> None:
 
 
 def _retrieved(call: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a call as seen: nobody waits for it."""
+    """Mark the exception of a call as retrieved: no caller waits for it."""
     if not call.cancelled():
         call.exception()

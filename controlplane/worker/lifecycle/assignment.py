@@ -1,4 +1,4 @@
-"""The part of the log that says how a connector shall run."""
+"""Assignment of a connector: the facts in the log that determine how it must run."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Assignment(NamedTuple):
 
 
 def assignment_of(state: ClusterState, name: str) -> Assignment | None:
-    """Return what shall run of a connector; None: it does not exist."""
+    """Return the assignment of a connector; None: it does not exist."""
     config = state.config.connectors.get(name)
     if config is None:
         return None

@@ -104,7 +104,7 @@ class ConnectorActor:
     # --- what others ask of it ------------------------------------------------------------------
 
     def assign(self, wanted: Assignment | None) -> None:
-        """Set what shall run; None: the connector was deleted."""
+        """Set the assignment; None: the connector was deleted."""
         if wanted != self._wanted or wanted is None:
             self._wanted = wanted
             self._changed.set()
@@ -128,7 +128,7 @@ class ConnectorActor:
         await done
 
     def close(self) -> None:
-        """Stop everything; the statuses tell so. `ended` tells when it is done."""
+        """Stop everything and report that. The task `ended` ends afterwards."""
         self._closing = True
         self._changed.set()
 
@@ -186,7 +186,7 @@ class ConnectorActor:
         statuses.remove_connector(self._name)
 
     async def _follow(self, assignment: Assignment) -> None:
-        """Apply the difference between what runs and what shall run."""
+        """Apply the difference between the running parts and the assignment."""
         applied, self._applied = self._applied, assignment
         if applied is None or applied.config_record != assignment.config_record:
             await self._stop_connector()

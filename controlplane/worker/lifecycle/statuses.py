@@ -37,7 +37,7 @@ MAX_TRACE_CHARACTERS = 30_000
 class StatusWriter:
     """Writes statuses in the order of the calls; no caller waits for the log.
 
-    A *safe* status never replaces a later report of another worker (L1).
+    A *safe* status never replaces a later report of another worker.
     """
 
     def __init__(  # noqa: PLR0913 - parts of the worker, by name only

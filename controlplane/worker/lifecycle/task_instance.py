@@ -51,7 +51,7 @@ class TaskInstance:
             self._control.resume()
 
     def stop(self) -> None:
-        """Ask the task to stop; `ended` tells when it has."""
+        """Ask the task to stop; the asyncio task `ended` ends afterwards."""
         self._control.stop()
 
     def abandon(self) -> None:

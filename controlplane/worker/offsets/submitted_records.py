@@ -1,7 +1,7 @@
 """Source records that were sent and not yet acknowledged (Kafka: `SubmittedRecords`).
 
 Pure: a queue per source partition, and one for marks. The offset of a record may be committed once
-that record and all earlier ones of its partition are acknowledged (invariant Q1).
+that record and all earlier ones of its partition are acknowledged.
 """
 
 from collections import deque
@@ -97,7 +97,7 @@ class SubmittedRecords:
 
     @property
     def in_flight(self) -> int:
-        """Records without an acknowledgement, or behind one without."""
+        """Records without an acknowledgement, or after one without."""
         return sum(map(len, self._queues.values()))
 
     def committable(self) -> CommittableOffsets:

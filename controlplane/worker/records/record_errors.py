@@ -142,7 +142,7 @@ class RecordErrors:
 def dead_letter_headers(
     failed: FailedRecord, connector: str, task: int, hidden: Callable[[str], str]
 ) -> Headers:
-    """Return the headers that tell why a record is a dead letter; `hidden` removes secrets."""
+    """Return the headers with the reason of a dead letter; `hidden` removes secrets."""
     entry = failed.entry
     context: dict[str, Any] = {
         "topic": entry.topic if entry else "",

@@ -63,7 +63,7 @@ class AtLeastOnce:
         """Ask the task for further offsets (KIP-910): nothing is left to send.
 
         What the task returns counts as acknowledged. Earlier records of the same partition still
-        hold it back, so no offset passes a record in flight (Q1).
+        hold it back, so no offset passes a record in flight.
         """
         if self._asks:
             about_to_commit = deepcopy([*self._committable.values()])
@@ -146,7 +146,7 @@ class AtLeastOnce:
             await self._commit(tell=True)
 
     async def _commit(self, *, tell: bool) -> None:
-        """Commit what is committable; after a failure it stays so, and newer offsets win (Q3)."""
+        """Commit the committable offsets; after a failure they stay so until newer ones come."""
         async with self._committing:
             if not self._asks:
                 self._merge()

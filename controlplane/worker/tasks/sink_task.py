@@ -62,13 +62,13 @@ class SinkTaskRun:
         """Reports of the task that are on their way (KIP-610)."""
         parts.control.when_stopped(parts.pipeline.errors.stop)
         self._consumed: dict[TopicPartition, int] = {}
-        """Offset behind the last record that was put, by partition."""
+        """Offset after the last record that was put, by partition."""
         self._committed: dict[TopicPartition, int] = {}
         """Offsets of the last commit, or of the assignment."""
         self._batch: list[SinkRecord] = []
         """Converted records that were not put yet."""
         self._behind_batch: dict[TopicPartition, int] = {}
-        """Offset behind the records of the batch."""
+        """Offset after the records of the batch."""
         self._redelivering = False
         self._next_commit = 0.0
 

@@ -37,7 +37,7 @@ class Stoppable(Protocol):
 
 
 async def stop_quietly(driver: Stoppable, notices: Notices) -> None:
-    """Call the author's `stop`. A failure is only reported, so that it hides none before it."""
+    """Call the author's `stop`. A failure is only reported, so that it hides no earlier one."""
     try:
         await driver.stop()
     except Exception as failure:  # noqa: BLE001 - a connector may raise anything
