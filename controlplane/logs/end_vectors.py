@@ -32,7 +32,7 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
             end in a partition that does not exist.
     """
     if config_topic not in vector:
-        raise UnknownMoment(f"a vector needs the end of {config_topic}, from which all follows")
+        raise UnknownMoment(f"a vector needs the end of {config_topic}, which names the connectors")
     for topic, offsets in vector.items():
         _check(topic, offsets, len(ends[topic]))
     cut = {topic: padded(vector.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}

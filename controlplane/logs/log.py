@@ -2,8 +2,8 @@
 
 A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
 their log offsets, which ascend but may have gaps (compaction, transaction markers). The contract
-promises only what Kafka can keep: a batch of records is appended atomically (a transaction), order
-holds within a partition, a reader can read to the end, a writer with an old epoch is fenced
+promises only what Kafka can keep. A batch of records is appended atomically (a transaction). Order
+holds within a partition. A reader can read to the end. A writer with an old epoch is fenced
 (`transactional.id`). There is no compare-and-append, and no promise which offset comes next: the
 marker of a transaction takes one, too. `EmbeddedLog` adds the methods that only a log of this
 process can offer.
@@ -56,7 +56,7 @@ class LogReplaced(LogUnavailable, LogNotUsable):
 
 
 class LogCorrupt(LogError):
-    """The log's own frames are damaged; no byte behind them can be trusted."""
+    """The log's own frames are damaged; no byte after them can be trusted."""
 
 
 class Fenced(LogError):
@@ -80,9 +80,9 @@ class ReadableLog(Protocol):
         ...
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset behind the last record that can be read now, or soon.
+        """Offset after the last record that can be read now, or soon.
 
-        It lies behind every record whose `append` through this object has returned. On Kafka that
+        It lies after every record whose `append` through this object has returned. On Kafka that
         is the last stable offset or the own record's offset + 1, whichever is greater: a commit
         returns before its marker is written. Raises `LogNotUsable` for a topic that is missing.
         """
@@ -115,7 +115,7 @@ class ReadableLog(Protocol):
 
 @runtime_checkable
 class HasQuickEnds(Protocol):
-    """A log that tells its ends with fewer requests, if it was asked for them a moment ago."""
+    """A log that returns its ends with fewer requests if it was asked for them a moment ago."""
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Return what `ends` does; partitions that were added a moment ago may be missing."""

@@ -36,7 +36,7 @@ class LogCopy:
     those of a copy that was cut off are refused by `check_own_topics`. Such a copy is continued:
     its records must be the first ones of the source. Kafka may have compacted them meanwhile.
 
-    The topics may have other names in the target. Places are those of the source, except in
+    The topics may have other names in the target. Positions are those of the source, except in
     messages about the target.
     """
 
@@ -296,7 +296,7 @@ async def put_all(
 
 
 def _under(topic: str, entries: list[Entry]) -> list[Entry]:
-    """Entries under the name of a topic; the same ones if it is theirs."""
+    """Entries renamed to a topic; unchanged if they have its name."""
     if entries[0].topic == topic:
         return entries
     return [msgspec.structs.replace(entry, topic=topic) for entry in entries]

@@ -51,7 +51,7 @@ class PartitionColumns:
         return offset
 
     def extend(self, ascending: Iterable[Entry]) -> None:
-        """Add entries of another log; all their offsets lie at the end or behind it."""
+        """Add entries of another log; all their offsets lie at the end or after it."""
         for entry in ascending:
             self._add(entry.offset, entry)
             self._aborted.append(entry.aborted)
@@ -144,7 +144,7 @@ class MemoryLog:
         return {topic: [each.start for each in self._partitions(topic)] for topic in topics}
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset behind the last record, per partition."""
+        """Offset after the last record, per partition."""
         return {topic: self._ends(topic) for topic in topics}
 
     async def read(

@@ -82,7 +82,7 @@ def conflict(entry: Entry, reason: str) -> LogNotUsable:
 
 
 OTHER_ENTRY = "another entry lies there, so import into a new log"
-GAP = "the log goes on behind this place and has a gap there, so import into a new log"
+GAP = "the log continues after this position and has a gap there, so import into a new log"
 
 
 def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Positions of copied records: which offset became which, as runs of equal distance."""
+"""Positions of copied records: old and new offsets, as runs of consecutive records."""
 
 from collections.abc import Iterable
 

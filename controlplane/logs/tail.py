@@ -84,7 +84,7 @@ def read_offsets(start: Ends, ends: Ends) -> dict[str, list[int]]:
 def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
     """Progress of each partition in which no record lies just before the end.
 
-    `read` holds the offsets behind the last records that the reader has got.
+    `read` holds the offsets after the last records that the reader has got.
     """
     for topic, parts in ends.items():
         for partition, end in enumerate(parts):
@@ -93,12 +93,12 @@ def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
 
 
 def further(start: Ends, ends: Ends) -> dict[str, list[int]]:
-    """Return the next start of a tail by topic: the ends, or the start if it lies behind them."""
+    """Return the next start of a tail by topic: the ends, or the start if it lies past them."""
     return {topic: _further(start.get(topic, ()), upto) for topic, upto in ends.items()}
 
 
 def _further(at: Iterable[int], ends: Iterable[int]) -> list[int]:
-    """Return the next start per partition: the end, or the start if it lies behind it."""
+    """Return the next start per partition: the end, or the start if it lies past it."""
     upto = list(ends)
     for partition, offset in enumerate(at):
         upto[partition] = max(offset, upto[partition])

@@ -202,7 +202,7 @@ class GatherWindow:
 
     @contextmanager
     def skipped(self) -> Iterator[None]:
-        """End the window, and have none within the block. Blocks may overlap."""
+        """End the window, and open none within the block. Blocks may overlap."""
         self._blocks += 1
         self._hurry.set()
         try:

@@ -2,7 +2,7 @@
 
 A worker reads three topics, and this project's command topic if it exists. The connector configs
 name further offsets topics, so the config topic comes first. If the log has snapshots, only records
-behind them are read (`snapshot_lookup`).
+after them are read (`snapshot_lookup`).
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
 async def _gathered(
     log: ReadableLog, fold: Fold, begun: dict[str, FoundSnapshot], stop: Ends
 ) -> BulkLoader:
-    """Read the records behind the snapshots; drop a snapshot that a later record contradicts."""
+    """Read the records after the snapshots; drop a snapshot that a later record contradicts."""
     while True:
         loading, topics_read, overtaken = BulkLoader(fold), set(), set()
         async for batch in _read(log, stop, begun, stop):

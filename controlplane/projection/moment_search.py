@@ -2,7 +2,7 @@
 
 For each partition, a snapshot stores the running maximum of the timestamps at its end; the one
 order uses it. A snapshot that is early enough proves that all records before it are in. One that is
-late enough proves that all records behind it are out. Only the records between are read.
+late enough proves that all records after it are out. Only the records between are read.
 
 This holds for each partition by itself. So late records do not matter, and a snapshot of any
 release serves.
@@ -119,7 +119,7 @@ def _before(marks: Marks, limit: Rank) -> SkippedPrefixes:
 
 
 def _not_behind(stop: Ends, marks: Marks, limit: Rank) -> Ends:
-    """Return for each partition the first position behind which no record is in; `stop` at most."""
+    """Return for each partition the first position after which no record is in; `stop` at most."""
     behind = {
         place: prefix.end
         for place, prefixes in marks.items()
@@ -133,7 +133,7 @@ def _not_behind(stop: Ends, marks: Marks, limit: Rank) -> Ends:
 
 
 def _rank(place: tuple[str, int], begun: SkippedPrefix) -> Rank:
-    """Return the rank at a mark: the greatest before it in this partition, the least behind it."""
+    """Return the rank at a mark: the greatest before it in this partition, the least after it."""
     topic, partition = place
     return begun.latest_ms, partition, begun.end - 1, topic
 
@@ -141,7 +141,7 @@ def _rank(place: tuple[str, int], begun: SkippedPrefix) -> Rank:
 async def _ranked(
     log: ReadableLog, stop: Ends, begun: SkippedPrefixes = MappingProxyType({})
 ) -> list[RankedBatch]:
-    """Return the ranked records behind these positions."""
+    """Return the ranked records after these positions."""
     nothing = SkippedPrefix(0, 0)
     start = {
         topic: [begun.get((topic, partition), nothing).end for partition in range(len(parts))]

@@ -308,7 +308,7 @@ class ReleaseFolds:
 
 
 def _behind(positions: Iterable[Position]) -> dict[TopicPartition, int]:
-    """Return the end behind the last of these positions in each partition."""
+    """Return the end after the last of these positions in each partition."""
     ends: dict[TopicPartition, int] = {}
     for topic, partition, offset in positions:
         ends[topic, partition] = max(offset + 1, ends.get((topic, partition), 0))

@@ -48,7 +48,7 @@ async def retain(
 ) -> int:
     """Remove expired records; return their number.
 
-    `state` is the log's state: the records of an unfinished command stay, and all behind them.
+    `state` is the log's state: the records of an unfinished command stay, and all after them.
     Works in slices, beside readers and writers. A log that is not embedded is left alone.
 
     Raises:

@@ -5,7 +5,7 @@ Topics are independent, so each has its own snapshots at its own cuts. Starting 
 give the same state as reading everything. That holds under three conditions:
 
 * The records before the cut precede all others in the one order (`core.order`). A late record,
-  stamped by a slow clock, breaks that. So a cut is made some time behind the latest record
+  stamped by a slow clock, breaks that. So a cut is made some time before the latest record
   (`core.topics.watermark`), and a load checks for later records: if there is one, the topic
   is read whole.
 * No record before the cut was removed since. The log drops a topic's snapshots together with the
@@ -131,7 +131,7 @@ async def _nearest(
 
 
 def starts_of(begun: StartSnapshots) -> Ends:
-    """Return the offsets behind the snapshots, by topic."""
+    """Return the offsets after the snapshots, by topic."""
     return {topic: snapshot.about.ends for topic, snapshot in begun.items()}
 
 

@@ -29,9 +29,9 @@ class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Schedule and number of snapshots."""
 
     tail_records: int = 10_000
-    """Records of a topic behind its newest snapshot before a new one is due. So many records of the
-    config topic, the costliest ones, fold in a third of a second. A lower number would write the
-    state more often."""
+    """Records of a topic after its newest snapshot before a new one is due. This number of records
+    of the config topic, the costliest ones, folds in a third of a second. A lower number would
+    write the state more often."""
 
     lateness_ms: Annotated[int, Meta(ge=0)] = 10_000
     """Time between the end of a snapshot and the latest record of its topic. It covers clock

@@ -139,7 +139,7 @@ def _labelled(line: bytes, separator: bytes) -> tuple[list[str], re.Pattern[byte
 
 
 def _partition_is_last(names: Sequence[str], cells: Sequence[bytes]) -> bool:
-    """Return True for the form of 2.4 to 2.6: a number behind the value, no newer columns."""
+    """Return True for the form of 2.4 to 2.6: a number after the value, no newer columns."""
     is_old = not {"partition", "offset"} & set(names) and cells[0] != NO_HEADERS
     return is_old and len(cells) > 2 and cells[-1].isdigit()
 

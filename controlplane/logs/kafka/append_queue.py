@@ -69,7 +69,7 @@ class AppendQueue:
         await self._put(_Waiting(epoch, None, check))
 
     async def decided(self) -> None:
-        """Wait until no transaction is in doubt whose caller has gone.
+        """Wait until no transaction of a caller that has gone is in doubt.
 
         Raises:
             LogUnavailable: that took too long.
@@ -84,7 +84,7 @@ class AppendQueue:
             ) from None
 
     async def close(self) -> None:
-        """Refuse what waits, let what runs finish within `close_timeout_ms`, close the producer."""
+        """Refuse waiting operations, wait `close_timeout_ms` for the running one, close all."""
         self._closed = True
         while self._queue:
             _fail(self._queue.popleft(), LogUnavailable(CLOSED))
@@ -98,7 +98,7 @@ class AppendQueue:
         await self._transactions.close()
 
     def _in_doubt(self) -> bool:
-        """True if a caller has gone whose operation runs, or if one was cut off."""
+        """True if the caller of a running operation has gone, or if an operation was cut off."""
         if self._running:
             return any(waiting.result.done() for waiting in self._running)
         return self._transactions.in_doubt
@@ -116,7 +116,7 @@ class AppendQueue:
             raise self._transactions.too_late() from None
 
     async def _work(self) -> None:
-        """Run what waits until nothing does, and until nothing is in doubt."""
+        """Run the waiting operations until none is left, and none is in doubt."""
         try:
             while self._queue or self._transactions.in_doubt:
                 self._running = self._next()
@@ -210,7 +210,7 @@ class AppendQueue:
         )
 
     async def _nothing(self) -> None:
-        """Stand for the operation of an append, which runs with others."""
+        """Placeholder for the operation of an append, which runs together with others."""
 
 
 async def _answered(waiting: _Waiting, operation: Awaitable[Any]) -> None:

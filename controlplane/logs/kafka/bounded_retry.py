@@ -14,8 +14,8 @@ T = TypeVar("T")
 async def retried(attempt: Callable[[], Awaitable[T]], limits: ReadLimits) -> T:
     """Return the result of an attempt, repeated while the cluster is unavailable.
 
-    A running attempt is cancelled after `admin_patience_ms`: a broker that accepts connections and
-    answers nothing must not hold the caller for longer than one that is down.
+    A running attempt is cancelled after `admin_patience_ms`. A silent broker, which accepts
+    connections, must not hold the caller for longer than one that is down.
 
     Raises:
         LogUnavailable: the failure of the last attempt.

@@ -231,7 +231,7 @@ class Cluster:
 def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable:
     """Build the error for brokers that have not done something in time, with the reason if known.
 
-    A producer of aiokafka does not tell why it cannot reach a broker.
+    A producer of aiokafka does not report why it cannot reach a broker.
     """
     advice = "check them, and try again" if cluster.trouble is None else cluster.trouble
     late = f"the brokers did not {what} within {limits.append_timeout_ms} ms"

@@ -51,7 +51,7 @@ class ConnectorClusters:
 
     @asynccontextmanager
     async def groups(self, overrides: Mapping[str, str]) -> AsyncIterator[GroupAdmin]:
-        """Open the groups of a connector's cluster, closed behind.
+        """Open the groups of a connector's cluster, and close them after the block.
 
         `overrides`: `admin.override.*` of the connector's config, without the prefix.
 

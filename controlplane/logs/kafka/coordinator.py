@@ -1,4 +1,4 @@
-"""Requests to the transaction coordinator that decide what a producer has left open."""
+"""Requests to the coordinator that decide the transaction which a producer has left open."""
 
 import asyncio
 from typing import Any
@@ -88,8 +88,8 @@ class TransactionCoordinator:
     async def end(self, identity: ProducerIdentity, *, commit: bool) -> int:
         """End the producer's transaction; return the error code.
 
-        0: ended like this, now or before. 48: none is open, or it has ended otherwise. A repeated
-        request changes nothing.
+        0: it has ended in this way, now or before. 48: none is open, or it has ended in the other
+        way. A repeated request changes nothing.
         """
         response = await self._asked(EndTxnRequest(self._id, *identity, commit))
         return int(response.error_code)

@@ -109,7 +109,7 @@ class UndecodedBatch(LazyBatch):
 
     @property
     def end(self) -> int:
-        """Offset behind all batches, including records that compaction has removed."""
+        """Offset after all batches, including records that compaction has removed."""
         return int(self._frames[-1].batch.next_offset)
 
     def decode(self) -> ColumnBatch:

@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 def described(code: int, right: str = "") -> str:
     """Return sentence, name and number of a code for a message.
 
-    `right` is what a user lacks who is refused for want of an ACL: `DESCRIBE on group g`.
+    `right` is the ACL that a refused user lacks: `DESCRIBE on group g`.
     """
     error = ERRORS.get(code)
     if error is None:

@@ -175,7 +175,7 @@ def _closed(broker: str, _: BaseException) -> LogError:
 
 def _nonsense(broker: str, _: BaseException) -> LogError:
     return LogUnavailable(
-        f"what answers at {broker} does not speak as a Kafka broker: "
+        f"the server at {broker} does not answer as a Kafka broker: "
         "check the address and security.protocol"
     )
 

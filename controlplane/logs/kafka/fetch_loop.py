@@ -97,7 +97,7 @@ class FetchLoop:
         return wire.fetch_request(positions, self._isolation, self._limits) if positions else None
 
     def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
-        """Advance the positions behind an answer; return its batches and the first failure."""
+        """Advance the positions past an answer; return its batches and the first failure."""
         pieces: list[PartitionFrames] = []
         trouble: LogError | None = None
         partitions = list(wire.fetched(answer))

@@ -81,7 +81,7 @@ class PartitionFrames(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Next offset to fetch: behind all batches, including records removed by compaction."""
+        """Next offset to fetch: after all batches, including records removed by compaction."""
         return max(self.start, self.frames[-1].batch.next_offset) if self.frames else self.start
 
 

@@ -51,7 +51,7 @@ class IdempotentAppends:
             raise self._too_late() from None
 
     async def decided(self) -> None:
-        """Wait until no batch is on its way whose caller has gone.
+        """Wait until no batch of a caller that has gone is on its way.
 
         Raises:
             LogUnavailable: that took too long.

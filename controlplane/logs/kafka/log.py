@@ -43,7 +43,7 @@ class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     transactional_id: str
     """Id of the cluster's only writer: `connect-cluster-<group.id>`, as a worker's leader has it.
-    A claim fences the predecessor, Java or ours."""
+    A claim fences the predecessor, a Java worker or this program."""
     reading: ReadLimits = ReadLimits()
     writing: WriteLimits = WriteLimits()
     headers_in: frozenset[str] | None = None
@@ -57,8 +57,8 @@ class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
     Appends with an epoch are transactions under `transactional_id`. Appends without one never fence
-    and are never fenced: a batch of one partition goes to an idempotent producer, any other becomes
-    a transaction under an id of this object. A topic is never created by accident.
+    and are never fenced. A batch of one partition then goes to an idempotent producer; any other
+    becomes a transaction under an id of this object. A topic is never created by accident.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class KafkaLog(KafkaReader):
         self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
         self._partitions: dict[str, int] = {}
         self._own: dict[str, dict[int, int]] = {}
-        """Offset behind the last own record, by topic and partition."""
+        """Offset after the last own record, by topic and partition."""
         self._appending: set[asyncio.Task[list[Position]]] = set()
 
     @classmethod
@@ -157,7 +157,7 @@ class KafkaLog(KafkaReader):
     async def check_readable(self, topics: Iterable[str]) -> None:
         """Raise `LogNotUsable` for a topic whose records this user may not read.
 
-        A broker tells it of a topic without records, and of one that is missing.
+        A broker reports it for an empty topic, and for a missing one.
         """
         limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
         positions = {(topic, 0): 0 for topic in topics}

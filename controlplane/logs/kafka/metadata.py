@@ -1,8 +1,8 @@
 """Metadata requests: addresses of brokers, leaders of partitions, ids of topics.
 
-aiokafka supports versions up to 5. Version 10 (Kafka 2.8, KIP-516) adds topic ids, which tell a
-recreated topic from the deleted one; so this module implements version 10. No version asks a broker
-to create a topic.
+aiokafka supports versions up to 5. Version 10 (Kafka 2.8, KIP-516) adds topic ids, which
+distinguish a recreated topic from the deleted one; so this module implements version 10. No version
+asks a broker to create a topic.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,9 +1,9 @@
 """A producer of aiokafka, wrapped: each future is awaited, and a broken producer is dropped.
 
 aiokafka retries for ever, lets a transaction commit whose sends failed, and cannot be stopped while
-a broker is gone. So callers set deadlines, `send` awaits every batch, and after any failure the
-producer is dropped: the sequence numbers of a failed batch would poison the next one. The private
-attributes of aiokafka that this needs are used in this file alone.
+a broker is gone. So callers set deadlines, and `send` awaits every batch. After any failure the
+producer is dropped: the sequence numbers of a failed batch would poison the next one. Only this
+file uses the private attributes of aiokafka that this needs.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class KafkaProducer:
         """Send batches; return the first offset of each when all have been appended.
 
         Raises:
-            SendFailed: at least one batch failed; none is still under way in vain.
+            SendFailed: at least one batch failed; no batch is under way any more.
         """
         places: dict[TopicPartition, list[int]] = {}
         for index, batch in enumerate(batches):
@@ -147,7 +147,7 @@ class KafkaProducer:
             raise SendFailed(place, failure) from failure
         for index, answer in zip(indexes, answers, strict=True):
             if answer.offset < 0:
-                unknown = "the broker has the batch already and does not tell where"
+                unknown = "the broker has the batch already, and does not return its offset"
                 raise SendFailed(place, KafkaError(unknown))
             offsets[index] = answer.offset
 
@@ -214,7 +214,7 @@ def _tracked(method: Any, tasks: "set[asyncio.Task[Any]]") -> Any:
 
 
 def _retrieve(*futures: "asyncio.Future[Any]") -> None:
-    """Look at the exceptions of futures: asyncio logs those that nobody has looked at."""
+    """Look at the exceptions of futures: asyncio logs those that no caller has retrieved."""
     for future in futures:
         if future.done() and not future.cancelled():
             future.exception()

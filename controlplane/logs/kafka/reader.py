@@ -36,7 +36,7 @@ class KafkaReader:
     worker without exactly-once support. Then `read` marks the records that were aborted before the
     call; `tail` marks no records, because the transactions may still be open.
 
-    `starts` are the first offsets of the log; compaction may have removed records behind them.
+    `starts` are the first offsets of the log; compaction may have removed records after them.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class KafkaReader:
         return [("read_committed", decided), ("read_uncommitted", stops)]
 
     async def _positions(self, topics: list[str], start: Ends) -> dict[TopicPartition, int]:
-        """Return start positions: as given, but not before the first offset or behind the end."""
+        """Return start positions: as given, but not before the first offset or past the end."""
         first = _flat(await self.starts(topics))
         end = _flat(await self._offsets(topics, wire.LATEST, "read_uncommitted"))
         requested = {at: offset for at, offset in _flat(start).items() if at[0] in topics}

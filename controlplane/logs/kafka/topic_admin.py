@@ -56,7 +56,7 @@ class TopicAdmin:
     async def _check_led(self, topics: Iterable[str]) -> None:
         """Raise `LogUnavailable` while a broker has not learned of new topics.
 
-        The controller answers before it.
+        The controller answers before the brokers have.
         """
         layout = await self._cluster.layout(topics)
         for topic in topics:

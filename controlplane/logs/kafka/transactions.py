@@ -52,9 +52,9 @@ class Transactions:
 
     After any failure the producer is dropped, and `settle` decides the transaction before anything
     else is written. The coordinator is asked under the identity of that producer, so a writer that
-    has taken over meanwhile is never fenced by this. (One gap is left: the coordinator does not
+    has taken over meanwhile is never fenced by this. One gap is left: the coordinator does not
     compare identities while a transaction of the other writer is open. Then both are fenced, and
-    neither has written what it should not.)
+    neither has written a wrong record.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
@@ -142,7 +142,7 @@ class Transactions:
         """End an interrupted transaction; return True if it was committed.
 
         Without a request for its commit it is aborted. Otherwise the request is repeated; if the
-        coordinator refuses that, the records tell.
+        coordinator refuses that, reading the records decides.
         """
         if cut.committed is None:
             code = await self._coordinator.end(cut.identity, commit=bool(cut.written))
@@ -173,7 +173,7 @@ class Transactions:
     async def check(self) -> None:
         """Raise an error unless this producer could write now. Writes nothing.
 
-        To end a transaction while none is open changes nothing, but the coordinator compares the
+        Ending a transaction while none is open changes nothing, but the coordinator compares the
         epoch first.
 
         Raises:

@@ -40,7 +40,7 @@ def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
 
 
 def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:
-    """Add entries at the end of a partition or behind it."""
+    """Add entries at the end of a partition or after it."""
     if ascending:
         ledger.rows.extend(
             row_of(row_id(slot.number, entry.offset), entry, entry.aborted) for entry in ascending

@@ -100,7 +100,7 @@ class SqliteLog:
         return await self._read(partial(reader.starts, topics=tuple(topics)))
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset behind the last record, per partition."""
+        """Offset after the last record, per partition."""
         ends = await self._read(reader.all_ends)
         return {topic: topic_in(ends, topic) for topic in topics}
 

@@ -118,7 +118,7 @@ def read_chunk(
 
 
 class TailChunk(NamedTuple):
-    """First batches behind a position, the rest of the ranges, and the ends to be reached."""
+    """First batches after a position, the rest of the ranges, and the ends to be reached."""
 
     batches: Sequence[Batch]
     rest: Sequence[RowRange]
@@ -128,7 +128,7 @@ class TailChunk(NamedTuple):
 def news(
     connection: sqlite3.Connection, topics: Sequence[str], start: Ends, settings: SqliteSettings
 ) -> TailChunk:
-    """Read the chunk behind `start` in one query: a tail calls this after every commit."""
+    """Read the chunk after `start` in one query: a tail calls this after every commit."""
     log_ends = all_ends(connection)
     ends = {topic: topic_in(log_ends, topic) for topic in topics}
     ranges = row_ranges(connection, spans(topics, log_ends, start, ends))

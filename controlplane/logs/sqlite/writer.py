@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 RETRY_MS = (0.5, 2.0)
 """Range of the random pause between two attempts to get the lock of another process. The busy
-handler of SQLite sleeps longer each time, which starves one of several writers: a writer that
+handler of SQLite sleeps longer each time. That starves one of several writers: a writer that
 commits without pause leaves the lock free for only 5 % of the time."""
 
 
@@ -108,7 +108,7 @@ class Writer:
         self._ledger.connection.close()
 
     def _next_group(self) -> tuple[list[WriteRequest], bool]:
-        """Wait for a request, take those queued behind it; the flag marks the last group."""
+        """Wait for a request, take those queued after it; the flag marks the last group."""
         group: list[WriteRequest] = []
         records = 0
         work = self._waiting.get()
