@@ -2,7 +2,7 @@
 
 Connect keeps its state in three topics: configs, offsets, statuses. This package reads them as a
 worker of a chosen release does, and runs the commands of Connect's REST API on an embedded log.
-docs/architecture.md explains the design. The packages, in the order of a record's way:
+docs/architecture.md explains the design. The packages, in the order in which a record passes them:
 
     logs/        logs in memory, SQLite, Kafka, and dumps of other tools
     core/        bytes → records → fold → state → views, and command → decide → plan; no I/O
@@ -220,7 +220,7 @@ _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
+    """Import an exported name on first use."""
     if name in _MODULES:
         return import_module(f"controlplane.core.{name}")
     if name not in _PLACE_OF:
@@ -229,5 +229,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With those names that are not imported yet."""
+    """List all exported names, also those that are not imported yet."""
     return sorted({*globals(), *__all__})

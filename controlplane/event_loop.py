@@ -52,7 +52,7 @@ LARGE = 300
 async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
     """Result of work on some number of parts; above `LARGE` parts, it runs in a thread.
 
-    The work must be pure Python for the most part, or else it keeps the interpreter for itself.
+    The work must be mostly pure Python: other code may hold the interpreter lock throughout.
     """
     return await asyncio.to_thread(work) if parts > LARGE else work()
 

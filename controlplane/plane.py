@@ -158,8 +158,8 @@ class ControlPlane:
         """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
 
         A missing log is created with its topics. In a log with records, topics with configured
-        names must exist (see `missing_for_writer`). On Kafka, Connect's topics with records and
-        without commands of ours are refused (`check_own_topics`). While an embedded log is open
+        names must exist (see `missing_for_writer`). On Kafka, Connect's topics with records are
+        refused if the command topic has none (`check_own_topics`). While an embedded log is open
         here, no other control plane or command line can write it. Unfinished commands of an earlier
         process are ended before this returns.
 

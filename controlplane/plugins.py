@@ -148,7 +148,7 @@ def described(connector: type[Any]) -> Plugin:
 
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
-"""Words of a plugin for what its class says of transactions (KIP-618)."""
+"""Words in a plugin for the answers of its class about transactions (KIP-618)."""
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:

@@ -150,7 +150,7 @@ class Controller:
     async def _take_over(self) -> None:
         """Claim the log, read it to its end, and end the unfinished commands of any writer.
 
-        In this order: after the claim, no earlier writer can append behind the end that is read.
+        In this order: after the claim, no earlier writer can append after the end that is read.
         """
         self._epoch = await self._log.claim()
         state = await self._reader.state(self._decider.context.profile)

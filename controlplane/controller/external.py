@@ -62,7 +62,7 @@ class ExternalActions(Protocol):
 
 @runtime_checkable
 class HasLogEnds(Protocol):
-    """Outside that also knows the ends of partitions, and so the lag of a group."""
+    """External systems that also know the ends of partitions, and so the lag of a group."""
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET

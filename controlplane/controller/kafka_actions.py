@@ -74,7 +74,7 @@ class KafkaActions:
         answer = f"Failed to alter consumer group offsets for connector {action.connector}"
         put = {(topic, partition): offset for topic, partition, offset in action.put}
         async with self._groups(action.admin, answer, action.connector, "alter") as groups:
-            # First what creates the group: a group that lacks any offset has none to remove.
+            # Set offsets first, because that creates the group. A missing group has none to remove.
             await groups.commit(action.group, put)
             await groups.remove(action.group, action.remove)
 

@@ -63,7 +63,7 @@ def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bo
 
 
 def not_written(command: AnyCommand) -> str:
-    """Message of an outage: the record may be in the log all the same, or be written later."""
+    """Message of an outage: the record may be in the log nevertheless, or be written later."""
     if isinstance(command, commands.RestartConnector):
         return f"Error writing {_restart_request(command)} to Kafka"
     return _FAILURES.get(type(command), "Error writing to Kafka")

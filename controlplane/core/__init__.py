@@ -1,4 +1,4 @@
-"""Pure core: records, the fold and its views. Synchronous, without I/O, clock, chance or logging.
+"""Pure core: records, fold and views. Synchronous, without I/O, clock, randomness or logging.
 
 A record takes this path. `codec` decodes bytes to `records`, as one release (`releases`) would.
 `fold` folds the records into a `state`. `views` shows a state, compares two (`diff`) and reports

@@ -29,7 +29,7 @@ class OffsetChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class Command(msgspec.Struct, frozen=True, gc=False, tag_field="command"):
-    """Base of all commands. The tag is how the command topic names them."""
+    """Base of all commands. The tag is their name in the command topic."""
 
 
 class ConnectorCommand(Command, frozen=True):

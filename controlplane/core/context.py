@@ -1,4 +1,4 @@
-"""Inputs of a decision beside the state: settings, plugins, answers from outside."""
+"""Inputs of a decision besides the state: settings, plugins, answers from outside."""
 
 import msgspec
 

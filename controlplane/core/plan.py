@@ -152,7 +152,7 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.INVALID: "The command cannot be fulfilled as it is",
     Reason.NOT_STOPPED: "The connector must be stopped first",
     Reason.FORBIDDEN: "The worker's settings do not allow it",
-    Reason.CONFLICT: "Somebody else is changing the same just now: try again",
+    Reason.CONFLICT: "Another change of the same object is in progress: try again",
     Reason.NOT_OFFERED: "This release of Kafka has no such command: use another profile",
     Reason.FAILED: "The worker fails at it, and does not say why",
 }

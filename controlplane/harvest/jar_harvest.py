@@ -77,7 +77,7 @@ class _DefinitionsOutput(msgspec.Struct, frozen=True):
 
 
 def jars_in(folder: Path) -> list[Path]:
-    """The jars in a folder and beneath it; those beside Kafka Connect come first.
+    """The jars in a folder and below it; those in the folder of Kafka Connect come first.
 
     Raises:
         HarvestError: there is no such folder, or it does not hold Kafka Connect once.

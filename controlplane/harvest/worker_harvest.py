@@ -87,7 +87,7 @@ async def version_of(worker: BoundedWorker) -> str:
 
     Raises:
         NoAnswer: it gives no answer.
-        NoWorker: it is no Connect worker, or lets nobody in.
+        NoWorker: it is no Connect worker, or refuses the credentials.
     """
     try:
         return short((await worker.get("/", _ServerInfo)).version)
@@ -309,7 +309,7 @@ class _Questions:
     ) -> tuple[ConfigKey, ...]:
         """The settings of a plugin of Kafka's own, with the documentation of these.
 
-        Beneath an alias settings have another group and place than in their own definition.
+        Under an alias, settings have another group and place than in their own definition.
         """
         texts = {key.name: key.documentation for key in keys}
         (plugin, *_) = self._path.named(class_name)
@@ -329,7 +329,7 @@ class _Questions:
     async def _validated(
         self, connector: _Listed, settings: Mapping[str, str]
     ) -> list[ConfigKey] | None:
-        """All settings that the worker tells of a config; None: it refuses to look at it."""
+        """All settings that the worker returns for a config; None: it refuses to validate it."""
         name = connector.class_name
         path = f"/connector-plugins/{quote(name, safe='')}/config/validate"
         config = {"name": "harvest", "connector.class": name, **settings}
@@ -347,12 +347,12 @@ class _Questions:
         """Settings as the rest of the program has them.
 
         Raises:
-            NoAnswer: the worker has told more of them than any worker has.
+            NoAnswer: the worker has returned more settings than any worker has.
         """
         definitions = [key.plain() for key in keys]
         self._settings += len(definitions)
         if self._settings > SETTINGS_MOST:
-            raise NoAnswer(f"{self._worker.name} tells more than {SETTINGS_MOST:,} settings")
+            raise NoAnswer(f"{self._worker.name} returns more than {SETTINGS_MOST:,} settings")
         return definitions
 
     # --- progress -------------------------------------------------------------------------------

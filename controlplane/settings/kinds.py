@@ -104,7 +104,7 @@ def _cut(text: str) -> str:
 
 
 def extra(kind: inspect.Type, name: str) -> Any:
-    """Return an annotation of a setting beside its type (`Meta(extra=…)`)."""
+    """Return an annotation of a setting besides its type (`Meta(extra=…)`)."""
     return (kind.extra or {}).get(name) if isinstance(kind, inspect.Metadata) else None
 
 

@@ -2,8 +2,8 @@
 
 A definition lists its validators in the words of "Valid Values" in Kafka's documentation:
 `[1,...]`, `[none, all]`, `non-empty string`. All of them must accept a value. `_WORDS` maps every
-such text to its Java class. Where a class does not print enough to be recognised, the words are
-ours.
+such text to its Java class. Some classes print too little to be recognised: their words are this
+project's.
 """
 
 import re

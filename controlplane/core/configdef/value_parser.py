@@ -108,7 +108,7 @@ def _short(text: str) -> int | None:
 
 
 def _double(text: str) -> float | None:
-    """`Double.parseDouble`: a number may say its type at its end, and may be hexadecimal."""
+    """`Double.parseDouble`: a number may end with a type letter, and may be hexadecimal."""
     number = text.rstrip("fFdD")
     if _DOUBLE.fullmatch(text):
         return float(number)

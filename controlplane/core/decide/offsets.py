@@ -1,9 +1,9 @@
 """Decides alter and reset of the offsets of a stopped connector (KIP-875).
 
 Sources and sinks store offsets in different places, but the course is the same: check, call the
-connector's `alterOffsets` hook (it may know offsets outside of Kafka), write. A worker fences the
-tasks of an exactly-once source before it calls the hook. Here all questions come first, so that a
-refusal has changed nothing. Kafka: `Worker#modifyConnectorOffsets`.
+connector's `alterOffsets` hook, write. The hook may know offsets outside of Kafka. A worker fences
+the tasks of an exactly-once source before it calls the hook. Here all questions come first, so that
+a refusal has changed nothing. Kafka: `Worker#modifyConnectorOffsets`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ the crash points, named after the command and its step:
 A connector that did not exist is deleted last, because only an existing one can change offsets.
 
 Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
-connector first. The log cannot tell more than that: tasks learn of it later, and commit their
+connector first. The log shows no more than that. Tasks learn of the stop later, and commit their
 offsets once more when they shut down. Exactly-once support fences them. Without it, a client that
 must be sure stops the connector and waits for its tasks to end before the undo.
 """

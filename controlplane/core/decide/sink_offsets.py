@@ -87,7 +87,7 @@ class SinkOffsets:
         return (Step("write", action=action),)
 
     def start_over(self, known: Offsets) -> tuple[Step, ...]:
-        """Delete the group; a single action, so it never happens by halves."""
+        """Delete the group; a single action, so it is never half done."""
         return self.wipe(known)
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:

@@ -1,9 +1,9 @@
 """Tokenizer with Jackson's rules: reads the tokens of a document one by one.
 
 `jackson` makes values of the tokens. Request bodies (`rest/bodies/`) are bound to them directly,
-because a worker reports the first of several faults. The order of reading is therefore Jackson's:
-the value behind a name is looked at together with the name, and a string is read only when its text
-is needed.
+because a worker reports the first of several faults. The order of reading is therefore Jackson's.
+The value after a name is looked at together with the name. A string is read only when its text is
+needed.
 
 A reader with error texts of its own overrides `malformed` and `exceeded`.
 """
@@ -173,7 +173,7 @@ class Tokens:
 
     @property
     def last_at(self) -> int:
-        """Start of the token `last`, or of a value that fails behind it."""
+        """Start of the token `last`, or of a value that fails after it."""
         return self._name_at if self.last is _NAME else self._value_at
 
     @property
@@ -303,7 +303,7 @@ class Tokens:
     def _continues_word(self, unit: str) -> bool:
         """True if Jackson fails at the unit after a word. A byte beyond ASCII always fails.
 
-        Jackson decodes that byte together with itself, because it has not moved behind it.
+        Jackson also takes that byte for the one after it, because it has not moved past it.
         """
         if not unit:
             return self._broken

@@ -103,7 +103,7 @@ _ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
 def decode_envelope(value: bytes) -> tuple[bytes, bytes] | None:
     """Split a document with the fields `schema` and `payload`, and no others, into their texts.
 
-    None: it is another document, or not ordinary JSON; `decode_tree` tells.
+    None: it is another document, or not ordinary JSON; use `decode_tree`.
     """
     if len(value) > _PLAIN_BYTES and not _is_plain(value):
         return None

@@ -1,7 +1,7 @@
 """`java.text.SimpleDateFormat` and `java.util.Date`, in UTC, for the patterns of Kafka Connect.
 
 Reading is lenient, as Java's is by default: `2024-13-01` is the first of January 2025, and text
-behind the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
+after the value is left unread. Days before 15 October 1582 are those of the Julian calendar.
 """
 
 import re
@@ -15,7 +15,7 @@ from controlplane.core.java.java_library import narrow_int
 DATE_PATTERN: Final = "y-M-d"
 TIME_PATTERN: Final = "H:m:s.S'Z"
 TIMESTAMP_PATTERN: Final = f"{DATE_PATTERN}'T{TIME_PATTERN}"
-"""Patterns: a letter is a field, a quote precedes a letter that is meant itself."""
+"""Patterns: a letter is a field, a quote precedes a literal letter."""
 
 _DAY_MS: Final = 86_400_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()

@@ -137,7 +137,7 @@ def parse_catalogue(
     *,
     trusting: bool = False,
 ) -> Plugins:
-    """Plugins of a catalogue file, beside those of Kafka's own that are always there.
+    """Plugins of a catalogue file, and those of Kafka's own that every worker has.
 
     Documentation in the file replaces the descriptions of Kafka's own settings, for every release.
 

@@ -184,7 +184,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_source_hidden: bool
     """Errors about bodies hide the Java class that was read from."""
     rest_body_error_placed_before: bool
-    """Errors point at the wrong character; elsewhere behind it."""
+    """Errors point at the wrong character; elsewhere after it."""
     rest_body_word_placed_before: bool
     """Errors about an unknown word point at its beginning; elsewhere at its end."""
     rest_body_switches: bool

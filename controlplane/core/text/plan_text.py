@@ -71,7 +71,7 @@ def amount(plan: Plan) -> str:
 
 
 def lines(plan: Plan, state: ClusterState) -> Iterator[PlanLine]:
-    """One line per record or action, in order; `state` tells where each record would lie."""
+    """One line per record or action, in order; `state` determines the partition of each record."""
     for step in plan.steps:
         yield from _of_step(step, state)
 

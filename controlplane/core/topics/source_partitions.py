@@ -59,7 +59,7 @@ def spellings(
     """Keys with a value in a topic, by their source partition; the best key first.
 
     The best is the key that a worker would write, then the smallest. The first one written is
-    unknown: a snapshot does not tell, as it depends on how the log was loaded.
+    unknown: a snapshot does not show it, as it depends on how the log was loaded.
     """
     partitions: dict[PartitionIdentity, list[SpelledPartition]] = {}
     for key in _keys_of(connector, state.offsets.get(topic, OffsetState())):

@@ -28,9 +28,9 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Records behind the committed offset; None: the end is unknown.
+        """Records from the committed offset to the end; None: the end is unknown.
 
-        An offset behind the end has lag 0: it was altered, or the topic was made anew.
+        An offset past the end has lag 0: it was altered, or the topic was created again.
         """
         return None if self.end.offset is None else max(0, self.end.offset - self.committed)
 

@@ -248,9 +248,10 @@ class TaskRivals(msgspec.Struct, frozen=True):
 
 
 def task_rivals(entries: Iterable[Entry], profile: Profile) -> Iterator[TaskRivals]:
-    """Task statuses whose fate depends on the order between partitions (edge 20).
+    """Task statuses whose fate depends on the order between partitions.
 
-    `entries` are the records of the status topic that the worker sees, in the one order.
+    See edge 20 of docs/releases.md. `entries` are the records of the status topic that the worker
+    sees, in the one order.
     """
     removed: dict[str, dict[int, Position]] = defaultdict(dict)  # by partition, in order of reading
     tasks: dict[tuple[str, int], Position] = {}

@@ -217,7 +217,7 @@ def _decoded(value: bytes | None, profile: Profile) -> Any:
 
 
 def _announcement(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
-    """Event of a record that changes no fact, or not yet."""
+    """Event of a record that changes no fact, or changes it only later."""
     record = decode_config(entry.key, entry.value, profile)
     for kind, (description, words) in _ANNOUNCEMENTS.items():
         if isinstance(record, kind):

@@ -25,8 +25,8 @@ def source_progress(
 ) -> list[SourceProgress]:
     """Return the offsets of a connector in the worker's order, each with its last change.
 
-    `records` are those of the connector in the order of the fold. Compaction may have removed the
-    record of a change: then an equal one after it counts.
+    `records` are those of the connector in the order of the fold. If compaction has removed the
+    record of a change, the next record with the same offset counts.
     """
     changes = last_changes(records)
     topics = views.offsets_topics(state, name)
