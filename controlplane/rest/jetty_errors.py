@@ -38,7 +38,7 @@ class ServerRefusal(RestError):
 
     status = BAD_REQUEST
     servlet = "org.glassfish.jersey.servlet.ServletContainer-0"
-    """Servlet on the pages of Jetty 9; the hash behind the dash has no meaning."""
+    """Servlet on the pages of Jetty 9; the hash after the dash has no meaning."""
 
     def __init__(
         self, profile: Profile, reason: str = "Bad Request", uri: str = "", *, based: bool = False

@@ -3,7 +3,7 @@
 No log holds their data, so they have no past. A request for a past moment gets the present answer
 with a notice.
 
-Kafka asks its herder for its health, and is unhealthy if the herder does not answer in time. This
+A Kafka worker is unhealthy if its herder does not answer in time. This
 service depends on its log instead: without the log it answers from old state.
 """
 

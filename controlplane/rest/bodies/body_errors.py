@@ -21,7 +21,7 @@ class Link(NamedTuple):
 
 
 class Fault(Exception):
-    """A body cannot be read. Jackson points at the unit `at`, or behind it; None: nowhere."""
+    """A body cannot be read. Jackson points at the unit `at`, or after it; None: nowhere."""
 
     def __init__(
         self, text: str, at: int | None, *, behind: bool = False, syntax: bool = False

@@ -54,7 +54,7 @@ class BodyTokens(Tokens):
         self.at = len(mark)
         self._source = source
         self._unreadable = utf32_error(body) if text.broken else ""
-        """Error of the reader behind the last unit; empty if the body ends there."""
+        """Error of the reader after the last unit; empty if the body ends there."""
         self._ends = 0
         """Number of times that Jackson has met the end within a word."""
 
@@ -213,7 +213,7 @@ class BodyTokens(Tokens):
         unit = self.unit
         if self._continues_word(unit):
             if self._is_lead():
-                # Jackson has not moved behind the byte, and takes it for the next one as well.
+                # Jackson has not moved past the byte, and takes it for the next one as well.
                 begins = _sequence_size(unit) > 0
                 byte_kind = "middle" if begins else "start"
                 self._fail(f"Invalid UTF-8 {byte_kind} byte 0x{ord(unit):x}", behind=begins)
@@ -229,7 +229,7 @@ class BodyTokens(Tokens):
             self.at = self._sequence_end(self.at) if self._is_lead() else self.at + 1
             word += unit
         shown = word if len(word) < _WORD_SHOWN else f"{word}..."
-        # The byte parser has also read the unit behind the word.
+        # The byte parser has also read the unit after the word.
         behind = bool(self.unit) and self.in_bytes and len(word) < _WORD_SHOWN
         if self.profile.rest_body_word_placed_before and (self.unit or not self._unreadable):
             self.at, behind = start, False
@@ -327,11 +327,11 @@ class BodyTokens(Tokens):
         self._fail_at_unit(f"Unexpected character ({described(self.unit)}): {comment}")
 
     def _fail_at_unit(self, text: str) -> NoReturn:
-        """Raise a fault at the next unit; older Jacksons point behind it."""
+        """Raise a fault at the next unit; older Jacksons point after it."""
         self._fail(text, behind=not self.profile.rest_body_error_placed_before)
 
     def _fail(self, text: str, *, behind: bool = False) -> NoReturn:
-        """Raise a syntax fault here, or right behind the next unit."""
+        """Raise a syntax fault here, or right after the next unit."""
         if self._unreadable and not self.unit:
             raise Fault(self._unreadable, None, syntax=True)
         fault = Fault(text, self.at, behind=behind, syntax=True)
@@ -340,7 +340,7 @@ class BodyTokens(Tokens):
         raise fault
 
     def _is_number_last(self) -> bool:
-        """True if Jackson has met the end behind a number, which it read in order to end it."""
+        """True if Jackson has met the end after a number: it reads one unit past a number."""
         number = _NUMBER.match(self.units, self._value_at) if self.last in _NUMBERS else None
         return number is not None and number.end() == len(self.units)
 

@@ -151,7 +151,7 @@ def _marked(reported: Status, *, concerned: bool) -> Status:
 _BASE = "/connectors/"
 
 _KEPT = "/:@!$&'()*+,;=-._~{}"
-"""Characters beside letters and digits that JAX-RS leaves unescaped."""
+"""Characters besides letters and digits that JAX-RS leaves unescaped."""
 
 _ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
@@ -164,7 +164,7 @@ def location_of(name: str, profile: Profile) -> str:
     escapes and everything else that a path allows, and takes braces for a template.
 
     Raises:
-        Failed: a release cannot build the address of this name; the connector exists all the same.
+        Failed: a release cannot build the address of this name; the connector exists anyway.
     """
     if not profile.rest_location_verbatim:
         return _BASE + quote(name, safe="", errors="surrogatepass")

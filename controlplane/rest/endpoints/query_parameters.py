@@ -118,7 +118,7 @@ _PARAMETERS: dict[EndpointKey, dict[str, _ParameterRule]] = {
     ("GET", ("connector-plugins", "{}", "config")): {"version": _ANY},
     ("PUT", ("admin", "loggers", "{}")): {"scope": _SCOPE},
 }
-"""Parameters of single endpoints, beside the common ones."""
+"""Parameters of single endpoints, besides the common ones."""
 
 
 def parameters(method: str, template: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class AuditRow(NamedTuple):
     """Entry of that record."""
     finished: CommandFinished | None = None
     is_foreign: bool = False
-    """True for a change that nobody has requested here; its caller is unknown."""
+    """True for a change that was not requested here; its caller is unknown."""
 
     @property
     def outcome(self) -> str:
@@ -65,7 +65,7 @@ class AuditRow(NamedTuple):
 
 
 _COMPARED = ("compared", "differences", "records", "recovered")
-"""Facts about a command of an attached cluster: its records beside its plan."""
+"""Facts about a command of an attached cluster: its records compared with its plan."""
 
 
 def _reason(

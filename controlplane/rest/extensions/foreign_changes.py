@@ -1,7 +1,7 @@
 """Changes of an attached cluster that were not requested here: what and when, not by whom.
 
 Connect's topics do not record who has sent a request. A record that no command of the trail has
-caused is of a foreign hand: curl, Terraform, a console.
+caused comes from another client: curl, Terraform, a console.
 """
 
 from collections.abc import Collection, Iterable, Iterator

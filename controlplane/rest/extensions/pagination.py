@@ -9,7 +9,7 @@ from controlplane.rest.service import Call
 T = TypeVar("T")
 
 PAGE_CHARACTERS = 1 << 22
-"""Maximum characters of a page: it ends behind the row that exceeds this."""
+"""Maximum characters of a page: it ends after the row that exceeds this."""
 
 LIMIT_DEFAULT = 1_000
 """Rows per page without `limit=`."""
@@ -65,7 +65,7 @@ class Page(Generic[T]):
         return False
 
     def end_key(self, key: str) -> None:
-        """Note that no further row has this key: a page may begin behind it."""
+        """Note that no further row has this key: a page may begin after it."""
         self._begun = self._begun or self._after == key
 
     def put(self, row: Any, characters: int) -> None:

@@ -12,15 +12,15 @@ from controlplane.rest.http.plain_responses import PlainResponder
 from controlplane.rest.http.response_cache import EXTENSION, LONGEST, Cacheability, ResponseCache
 
 FILES_BESIDE = 200
-"""Open files beside connections: those of the log, of Python, of the event loop, and of connections
-that are accepted only to be refused (twice `ACCEPTED_AT_ONCE`)."""
+"""Open files besides connections: those of the log, of Python and of the event loop, and
+connections that are accepted only to be refused (twice `ACCEPTED_AT_ONCE`)."""
 
 ACCEPTED_AT_ONCE = 50
 """Connections that the event loop accepts in one turn."""
 
 
 def make_room(connections: int) -> int:
-    """Raise the file limit of this process for so many connections.
+    """Raise the file limit of this process for this number of connections.
 
     Returns the number that it can hold, which is lower if the system allows no more, and at least
     1. If few files are allowed, half of them are reserved for everything else.
@@ -54,7 +54,7 @@ def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
 
 
 class _UnambiguousParser(h11.Connection):
-    """Refuses a request with two lengths: a proxy may believe the other one (smuggling).
+    """Refuses a request with two lengths: a proxy may use the other one (request smuggling).
 
     RFC 9112, section 6.3, lets a server close the connection; h11 would ignore `Content-Length`.
     """

@@ -1,6 +1,6 @@
 """Authorization: each request needs a caller with the required role, or it is refused here.
 
-At the root this check comes first: a stranger learns nothing, not even which paths exist.
+At the root this check comes first: a caller without a name does not learn which paths exist.
 
 Beneath `/compat/{release}` the order is that of Connect's basic authentication extension:
 

@@ -34,7 +34,7 @@ class Protection(NamedTuple):
     admin_tls: ssl.SSLContext | None = None
     """TLS of the administrators' listener, if it is separate (KIP-495)."""
     hosts: tuple[str, ...] = ()
-    """Names of this server beside local ones; checked where no login is required."""
+    """Names of this server besides local ones; checked where no login is required."""
 
     @classmethod
     def from_configuration(

@@ -35,7 +35,7 @@ class CorsBehaviour(NamedTuple):
     credentials: bool
     max_age_s: int
     headers: tuple[str, ...]
-    """Request headers that are allowed beside the CORS-safelisted ones."""
+    """Request headers that are allowed besides the CORS-safelisted ones."""
     always_varies: bool
     """True if every answer has `Vary: Origin`; False if only answers to allowed origins do."""
     checks_headers: bool
@@ -71,7 +71,7 @@ CORS_BEHAVIOURS: Mapping[str, CorsBehaviour] = {
 
 
 class AllowedOrigins(NamedTuple):
-    """OriginGuard and methods that are allowed."""
+    """Allowed origins, and the methods that they may use."""
 
     origins: tuple[str, ...]
     """Allowed origins; `*` stands for anything, alone or in an origin."""

@@ -35,7 +35,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     health_open: bool = True
     """True if `/health` needs no authentication: orchestrators have no credentials, and the answer
-    only tells whether the service works."""
+    only shows whether the service works."""
 
     metrics_open: bool = False
     """True if `/metrics` needs no authentication. The metrics name the connectors. Prometheus can
