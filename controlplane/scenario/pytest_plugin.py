@@ -1,7 +1,8 @@
 """Plugin for pytest: each `*.scenario` file is one test, and its failure shows what differs.
 
 pytest loads this module in every run of an environment in which the package is installed (entry
-point `pytest11`). Whatever plays scenarios is therefore imported with the first scenario only.
+point `pytest11`). The modules that play scenarios are therefore imported only with the first
+scenario.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioDiffers(Exception):
-    """A scenario prints something else than is written in it, or is none. The message shows it."""
+    """The output differs from the file, or the file is no scenario. The message shows it."""
 
 
 class ScenarioItem(pytest.Item):

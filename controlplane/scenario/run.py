@@ -120,7 +120,7 @@ def difference(scenario: Scenario, played: Played) -> Iterator[str]:
     yield f"{scenario.name}:{step.line}: {step.text}"
     context = len(step.expected) + len(played.printed)
     lines = list(difflib.unified_diff(step.expected, played.printed, n=context, lineterm=""))
-    # The first three lines name files and line numbers: the line above has said it.
+    # The first three lines of a diff name files and line numbers, as the line above does.
     for line in lines[3:] or [f" {line}" for line in played.printed]:
         yield f"    {line}"
 

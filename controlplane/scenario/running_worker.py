@@ -75,7 +75,7 @@ class OnDemandReader:
         del topics
 
     async def wait_for_records(self, positions: Sequence[Position]) -> None:
-        """Read to the end, which is behind these positions."""
+        """Read to the end, which is past these positions."""
         del positions
         await self.read()
 
@@ -157,7 +157,7 @@ class RunningWorker:
         return await self._performing.perform(request, decision)
 
     async def refusal(self, command: AnyCommand) -> Rejected | None:
-        """The refusal of a command, without questions to the world; None if it is accepted."""
+        """The refusal of a command, decided from the log alone; None if it is accepted."""
         decision = decide(await self.read(), command, self._context)
         return decision if isinstance(decision, Rejected) else None
 

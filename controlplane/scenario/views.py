@@ -58,7 +58,7 @@ class ViewDefinition(NamedTuple):
     last: SharedColumn | None = None
     """A shared column after those of the workers."""
     bare: bool = False
-    """No header where there is but one column."""
+    """No header if there is only one column."""
     dull: str = ""
     """A row that has nothing but this in its cells is left out."""
 
@@ -80,7 +80,7 @@ def _once_each(said: Sequence[str]) -> str:
 
 
 def _connectors(reader: WorkerView) -> dict[str, str]:
-    """Connectors that have a config, and what the user wants of them."""
+    """Connectors that have a config, with their target states."""
     return {printable(name): _target(reader.state, name) for name in views.connectors(reader.state)}
 
 
@@ -137,7 +137,10 @@ def _report(report: Status) -> str:
 
 
 def _topics(reader: WorkerView) -> dict[str, str]:
-    """Active topics by connector, as the keys have them; the cell says what the value adds."""
+    """Active topics by connector, as in the keys; the cell has the task.
+
+    If the value has other names than the key, they precede the task.
+    """
     return {
         printable(f"{name} {topic}"): _use(name, topic, use)
         for name, topics in reader.state.status.active_topics.items()
@@ -271,7 +274,7 @@ def _place(reader: WorkerView, entry: Entry) -> str:
 
 
 def _hazards(reader: WorkerView) -> dict[str, str]:
-    """Records on which this worker chokes, or about which members of a cluster cannot agree."""
+    """Records at which this worker fails, or about which the members of a cluster disagree."""
     state = reader.state
     places = {entry.position: _place(reader, entry) for entry in reader.entries}
     hazards_found = hazards(

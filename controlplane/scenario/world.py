@@ -67,7 +67,7 @@ class ConsumerGroups:
 
 
 _CLASSES = {"JdbcSource": "source", "JdbcSink": "sink"}
-"""Connector classes of every scenario, beside Kafka's own."""
+"""Connector classes of every scenario, besides Kafka's own."""
 
 _HOOK = (
     "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "

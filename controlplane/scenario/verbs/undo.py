@@ -16,7 +16,8 @@ from controlplane.scenario.world import World
 async def undo(world: World, step: ScenarioStep) -> list[str]:
     """Let the leader put a connector back as of a moment: config and target state.
 
-    With `offsets=on` those, too. It is ours, and no request of Connect's: `done`, or why not.
+    With `offsets=on` it also restores the offsets. Connect has no such request. The output is
+    `done`, or the refusal.
 
         undo orders to=config@1
         ----

@@ -1,4 +1,4 @@
-"""`view`: what workers make of the log, one column per release that is present."""
+"""`view`: the state that workers fold from the log, one column per release that is present."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ Cells = dict[str, tuple[str, ...]]
 async def view(world: World, step: ScenarioStep) -> list[str]:
     """Fold the whole log once per release, as a worker does that starts now, and print a table.
 
-    What is folded a second time and comes out differently is printed below, with the fold's name.
+    A row for which another fold gives a different result is printed again, with the fold's name.
 
         view connectors
         ----
@@ -61,7 +61,7 @@ def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[Clus
 
 
 def cells_of(look: ViewDefinition, readers: Sequence[WorkerView]) -> Cells:
-    """The cells of each row: what these workers say of it, column by column."""
+    """The cells of each row, one for the workers of each column."""
     columns = [look.cells(reader) for reader in readers]
     first, last = _shared(look.first, readers), _shared(look.last, readers)
     return {

@@ -130,7 +130,7 @@ def _known(name: str) -> str:
         return name
     parts = ", ".join(f"{part}-" for part in PARTS)
     raise BadStep(
-        f"no plan has a step {name} (there are: {', '.join(STEPS)}; in an undo behind {parts})"
+        f"no plan has a step {name} (there are: {', '.join(STEPS)}; in an undo after {parts})"
     )
 
 
@@ -166,9 +166,9 @@ async def roll(world: World, step: ScenarioStep) -> list[str]:
 
 
 async def tick(world: World, step: ScenarioStep) -> list[str]:
-    """Let so much time pass. After ten seconds of silence a leader is replaced.
+    """Let this much time pass. After ten seconds of silence a leader is replaced.
 
-    The first worker that runs takes over, and ends what was left unfinished, as with `start`.
+    The first worker that runs takes over, and ends the unfinished commands, as with `start`.
 
         tick 10s
         ----
@@ -189,7 +189,7 @@ async def tick(world: World, step: ScenarioStep) -> list[str]:
 async def stabilize(world: World, step: ScenarioStep) -> list[str]:
     """Let time pass until nothing changes any more.
 
-    Workers of a scenario run no tasks, so that is when the group has a leader again.
+    Workers of a scenario run no tasks, so nothing changes once the group has a leader again.
 
         stabilize
         ----
