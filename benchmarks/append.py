@@ -54,7 +54,7 @@ class AppendFigure(NamedTuple):
         return self.records / self.seconds
 
     def append_ms(self, at_once: int) -> float:
-        """Average time of one append with so many concurrent appenders."""
+        """Average time of one append with this number of concurrent appenders."""
         return self.seconds * 1_000 * at_once / self.appends
 
 

@@ -45,7 +45,7 @@ class OffsetsQuery(NamedTuple):
     """Folder of the offsets topic."""
     ends: list[int]
     whole: bool
-    """True if nothing lies behind the ends."""
+    """True if nothing lies after the ends."""
 
 
 class OffsetRows(NamedTuple):

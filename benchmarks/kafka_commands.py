@@ -5,7 +5,7 @@ script. One connection waits for each response; its client is a process of its o
 (`benchmarks.load_client`). The services take turns in each round; the median of the rounds' medians
 counts, without a first round that warms up.
 
-The attached service compares records with its plan behind each answer. The next request comes at
+The attached service compares records with its plan after each answer. The next request comes at
 once, so the comparison is part of the times.
 """
 

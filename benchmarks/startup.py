@@ -37,12 +37,12 @@ from controlplane.projection.upkeep import UpkeepSettings
 CONNECTORS = 500
 TASKS = 8 * CONNECTORS
 TAIL = SnapshotSettings().tail_records - 1
-"""Records of each topic behind the newest snapshot: one more would trigger the next snapshot."""
+"""Records of each topic after the newest snapshot: one more would trigger the next snapshot."""
 
 APPEND_RECORDS = 5_000
 
 LEFT_ALONE = Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(tail_records=10**9)))
-"""Settings without upkeep, which would write snapshots for the log that shall have none."""
+"""Settings without upkeep, which would write snapshots for the log without snapshots."""
 
 
 class StartupFigure(NamedTuple):

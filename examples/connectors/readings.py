@@ -13,7 +13,7 @@ class Readings(Source):
     config = (key("topic"), key("sensor"), key("count", "INT", 10, valid="[1,...]"))
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Continue behind the committed reading."""
+        """Continue after the committed reading."""
         part = {"sensor": task.config["sensor"]}
         number = int(str((task.offset(part) or {"number": 0})["number"]))
         while True:

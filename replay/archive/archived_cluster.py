@@ -22,7 +22,7 @@ class ArchivedPartition(NamedTuple):
     start: int
     """First archived offset; nothing before it is known."""
     end: int
-    """Offset behind the last one that was read."""
+    """Offset after the last one that was read."""
     segments: tuple[Segment, ...]
     gaps: tuple[range, ...]
     """Offsets that the source had lost before they were read."""

@@ -31,7 +31,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 class ReadRange(msgspec.Struct, frozen=True):
     """Offsets of one partition that an append has read; all records in them are archived.
 
-    A range that begins behind the end of the range before leaves a gap: the source had lost these
+    A range that begins after the end of the range before leaves a gap: the source had lost these
     offsets. Offsets that Kafka itself skips (markers, compaction) are not a gap.
     """
 
@@ -49,7 +49,7 @@ class Segment(msgspec.Struct, frozen=True):
     start: int
     """Offset of the first record."""
     end: int
-    """Offset behind the last record."""
+    """Offset after the last record."""
     first_ms: int
     """Time of the first record that has one, in ms since 1970; -1 if none has."""
     latest_ms: int

@@ -225,7 +225,7 @@ def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -
 
 
 def _region(bucket: str, options: Mapping[str, Any]) -> str:
-    """Region of a bucket if no setting names it: AWS is asked, other stores do not care."""
+    """Region of a bucket if no setting names it: AWS is asked, other stores accept any."""
     told_by_aws = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if told_by_aws:
         return told_by_aws

@@ -138,7 +138,7 @@ class RowGroup(NamedTuple):
             raise _damaged(self.file.name, error) from None
 
     def _decoded(self, columns: list[str]) -> pa.Table:
-        """Read rows up to the last wanted one; rows behind a cut are not decoded."""
+        """Read rows up to the last wanted one; rows after a cut are not decoded."""
         parquet, number = self.file.parquet, self.number
         if self.end == parquet.metadata.row_group(number).num_rows:
             return parquet.read_row_group(number, columns, use_threads=False)

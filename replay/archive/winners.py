@@ -1,9 +1,9 @@
 """Winners: rows that may still count, stored beside a segment or in a snapshot.
 
-Reading winners saves reading the rest. They are ordinary rows of a segment but for the timestamp:
-it is the greatest one of the partition up to the row, because that orders partitions. The kernels
-that reduce segments therefore reduce winners, too, in any mixture, and snapshots are made of
-winners.
+Reading winners saves reading the rest. They are ordinary rows of a segment, except for the
+timestamp. It is the greatest one of the partition up to the row, because that orders partitions.
+The kernels that reduce segments therefore reduce winners, too, in any mixture, and snapshots are
+made of winners.
 """
 
 from collections.abc import Sequence

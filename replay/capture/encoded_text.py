@@ -1,8 +1,8 @@
 """Base64 and hex in texts: what they hold, and texts without the secrets in them.
 
 Every run of letters and digits is decoded once, from base64 at each alignment and from hex. A run
-counts as a secret if the decoded text spells one (`password=…`). Any other run stays: nothing tells
-a key without such a word from a picture.
+counts as a secret if the decoded text spells one (`password=…`). Any other run stays: a key without
+such a word looks like a picture.
 """
 
 import re
@@ -32,8 +32,8 @@ _PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
 def may_hold_secrets(text: str) -> bool:
     """False if no run of a text holds a secret, or the name of one.
 
-    Only printable stretches count, with NULs (UTF-16) or without: what is decoded from words is
-    noise, and has escapes in it.
+    Only printable stretches count, with NULs (UTF-16) or without: ordinary words decode to noise
+    with control characters.
     """
     decoded = _decoded(_RUN.findall(text))
     stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))

@@ -1,13 +1,13 @@
 """Replacement of secrets in a JSON value; all other bytes stay unchanged.
 
 Releases differ in the JSON that they accept, and compatibility depends on it. Values are therefore
-never re-encoded: a string replaces the token of a secret, and each release that could read the
-value still can, and no other. The grammar is Jackson's (`core.java.jackson_tokens`), without its
+never re-encoded: a string replaces the token of a secret. Exactly the releases that could read the
+value before can still read it. The grammar is Jackson's (`core.java.jackson_tokens`), without its
 limits.
 
-Behind the end of valid JSON, secrets cannot be located. That remainder is replaced as a whole,
+After the end of valid JSON, secrets cannot be located. That remainder is replaced as a whole,
 unless it is plain text without a trace of a secret (`is_harmless`) and no secret came before it.
-The same holds for text behind a complete value, which no release reads.
+The same holds for text after a complete value, which no release reads.
 
 Not covered: a secret of more than 20 million characters, and one in a name of more than 50,000
 bytes. The newest releases refuse these.

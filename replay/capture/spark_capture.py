@@ -138,7 +138,7 @@ class SparkCapture(LogCapture):
         begins, spans = await self._spans(topics)
         read = 0
         for number, part in enumerate(parts_of(spans, self._target.commit_records)):
-            if number:  # the partition continues behind its archived part
+            if number:  # the partition continues after its archived part
                 self._commit()
             read += self.archive(begins, part)
         return read

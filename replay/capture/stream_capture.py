@@ -172,7 +172,7 @@ class StreamedCapture(SparkCapture):
     """Capture whose end offsets come from outside."""
 
     async def wanted(self) -> set[str]:
-        """Existing topics that shall be archived."""
+        """Existing topics that are to be archived."""
         topics = self._target.topics
         named = {topics.config, topics.offsets, topics.status, topics.commands}
         existing = await self._log.topics()

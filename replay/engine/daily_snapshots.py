@@ -3,7 +3,7 @@
 For offsets and statuses a snapshot holds the rows that may still count, tombstones included. For
 topics in which every record may count, it holds the frozen state of each release. Each snapshot is
 made from the one before and the records since. A snapshot stands for exactly the records before its
-cut. A late record lies behind the cut and does no harm.
+cut. A late record lies after the cut and does no harm.
 """
 
 from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ def gaps_before(
     """Gaps that lie, or may lie, before a moment; `cut` is the cut at that moment.
 
     A vector says exactly what lies before it, and so does a record in its own partition. In other
-    partitions a gap right behind the cut may belong before it: the times of its records are
+    partitions a gap right after the cut may belong before it: the times of its records are
     unknown.
     """
     gaps = []
@@ -35,6 +35,6 @@ def _says_offsets(cluster: ArchivedCluster, moment: str | None, place: Partition
 
 
 def _next(part: ArchivedPartition, end: int) -> int:
-    """First offset that is known to lie behind the cut of a partition."""
+    """First offset that is known to lie after the cut of a partition."""
     at = bisect_left(part.segments, end + 1, key=lambda segment: segment.end)
     return max(end, part.segments[at].start) if at < len(part.segments) else part.end

@@ -23,7 +23,7 @@ class PlanSummary(NamedTuple):
     rows_by_kind: dict[str, int]
     """Rows to read, by kind: segment, winners, snapshot."""
     rows_archived: int
-    """All archived rows, before and behind the cut: the work of a plain fold."""
+    """All archived rows, before and after the cut: the work of a plain fold."""
     tasks: int
     """Partitions, or slices of them, that are reduced in parallel."""
     shuffles: int

@@ -17,12 +17,12 @@ class RankSearch(NamedTuple):
     """Part of a segment that lies up to a rank."""
 
     end: int
-    """Offset behind the last such record; 0 if there is none."""
+    """Offset after the last such record; 0 if there is none."""
     whole: bool
 
 
 def row_of_offset(file: ArchiveFile, offset: int) -> int:
-    """Number of the first row at or behind an offset."""
+    """Number of the first row at or after an offset."""
     row = 0
     for group in row_groups(file):
         if group.last_offset >= offset:
@@ -65,7 +65,7 @@ def inside(file: ArchiveFile, segment: Segment, limit: Rank, before_ms: int | No
 def _rows_inside(
     group: RowGroup, segment: Segment, limit: Rank, before_ms: int
 ) -> tuple[int, bool]:
-    """Offset behind the last row up to a rank (0: none), and whether all rows are."""
+    """Offset after the last row up to a rank (0: none), and whether all rows are."""
     offsets = numbers(group, "offset")
     times = np.maximum(np.maximum.accumulate(numbers(group, "timestamp")), before_ms)
     count = int(np.searchsorted(times, limit[0], "left"))

@@ -44,7 +44,7 @@ def counting_rows(
 
 
 def since(table: pa.Table, before_ms: int | None) -> pa.Table:
-    """The rows behind others with this greatest timestamp; None: nothing lies before."""
+    """The rows after others with this greatest timestamp; None: nothing lies before."""
     if before_ms is None:
         return table
     times = np.maximum(table.column("timestamp").to_numpy(), before_ms)

@@ -1,7 +1,7 @@
 """Comparison of running workers with a worker that starts after compaction.
 
 The log is compacted as Kafka may compact it at any time, and folded as a worker of the release
-folds it. Differences from the fold of the whole log are what that worker would see otherwise.
+folds it. The differences from the fold of the whole log are what that worker would see differently.
 """
 
 from collections import defaultdict

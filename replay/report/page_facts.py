@@ -122,7 +122,7 @@ class GapFacts(msgspec.Struct, frozen=True):
 
     sentence: str
     places: tuple[str, ...]
-    """Records before and behind the gap, where they exist."""
+    """Records before and after the gap, where they exist."""
 
 
 class ShownRecord(msgspec.Struct, frozen=True):

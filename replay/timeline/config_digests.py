@@ -2,8 +2,8 @@
 
 Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
 record thus changes the digest by its changed rows only, and the sum does not depend on the way to
-the state. Equal states have equal digests. Different states differ by all practical chance, but not
-against an attacker who constructs rows.
+the state. Equal states have equal digests. Different states have different digests, unless an
+attacker constructs rows on purpose.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

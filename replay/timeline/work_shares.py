@@ -36,7 +36,7 @@ class TimelineQuery(NamedTuple):
 class TimelineJob(NamedTuple):
     """A cluster, its plan and the query.
 
-    The plan reads segments only (`LocalOptions.derived`): snapshots and winners do not tell since
+    The plan reads segments only (`LocalOptions.derived`): snapshots and winners do not show since
     when a fact has held.
     """
 

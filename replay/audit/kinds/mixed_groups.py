@@ -1,8 +1,8 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
-Workers of one group share its newest generation. Two groups on the same topics count separately: a
-worker moves to a generation that others have passed long ago, and those continue from theirs,
-repeatedly. A group without members restarts its count and catches up; that shows only once.
+Workers of one group share its newest generation. Two groups on the same topics count separately. So
+a worker repeatedly moves to a generation that others have passed long ago, and those continue from
+their own. A group without members restarts its count and catches up; that shows only once.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class MixedGroups:
         self._number = 0
         self._heard: dict[str, _WorkerReport] = {}
         self._waiting: dict[str, dict[str, DecodedRecord]] = {}
-        """Workers that moved on behind each leading worker since its last report."""
+        """By leading worker: workers with lower generations that moved on since its last report."""
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:

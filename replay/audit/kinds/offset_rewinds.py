@@ -1,8 +1,8 @@
 """Rewinds and resets of source offsets.
 
 An offset is a map, and only its connector knows which fields matter. It counts as rewound if a
-number in it fell (or the number at the end of a name, as in `binlog.000004`) and no other field
-advanced: a position may fall when a new file begins.
+number in it fell and no other field advanced: a position may fall when a new file begins. The
+number at the end of a name counts, too (`binlog.000004`).
 """
 
 import re

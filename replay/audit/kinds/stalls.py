@@ -125,7 +125,7 @@ def _moved(decoded: DecodedRecord) -> bool:
 
 
 def _wanted(decoded: DecodedRecord) -> bool:
-    """True if the connector shall run."""
+    """True if the target state of the connector is STARTED."""
     config = decoded.config
     target = config.targets.get(decoded.connector, Target.STARTED)
     return decoded.connector in config.connectors and target is Target.STARTED

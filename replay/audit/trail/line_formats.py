@@ -55,7 +55,7 @@ _VERBS: Mapping[tuple[str, str], TrailVerb] = {
     ("PATCH", "offsets"): TrailVerb.OFFSETS,
     ("DELETE", "offsets"): TrailVerb.OFFSETS,
 }
-"""Verb by method and last part of the path behind the connector."""
+"""Verb by method and last part of the path after the connector."""
 
 _COMMANDS: Mapping[str, TrailVerb] = {
     "create": TrailVerb.CREATE,

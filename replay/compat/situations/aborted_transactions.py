@@ -80,7 +80,7 @@ def _as_committed(
 
 
 class _CommittedAndAborted:
-    """Records of a connector by key: the last committed one, and an aborted one behind it."""
+    """Records of a connector by key: the last committed one, and an aborted one after it."""
 
     def __init__(self, tasks: Sequence[int]) -> None:
         self.tasks = tasks
