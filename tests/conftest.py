@@ -80,7 +80,7 @@ def _profiles() -> None:
     is no failure.
     """
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("test", common, max_examples=150, derandomize=True, database=None)
+    settings.register_profile("test", common, max_examples=60, derandomize=True, database=None)
     settings.register_profile("quick", settings.get_profile("test"), max_examples=20)
     settings.register_profile("prove", common, max_examples=10_000)
     wanted = os.environ.get(

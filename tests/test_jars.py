@@ -10,6 +10,7 @@ JSON = "org.apache.kafka:connect-json:3.9.1"
 
 
 @pytest.mark.java
+@pytest.mark.prove
 def test_class_path_is_silent_unless_asked() -> None:
     """Every jar is there; one slf4j binding is among them, which prints nothing, or none."""
     silent, bare = (classpath(JSON, silent=yes).split(":") for yes in (True, False))

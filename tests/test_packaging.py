@@ -156,7 +156,8 @@ def imported(package: str) -> set[str]:
     sources = [source for source in tracked("*.py") if source.path.startswith(f"{package}/")]
     modules = {name.partition(".")[0] for source in sources for _, name in imports(source)}
     foreign = modules - {*PACKAGES, *sys.stdlib_module_names}
-    names = {canonicalize_name(packages_distributions()[module][0]) for module in foreign}
+    distributions = packages_distributions()
+    names = {canonicalize_name(distributions[module][0]) for module in foreign}
     return {str(COME_ALONG.get(name, name)) for name in names} - HOSTS
 
 

@@ -24,7 +24,7 @@ from tests.oracle.kafkas_state import untyped
 from tests.oracle.logs import cases
 from tests.oracle.our_answer import of_fold
 
-LOGS = examples(40, proved=1_000)
+LOGS = examples(15, proved=1_000)
 
 SEARCHED = 2_000
 """Logs among which a disagreement about a certain fact is looked for: few are about one alone."""

@@ -34,9 +34,9 @@ from tests.oracle.logs import MOST_RECORDS, case, cases
 from tests.oracle.oracle_releases import ASKED, PROVED
 from tests.oracle.our_answer import of_fold
 
-LOGS = 300
+LOGS = 150
 RARE = {"3.2.3": 600, "3.6.2": 400}
-"""Logs of the releases that differ from the one before in so few logs that 300 hold none."""
+"""Logs of the releases that differ from the one before in so few logs that 150 hold none."""
 
 LOGS_PROVED = 100_000
 

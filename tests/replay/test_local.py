@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = examples(20, proved=1_500)
+EXAMPLES = examples(8, proved=1_500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 """An example takes some 40 ms: the smallest that fails is looked for where there is time."""
 

@@ -44,7 +44,7 @@ def test_prefixes(name: str, tmp_path: Path) -> None:
             assert list(records(cluster, moment)) == expected
 
 
-@settings(max_examples=examples(30, proved=300))
+@settings(max_examples=examples(15, proved=300))
 @given(log=logs())
 def test_any_log(log: list[Entry]) -> None:
     """The archive has the records of all archived topics."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.scenario.json_equality import equal_json, unshared
 
-DEPTH = 100_000
+DEPTH = 10_000
 """Far beyond what Python compares, or Java reads."""
 
 VALUES = st.recursive(

@@ -32,7 +32,7 @@ from tests.replay.test_local import STORIES, observed, spread, vector
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_500 if PROVE else 30
+LOGS = 1_500 if PROVE else 15
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs. Some are duplicates, or have nothing that SQL can follow."""
 

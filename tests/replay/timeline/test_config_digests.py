@@ -22,7 +22,7 @@ from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import archive
 
-EXAMPLES = examples(15, proved=500)
+EXAMPLES = examples(5, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 CONFIGS = ("connect-configs",)
 

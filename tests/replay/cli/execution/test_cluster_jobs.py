@@ -354,7 +354,7 @@ def test_ctrl_c_leaves_what_is_finished(
     assert names == ({"east", "north"} if kept else set())
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
     """A real signal, somewhere on the way; what was finished is not done again."""
     history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(8)]
