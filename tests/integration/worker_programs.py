@@ -1,6 +1,7 @@
 """Programs that run as the workers of Kafka's integration tests."""
 
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -27,7 +28,7 @@ class WorkerProgram(NamedTuple):
     """True if one process is every worker of a cluster."""
 
 
-def own_service() -> WorkerProgram:
+async def own_service() -> WorkerProgram:
     """`controlplane serve --own`, which never shares its topics with another process."""
     serve = Path(__file__).parent / "serve.py"
     return WorkerProgram((sys.executable, str(serve), RELEASE, str(PLUGINS)), is_shared=True)
@@ -67,3 +68,11 @@ async def _record_classes(archive: ClassArchive) -> None:
         ):
             await worker.stop(PATIENCE_S)
             archive.keep()
+
+
+JAVA, OWN = "java", "own"
+PROGRAMS: Mapping[str, Callable[[], Awaitable[WorkerProgram]]] = {
+    JAVA: java_worker,
+    OWN: own_service,
+}
+"""Programs by the name of their kind."""
