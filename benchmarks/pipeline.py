@@ -19,8 +19,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -102,15 +101,13 @@ async def measure(folder: Path, records: int, rounds: int) -> dict[str, Pipeline
 async def measure_hooks(folder: Path, records: int, rounds: int) -> dict[str, Throughput]:
     """Median speed of a source without and with KIP-910's hook, on SQLite."""
     figures: dict[str, list[Throughput]] = {name: [] for name in HOOKS}
-    async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(Broker(RELEASE, folder))
-        for number in range(rounds):
-            for name, source in HOOKS.items():
-                own = folder / f"{name}-{number}"
-                own.mkdir()
-                async with on_sqlite(own, broker) as worker, _client(worker) as client:
-                    config = {"connector.class": source, "count": str(records)}
-                    figures[name].append(await _pipe(worker, client, own, config, records))
+    for number in range(rounds):
+        for name, source in HOOKS.items():
+            own = folder / f"{name}-{number}"
+            own.mkdir()
+            async with on_sqlite(own) as worker, _client(worker) as client:
+                config = {"connector.class": source, "count": str(records)}
+                figures[name].append(await _pipe(worker, client, own, config, records))
     return {
         name: Throughput(*map(statistics.median, zip(*taken, strict=True)))
         for name, taken in figures.items()
@@ -172,10 +169,14 @@ async def _reached(worker: PipelineWorker, file: Path, size: int) -> SinkProgres
     """Wait until the sink's file has that many bytes."""
 
     async def is_reached() -> bool:
-        return file.exists() and file.stat().st_size > size
+        return _size(file) > size
 
     await until(is_reached, f"{file} has {size} bytes", PATIENCE_S)
-    return SinkProgress(file.stat().st_size, time.perf_counter(), worker.cpu_s)
+    return SinkProgress(_size(file), time.perf_counter(), worker.cpu_s)
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _pair(source: Mapping[str, str], folder: Path, number: int) -> list[dict[str, str]]:

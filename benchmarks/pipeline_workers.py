@@ -1,11 +1,11 @@
 """Workers that run the file pipeline: Kafka's in Java, and this project on Kafka and on SQLite."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.boot import SCRIPT_JVM, started
 from tests.kafka.process import ProgramNotReady
@@ -54,7 +54,7 @@ async def java_worker(folder: Path, broker: Broker) -> AsyncIterator[PipelineWor
     """Kafka's worker, with the options of its start script."""
     del folder
     settings = SETTINGS | _topics()
-    given = {key.replace(".", "__"): value for key, value in settings.items()}
+    given: dict[str, Any] = {key.replace(".", "__"): value for key, value in settings.items()}
     async with KafkaWorker(RELEASE, broker, jvm=SCRIPT_JVM, **given) as worker:
         yield PipelineWorker(worker.url, worker.pid)
 
@@ -68,7 +68,7 @@ async def on_kafka(folder: Path, broker: Broker) -> AsyncIterator[PipelineWorker
 
 
 @asynccontextmanager
-async def on_sqlite(folder: Path, broker: Broker) -> AsyncIterator[PipelineWorker]:
+async def on_sqlite(folder: Path, broker: Broker | None = None) -> AsyncIterator[PipelineWorker]:
     """`controlplane serve` on an embedded log, which also has the data."""
     del broker
     async with _served(f"sqlite:///{folder}/state.db", folder, SETTINGS) as worker:
@@ -77,7 +77,7 @@ async def on_sqlite(folder: Path, broker: Broker) -> AsyncIterator[PipelineWorke
 
 @asynccontextmanager
 async def _served(
-    log: str, folder: Path, settings: Mapping[str, str], *options: str
+    log: str, folder: Path, settings: dict[str, str], *options: str
 ) -> AsyncIterator[PipelineWorker]:
     file = folder / "worker.properties"
     own = {"plugin.path": PLUGIN_PATH, "connectors.folders": str(folder)}
