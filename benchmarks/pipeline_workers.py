@@ -54,8 +54,8 @@ async def java_worker(folder: Path, broker: Broker) -> AsyncIterator[PipelineWor
     """Kafka's worker, with the options of its start script."""
     del folder
     settings = SETTINGS | _topics()
-    given: dict[str, Any] = {key.replace(".", "__"): value for key, value in settings.items()}
-    async with KafkaWorker(RELEASE, broker, jvm=SCRIPT_JVM, **given) as worker:
+    arguments: dict[str, Any] = {key.replace(".", "__"): value for key, value in settings.items()}
+    async with KafkaWorker(RELEASE, broker, jvm=SCRIPT_JVM, **arguments) as worker:
         yield PipelineWorker(worker.url, worker.pid)
 
 
@@ -80,10 +80,12 @@ async def _served(
     log: str, folder: Path, settings: dict[str, str], *options: str
 ) -> AsyncIterator[PipelineWorker]:
     file = folder / "worker.properties"
-    own = {"plugin.path": PLUGIN_PATH, "connectors.folders": str(folder)}
-    file.write_text("".join(f"{key}={value}\n" for key, value in (settings | own).items()), "utf-8")
-    more = ("--worker-properties", str(file), "--port", "0", "--quiet")
-    process = await started("controlplane", "serve", log, *options, *more)
+    connectors = {"plugin.path": PLUGIN_PATH, "connectors.folders": str(folder)}
+    file.write_text(
+        "".join(f"{key}={value}\n" for key, value in (settings | connectors).items()), "utf-8"
+    )
+    listening = ("--worker-properties", str(file), "--port", "0", "--quiet")
+    process = await started("controlplane", "serve", log, *options, *listening)
     assert process.stdout is not None
     try:
         line = (await process.stdout.readline()).decode()

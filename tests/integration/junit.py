@@ -25,7 +25,7 @@ LAUNCHER = (
 )
 
 Failures = Mapping[str, str | None]
-"""Why each test of a class failed; None: it passed."""
+"""Reason why each test of a class failed; None: it passed."""
 
 
 async def run_tests(
