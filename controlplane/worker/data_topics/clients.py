@@ -1,17 +1,22 @@
 """Contracts of the clients that tasks use: producers and consumers of data topics.
 
-`embedded_clients` and `embedded_consumer` implement them on our own logs.
+The modules `embedded_*` implement them on our own logs, the modules `kafka_*` on brokers.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from controlplane.connect.records import RecordMetadata
+from controlplane.controller.external import ExternalActions, HasLogEnds
 from controlplane.core.entry import Entry, Headers, TopicPartition
+from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
+from controlplane.plane import ControlPlane
+from controlplane.worker.task_identity import TaskIdentity
 
 if TYPE_CHECKING:
     import asyncio
@@ -87,15 +92,6 @@ class TopicSubscription(NamedTuple):
         return re.fullmatch(self.pattern, topic) is not None
 
 
-class ConsumerSettings(NamedTuple):
-    """Settings of a consumer, named as Kafka's."""
-
-    max_poll_records: int = 500
-    auto_offset_reset: str = "earliest"
-    internal_topics: frozenset[str] = frozenset()
-    """Topics that no pattern selects: Connect's own."""
-
-
 class Consumer(Protocol):
     """Consumer of one sink task. Its group assigns partitions to it."""
 
@@ -146,4 +142,64 @@ class Rebalancing(Protocol):
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open these partitions; the consumer is at their committed offsets."""
+        ...
+
+
+class DataClients(Protocol):
+    """Clients of the tasks of one worker. `config` is a connector's config, resolved."""
+
+    def producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Producer]:
+        """Open the producer of a source task, and close it at the end of the block."""
+        ...
+
+    def dead_letter_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Producer]:
+        """Open the producer of a sink task's dead letters, and close it at the end of the block."""
+        ...
+
+    def consumer(
+        self,
+        task: TaskIdentity,
+        config: Mapping[str, str],
+        group: str,
+        subscription: TopicSubscription,
+        rebalancing: Rebalancing,
+    ) -> AbstractAsyncContextManager[Consumer]:
+        """Join the consumer group of a sink task; leave it at the end of the block."""
+        ...
+
+    async def create_offsets_topic(self, topic: str, like: str) -> None:
+        """Create a connector's own offsets topic with the partitions of the worker's topic.
+
+        Raises:
+            LogError: it cannot be created.
+        """
+        ...
+
+    async def offset_ends(self, topics: Sequence[str]) -> Ends:
+        """Return the ends of offsets topics, behind the records of transactions that are open.
+
+        Raises:
+            LogError: they cannot be read.
+        """
+        ...
+
+
+class ClientActions(ExternalActions, HasLogEnds, Protocol):
+    """Actions of commands on the consumer groups and producers of tasks."""
+
+
+class DataCluster(Protocol):
+    """Brokers, or a log of our own, with the data topics of a worker."""
+
+    @property
+    def actions(self) -> ClientActions:
+        """Actions of commands. A command that a crash cut off needs them before `clients`."""
+        ...
+
+    def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[DataClients]:
+        """Open the clients of the tasks under this control plane until the block ends."""
         ...

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import close, ended
 from controlplane.logs.log import Log, LogError
-from controlplane.worker.data_topics.clients import ConsumerSettings, Rebalancing, TopicSubscription
+from controlplane.worker.data_topics.clients import Rebalancing, TopicSubscription
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
@@ -19,6 +19,15 @@ TOPICS_POLL_S = 1.0
 
 READ_RETRY_S = 0.5
 """Pause before a log that cannot be read is read again."""
+
+
+class ConsumerSettings(NamedTuple):
+    """Settings of a consumer that mean something on a log of our own, named as Kafka's."""
+
+    max_poll_records: int = 500
+    auto_offset_reset: str = "earliest"
+    internal_topics: frozenset[str] = frozenset()
+    """Topics that no pattern selects: Connect's own."""
 
 
 class Membership(NamedTuple):
