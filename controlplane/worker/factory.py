@@ -16,7 +16,7 @@ from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
-from controlplane.worker.data_topics.clients import DataClients, TopicSubscription
+from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
@@ -70,7 +70,7 @@ class InstanceFactory:
         self,
         plane: ControlPlane,
         environment: RuntimeEnvironment,
-        clients: DataClients,
+        clients: TaskClients,
         statuses: StatusWriter,
         resolver: ConfigResolver,
     ) -> None:

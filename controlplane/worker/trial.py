@@ -105,7 +105,7 @@ class ConnectorTrial:
             AssertionError: a task has failed, with its trace, or it does not happen.
         """
         async for _ in self._polls(f"offset {offset} of {topic} to be committed"):
-            offsets = await self._worker.data.actions.group_offsets(f"connect-{NAME}")
+            offsets = await self._worker.cluster.actions.group_offsets(f"connect-{NAME}")
             if any((of, number) == (topic, 0) and end >= offset for of, number, end in offsets):
                 break
 

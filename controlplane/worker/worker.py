@@ -32,7 +32,7 @@ from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
-from controlplane.worker.data_topics.clients import ClientActions, DataClients, DataCluster
+from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
@@ -78,14 +78,14 @@ class ConnectWorker:
     def __init__(
         self,
         plane: ControlPlane,
-        data: DataCluster,
-        clients: DataClients,
+        cluster: TaskCluster,
+        clients: TaskClients,
         environment: RuntimeEnvironment,
     ) -> None:
         settings, resolver = environment.settings, ConfigResolver(environment.providers)
         self.plane = plane
         """The control plane whose connectors run here."""
-        self.data = data
+        self.cluster = cluster
         """Cluster of the data topics."""
         self._settings = settings
         self._profile = plane.state.profile
@@ -128,25 +128,25 @@ class ConnectWorker:
         environment: RuntimeEnvironment,
         settings: Settings | None = None,
         around: Surroundings | None = None,
-        data: DataCluster | None = None,
+        cluster: TaskCluster | None = None,
     ) -> AsyncIterator["ConnectWorker"]:
         """Open a control plane on a log, and run its connectors until the block ends.
 
-        `data`: cluster of the data topics; None: the log itself has them.
+        `cluster`: that of the data topics; None: the log itself has them.
 
         Raises: see `ControlPlane.open`.
         """
         around = around or Surroundings()
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
-            data = data or LogCluster(log, around.now_ms, environment.settings.producer)
-            actions = WorkerActions(data.actions)
+            cluster = cluster or LogCluster(log, around.now_ms, environment.settings.producer)
+            actions = WorkerActions(cluster.actions)
             around = around._replace(
                 outside=actions, plugins=around.plugins or environment.classes.plugins()
             )
             plane = await stack.enter_async_context(ControlPlane.open(log, settings, around))
-            clients = await stack.enter_async_context(data.clients(plane))
-            worker = cls(plane, data, clients, environment)
+            clients = await stack.enter_async_context(cluster.clients(plane))
+            worker = cls(plane, cluster, clients, environment)
             actions.worker = worker
             async with worker._running():
                 yield worker

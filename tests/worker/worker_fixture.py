@@ -184,6 +184,6 @@ def offsets(worker: ConnectWorker, name: str) -> dict[str, Any]:
 
 def committed_offsets(worker: ConnectWorker, group: str) -> dict[TopicPartition, int]:
     """Committed offsets of a consumer group on the log."""
-    groups = worker.data.actions
+    groups = worker.cluster.actions
     assert isinstance(groups, LogGroups)
     return dict(groups.committed(group))

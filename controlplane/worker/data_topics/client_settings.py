@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Literal
 
-Client = Literal["producer", "consumer", "admin"]
-"""Kind of a client; the prefix of its settings in a worker's file and a connector's config."""
+ClientKind = Literal["producer", "consumer", "admin"]
+"""Kind of a client, and the prefix of its settings in a worker's file and a connector's config."""
 
 
-def client_overrides(config: Mapping[str, str], client: Client) -> dict[str, str]:
+def client_overrides(config: Mapping[str, str], client: ClientKind) -> dict[str, str]:
     """Return `<client>.override.*` of a connector's config, without the prefix."""
     prefix = f"{client}.override."
     return {

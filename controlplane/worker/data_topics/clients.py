@@ -145,7 +145,7 @@ class Rebalancing(Protocol):
         ...
 
 
-class DataClients(Protocol):
+class TaskClients(Protocol):
     """Clients of the tasks of one worker. `config` is a connector's config, resolved."""
 
     def producer(
@@ -192,7 +192,7 @@ class ClientActions(ExternalActions, HasLogEnds, Protocol):
     """Actions of commands on the consumer groups and producers of tasks."""
 
 
-class DataCluster(Protocol):
+class TaskCluster(Protocol):
     """Brokers, or a log of our own, with the data topics of a worker."""
 
     @property
@@ -200,6 +200,6 @@ class DataCluster(Protocol):
         """Actions of commands. A command that a crash cut off needs them before `clients`."""
         ...
 
-    def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[DataClients]:
+    def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[TaskClients]:
         """Open the clients of the tasks under this control plane until the block ends."""
         ...

@@ -13,9 +13,9 @@ from controlplane.plane import ControlPlane
 from controlplane.worker.data_topics.client_settings import client_overrides
 from controlplane.worker.data_topics.clients import (
     Consumer,
-    DataClients,
     Producer,
     Rebalancing,
+    TaskClients,
     TopicSubscription,
 )
 from controlplane.worker.data_topics.embedded_consumer import (
@@ -38,7 +38,7 @@ class LogWriter(NamedTuple):
 
 
 class LogClients:
-    """Makes producers and consumers on a log (`clients.DataClients`)."""
+    """Makes producers and consumers on a log (`clients.TaskClients`)."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
 
 
 class LogCluster:
-    """A log of our own whose topics are the data topics, too (`clients.DataCluster`)."""
+    """A log of our own whose topics are the data topics, too (`clients.TaskCluster`)."""
 
     def __init__(self, log: Log, now_ms: Callable[[], int], limits: ProducerLimits) -> None:
         self._log = log
@@ -125,7 +125,7 @@ class LogCluster:
         return self._groups
 
     @asynccontextmanager
-    async def clients(self, plane: ControlPlane) -> AsyncIterator[DataClients]:
+    async def clients(self, plane: ControlPlane) -> AsyncIterator[TaskClients]:
         """Open the clients of the tasks under this control plane."""
         self._plane = plane
         await self._groups.open()
