@@ -1,7 +1,8 @@
 """Makes connectors and tasks from their configs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,12 +12,14 @@ from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
+from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
 from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
+from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
@@ -48,7 +51,7 @@ from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
 from controlplane.worker.tasks.sink_task import SinkTaskParts, SinkTaskRun
-from controlplane.worker.tasks.source_task import SourceTaskParts, SourceTaskRun
+from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, SourceTaskRun
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
@@ -201,9 +204,32 @@ class InstanceFactory:
             notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
         )
-        delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
-        open_producer = partial(self._clients.producer, draft.identity, draft.connector_config)
-        return SourceTaskRun(parts, delivery, open_producer)
+        of_task = draft.identity, draft.connector_config
+        exactly_once = self._settings.exactly_once
+        opened = self._exactly_once if exactly_once else self._at_least_once
+        return SourceTaskRun(parts, partial(opened, parts, *of_task))
+
+    @asynccontextmanager
+    async def _at_least_once(
+        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Delivery]:
+        async with self._clients.producer(task, config) as producer:
+            yield AtLeastOnce(parts, producer)
+
+    @asynccontextmanager
+    async def _exactly_once(
+        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Delivery]:
+        """Open the producer, which fences its predecessor; then read what that has committed."""
+        async with self._clients.transactional_producer(task, config) as producer:
+            await parts.offsets.read_again(partial(self._state_with, parts.offsets.topics))
+            yield ExactlyOnce(parts, producer)
+
+    async def _state_with(self, offsets_topics: Sequence[str]) -> ClusterState:
+        """Return the state when all transactions that these topics contain now have ended."""
+        ends = await until_available(partial(self._clients.offset_ends, offsets_topics))
+        await self._plane.follower.wait_for(ends)
+        return self._plane.state
 
     async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
         name, number = draft.identity

@@ -15,8 +15,9 @@ from controlplane.core.order import Ends
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerRecord
-from controlplane.worker.data_topics.embedded_clients import LogClients, LogWriter
+from controlplane.worker.data_topics.embedded_clients import LogClients
 from controlplane.worker.data_topics.embedded_groups import LogGroups
+from controlplane.worker.data_topics.embedded_producer import WrittenLog
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
 from tests.worker.test_sink import Collecting
@@ -63,7 +64,7 @@ async def test_a_producer_outlives_an_outage() -> None:
     epoch = await log.claim()
     groups = LogGroups(log, lambda: epoch, lambda: 1)
     clients = LogClients(
-        LogWriter(log, lambda: epoch, lambda: 1), groups, ProducerLimits(retry_first_ms=1)
+        WrittenLog(log, lambda: epoch, lambda: 1), groups, ProducerLimits(retry_first_ms=1)
     )
     async with clients.producer(TaskIdentity("s", 0), {}) as producer:
         log.away = True

@@ -43,8 +43,20 @@ class ProducerFenced(Exception):
     """A newer task with the same identity, or another process, has taken over."""
 
 
-class Producer(Protocol):
-    """Producer of one source task. Records of a partition keep their order."""
+class TopicCreator(Protocol):
+    """Creates the topics of a source connector before their first record (KIP-158)."""
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics as the connector's `topic.creation.*` say; nothing without these.
+
+        Raises:
+            ConnectError: a topic cannot be created.
+        """
+        ...
+
+
+class Producer(TopicCreator, Protocol):
+    """Producer of one task. Records of a partition keep their order."""
 
     async def send(
         self, records: Sequence[ProducerRecord]
@@ -52,17 +64,6 @@ class Producer(Protocol):
         """Queue records, waiting for room; return the acknowledgement of each.
 
         A future fails with `ProducerFailure`, or `ProducerFenced`.
-        """
-        ...
-
-    async def transact(
-        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
-    ) -> Sequence[RecordMetadata]:
-        """Append records and offsets in one transaction; return the places of the records.
-
-        Raises:
-            ProducerFailure: nothing was appended.
-            ProducerFenced: nothing was appended.
         """
         ...
 
@@ -74,8 +75,27 @@ class Producer(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Send what is queued, and release everything."""
+
+class TransactionalProducer(TopicCreator, Protocol):
+    """Producer of one source task with exactly-once support; opening it fences its predecessor."""
+
+    async def transact(
+        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
+    ) -> Sequence[RecordMetadata]:
+        """Append records and offsets in one transaction; return the places of the records.
+
+        Raises:
+            ProducerFailure: nothing was appended, or it is unknown whether it was.
+            ProducerFenced: nothing was appended.
+        """
+        ...
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns.
+
+        Raises:
+            ProducerFailure, ProducerFenced: nothing was appended.
+        """
         ...
 
 
@@ -97,6 +117,10 @@ class Consumer(Protocol):
 
     async def poll(self, timeout_s: float) -> Sequence[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out."""
+        ...
+
+    async def attend(self, timeout_s: float) -> None:
+        """Take part in rebalances for a time, or until `wake_up`, and return no records."""
         ...
 
     def wake_up(self) -> None:
@@ -154,10 +178,22 @@ class TaskClients(Protocol):
         """Open the producer of a source task, and close it at the end of the block."""
         ...
 
+    def transactional_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[TransactionalProducer]:
+        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        ...
+
     def dead_letter_producer(
         self, task: TaskIdentity, config: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Producer]:
-        """Open the producer of a sink task's dead letters, and close it at the end of the block."""
+    ) -> AbstractAsyncContextManager[Producer | None]:
+        """Open the producer of a sink task's dead letters, and create their topic.
+
+        None: the connector has no such topic.
+
+        Raises:
+            ConnectError: the topic cannot be created.
+        """
         ...
 
     def consumer(

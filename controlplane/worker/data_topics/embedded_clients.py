@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -10,31 +10,29 @@ from controlplane.core.order import Ends
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane
-from controlplane.worker.data_topics.client_settings import client_overrides
+from controlplane.projection.notices import Notices
+from controlplane.worker.data_topics.client_settings import (
+    ClientKind,
+    client_overrides,
+    warn_of_settings,
+    without_effect_on_a_log,
+)
 from controlplane.worker.data_topics.clients import (
     Consumer,
-    Producer,
     Rebalancing,
     TaskClients,
     TopicSubscription,
 )
 from controlplane.worker.data_topics.embedded_consumer import (
-    ConsumerSettings,
     LogConsumer,
+    LogConsumerSettings,
     Membership,
 )
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
-from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics
+from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
-
-
-class LogWriter(NamedTuple):
-    """A log, and the epoch and clock with which this process writes it."""
-
-    log: Log
-    epoch: Callable[[], int]
-    now_ms: Callable[[], int]
 
 
 class LogClients:
@@ -42,12 +40,14 @@ class LogClients:
 
     def __init__(
         self,
-        writer: LogWriter,
+        written: WrittenLog,
         groups: LogGroups,
         limits: ProducerLimits,
         internal_topics: frozenset[str] = frozenset(),
+        notices: Notices | None = None,
     ) -> None:
-        self._log, self._epoch, self._now_ms = writer
+        self._written, self._log = written, written.log
+        self._notices = notices
         self._groups = groups
         self._limits = limits
         self._internal_topics = internal_topics
@@ -57,16 +57,17 @@ class LogClients:
     @asynccontextmanager
     async def producer(
         self, task: TaskIdentity, config: Mapping[str, str]
-    ) -> AsyncIterator[Producer]:
+    ) -> AsyncIterator[LogProducer]:
         """Open the producer of a source task, and close it at the end of the block."""
-        del task, config
-        producer = LogProducer(self._log, self._topics, self._epoch(), self._now_ms, self._limits)
+        self._warn("producer", task, config)
+        rules = TopicRules.of(config) if self._limits.create_topics else None
+        producer = LogProducer(self._written, self._topics, self._limits, rules)
         try:
             yield producer
         finally:
             await producer.close()
 
-    dead_letter_producer = producer
+    dead_letter_producer = transactional_producer = producer
 
     @asynccontextmanager
     async def consumer(
@@ -78,8 +79,8 @@ class LogClients:
         rebalancing: Rebalancing,
     ) -> AsyncIterator[Consumer]:
         """Join a consumer group; leave it at the end of the block."""
-        del task
-        settings = ConsumerSettings(
+        self._warn("consumer", task, config)
+        settings = LogConsumerSettings(
             internal_topics=self._internal_topics,
             **_consumer_settings(client_overrides(config, "consumer")),
         )
@@ -91,9 +92,14 @@ class LogClients:
         finally:
             await consumer.close()
 
+    def _warn(self, client: ClientKind, task: TaskIdentity, config: Mapping[str, str]) -> None:
+        if self._notices is not None:
+            keys = without_effect_on_a_log(client, client_overrides(config, client))
+            warn_of_settings(self._notices, task, [f"{client}.override.{key}" for key in keys])
+
     async def create_offsets_topic(self, topic: str, like: str) -> None:
         """Create an offsets topic with the partitions of another one."""
-        await self._topics.create(topic, await self._topics.found_or_created(like), {})
+        await self._topics.create(topic, await self._topics.found_or_created(like))
 
     async def offset_ends(self, topics: Sequence[str]) -> Ends:
         """Return the ends of topics: a transaction of a log is never open."""
@@ -131,10 +137,11 @@ class LogCluster:
         await self._groups.open()
         internal_topics = frozenset({*msgspec.structs.astuple(plane.state.topics), GROUPS_TOPIC})
         yield LogClients(
-            LogWriter(self._log, lambda: plane.epoch, plane.now_ms),
+            WrittenLog(self._log, lambda: plane.epoch, plane.now_ms),
             self._groups,
             self._limits,
             internal_topics,
+            plane.notices,
         )
 
     def _epoch(self) -> int | None:

@@ -1,8 +1,7 @@
 """Producer of a source task on a log of our own, and the topics that it writes."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -18,9 +17,19 @@ from controlplane.worker.data_topics.clients import (
     ProducerFenced,
     ProducerRecord,
 )
+from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
+from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
 
 T = TypeVar("T")
+
+
+class WrittenLog(NamedTuple):
+    """A log, and the epoch and clock with which this process writes it."""
+
+    log: Log
+    epoch: Callable[[], int]
+    now_ms: Callable[[], int]
 
 
 class LogTopics:
@@ -41,9 +50,8 @@ class LogTopics:
             self._partitions = dict(await self._log.topics())
         return self._partitions.get(topic)
 
-    async def create(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
-        """Create a topic; no effect if it exists. An embedded log keeps no settings of topics."""
-        del settings
+    async def create(self, topic: str, partitions: int) -> None:
+        """Create a topic; no effect if it exists."""
         async with self._creating:
             if await self.partitions(topic) is None:
                 await self._log.create_topic(topic, partitions)
@@ -53,16 +61,9 @@ class LogTopics:
         """Return the number of partitions of a topic, which is created if it is missing."""
         partitions = await self.partitions(topic)
         if partitions is None:
-            await self.create(topic, self._default, {})
+            await self.create(topic, self._default)
             partitions = self._partitions[topic]
         return partitions
-
-
-class _Queued(NamedTuple):
-    """A record in the queue of a producer, and the future of its acknowledgement."""
-
-    record: ProducerRecord
-    acknowledged: "asyncio.Future[RecordMetadata]"
 
 
 class LogProducer:
@@ -73,35 +74,35 @@ class LogProducer:
 
     def __init__(
         self,
-        log: Log,
+        written: WrittenLog,
         topics: LogTopics,
-        epoch: int,
-        now_ms: Callable[[], int],
         limits: ProducerLimits,
+        topic_rules: TopicRules | None = None,
     ) -> None:
-        self._log = log
+        self._log, self._now_ms = written.log, written.now_ms
+        self._epoch = written.epoch()
         self._topics = topics
-        self._epoch = epoch
-        self._now_ms = now_ms
         self._limits = limits
-        self._queue: deque[_Queued] = deque()
-        self._room = asyncio.Condition()
-        self._filled = asyncio.Event()
-        self._closing = False
+        self._topic_rules = topic_rules
         self._round = count()  # records without a key take turns
-        self._sender = asyncio.create_task(self._send_queued(), name="producer")
+        self._queue = RecordQueue(
+            self._send_batch, queued=limits.queued_records, batch=limits.batch_records
+        )
 
     async def send(
         self, records: Sequence[ProducerRecord]
     ) -> Sequence["asyncio.Future[RecordMetadata]"]:
         """Queue records, waiting for room; return the acknowledgement of each."""
-        loop = asyncio.get_running_loop()
-        async with self._room:
-            await self._room.wait_for(lambda: len(self._queue) < self._limits.queued_records)
-        queued = [_Queued(record, loop.create_future()) for record in records]
-        self._queue.extend(queued)
-        self._filled.set()
-        return [entry.acknowledged for entry in queued]
+        return await self._queue.put(records)
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics with the partitions that the connector wants."""
+        if self._topic_rules is None:
+            return
+        for topic in topics:
+            partitions = self._topic_rules.topic(topic).partitions
+            if partitions > 0:
+                await self._retried(partial(self._topics.create, topic, partitions))
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
@@ -122,42 +123,25 @@ class LogProducer:
 
     async def close(self) -> None:
         """Send what is queued, then end."""
-        self._closing = True
-        self._filled.set()
-        await self._sender
+        await self._queue.close()
 
-    async def _send_queued(self) -> None:
-        while True:
-            await self._filled.wait()
-            self._filled.clear()
-            while self._queue:
-                batch = [
-                    self._queue.popleft()
-                    for _ in range(min(len(self._queue), self._limits.batch_records))
-                ]
-                async with self._room:
-                    self._room.notify_all()
-                await self._send_batch(batch)
-            if self._closing:
-                return
-
-    async def _send_batch(self, batch: Sequence[_Queued]) -> None:
+    async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
         """Append a batch; if that fails because of one record, append them one by one."""
         try:
             records = [await self._placed(queued.record) for queued in batch]
             positions = await self._append(records)
         except ProducerFailure as failure:
             if len(batch) == 1:
-                _settle(batch[0], failure)
+                batch[0].settle(failure)
                 return
             for queued in batch:
                 await self._send_batch([queued])
         except ProducerFenced as failure:
             for queued in batch:
-                _settle(queued, failure)
+                queued.settle(failure)
         else:
             for queued, position, record in zip(batch, positions, records, strict=True):
-                _settle(queued, RecordMetadata(*position, record.timestamp))
+                queued.settle(RecordMetadata(*position, record.timestamp))
 
     async def _append(self, records: Sequence[Record]) -> Sequence[Position]:
         return await self._retried(partial(self._log.append, records, self._epoch))
@@ -190,13 +174,7 @@ class LogProducer:
         Raises:
             ProducerFailure: it is too large, or its topic or partition cannot exist.
         """
-        size = len(record.key or b"") + len(record.value or b"")
-        if size > self._limits.max_request_size:
-            raise ProducerFailure(
-                f"The message is {size} bytes when serialized which is larger than "
-                f"{self._limits.max_request_size}, which is the value of the max.request.size "
-                "configuration."
-            )
+        check_size(record, self._limits.max_request_size)
         partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
         partition = self._partition(record, partitions)
         if not 0 <= partition < partitions:
@@ -219,12 +197,3 @@ class LogProducer:
             partitions = await self._retried(partial(self._topics.found_or_created, draft.topic))
             partition = partition_of(draft.key, partitions)
         return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)
-
-
-def _settle(queued: _Queued, result: RecordMetadata | Exception) -> None:
-    if queued.acknowledged.done():
-        return
-    if isinstance(result, Exception):
-        queued.acknowledged.set_exception(result)
-    else:
-        queued.acknowledged.set_result(result)
