@@ -105,12 +105,19 @@ class SinkTaskRun:
         except asyncio.CancelledError:
             raise
         except BaseException:
-            await self._close([*self._consumer.assignment])
+            await self._close_quietly()
             raise
         else:
             await self._close([*self._consumer.assignment])
         finally:
             await stop_quietly(self._parts.driver, self._parts.notices)
+
+    async def _close_quietly(self) -> None:
+        """Commit and close after a failure, which a second one must not hide."""
+        try:
+            await self._close([*self._consumer.assignment])
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._parts.notices.warning("partitions_not_closed", reason=repr(failure))
 
     async def _rest(self, paused: Callable[[bool], None]) -> None:
         """Commit, then take part in rebalances only, until the task shall go on."""
@@ -155,11 +162,30 @@ class SinkTaskRun:
 
     async def _polled(self, timeout_s: float) -> Sequence[Entry] | None:
         """Poll; None: the task shall stop."""
-        if self._redelivering:
-            retry_s = self._parts.driver.context.take_retry_s()
-            seconds = RETRY_S if retry_s is None else retry_s
-            await self._attended(seconds, self._parts.control.until_stopped())
-            return None if self._parts.control.stopping else ()
+        if not self._redelivering:
+            return await self._poll(timeout_s)
+        entries = await self._polled_before_redelivery()
+        return None if self._parts.control.stopping else entries
+
+    async def _polled_before_redelivery(self) -> Sequence[Entry]:
+        """Wait before the batch is put again; the group may rebalance meanwhile, as in Kafka.
+
+        All partitions are paused. Only a partition that a rebalance adds may return records.
+        """
+        retry_s = self._parts.driver.context.take_retry_s()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (RETRY_S if retry_s is None else retry_s)
+        entries: Sequence[Entry] = ()
+        while not entries and not self._parts.control.stopping:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            await self._consumer.pause(self._consumer.assignment)
+            entries = await self._poll(min(POLL_S, left_s))
+        return entries
+
+    async def _poll(self, timeout_s: float) -> Sequence[Entry]:
+        """Poll; a stop wakes the consumer up."""
         poll = asyncio.ensure_future(self._consumer.poll(timeout_s))
         stop = asyncio.ensure_future(self._parts.control.until_stopped())
         try:
