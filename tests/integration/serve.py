@@ -13,6 +13,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from controlplane.settings.properties import read_properties
 
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN_PATH = "tests.integration.monitorable_connectors"
+"""Python twins of the connectors of the tests; the files name jars."""
+
 TRANSACTIONS = NewTopic(
     "__transaction_state",
     num_partitions=50,
@@ -35,11 +39,13 @@ async def create_topic_of_transactions(bootstrap: str) -> None:
 release, plugins, properties, _ = sys.argv[1:]
 settings = {line.key: line.value for line in read_properties(Path(properties))}
 asyncio.run(create_topic_of_transactions(settings["bootstrap.servers"]))
-os.execv(
+os.execve(
     sys.executable,
     [
         *(sys.executable, "-m", "controlplane", "serve"),
         *(f"kafka://{settings['bootstrap.servers']}", "--own", "--release", release),
         *("--plugins", plugins, "--worker-properties", properties),
+        *("--override", f"plugin.path={PLUGIN_PATH}"),
     ],
+    {**os.environ, "PYTHONPATH": str(ROOT)},
 )
