@@ -6,10 +6,11 @@ of the cluster runs in the JVM of the tests. Kafka publishes its tests as jars; 
 """
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.integration.artifacts import ARTIFACTS, CACHE, unpacked_tests
+from tests.integration.selection import TEST_CLASSES
 from tests.integration.worker_programs import WorkerProgram
 from tests.jars import classpath, compiled
 from tests.kafka.process import JavaProgram, ProgramNotReady
@@ -28,12 +29,8 @@ Failures = Mapping[str, str | None]
 """Reason why each test of a class failed; None: it passed."""
 
 
-async def run_tests(
-    test_class: str, worker: WorkerProgram, folder: Path, *, method: str | None = None
-) -> Failures:
-    """Run a class of Kafka's integration tests, or one of its methods.
-
-    All output stays in `folder`.
+async def run_tests(test_class: str, worker: WorkerProgram, folder: Path) -> Failures:
+    """Run a class of Kafka's integration tests; all output stays in `folder`.
 
     Raises:
         JarsUnavailable: there is no Java or Maven, or Maven could not resolve a jar.
@@ -42,14 +39,13 @@ async def run_tests(
     path = classpath(*ARTIFACTS)
     tests = unpacked_tests(path)
     handle = compiled(HANDLE, f"{tests}:{path}", CACHE)
-    name = f"{PACKAGE}.{test_class}"
-    selected = f"--select-class={name}" if method is None else f"--select-method={name}#{method}()"
     java = JavaProgram(
         "junit",
         folder,
         f"{handle}:{tests}:{path}",
         *LAUNCHER,
-        *("--reports-dir", str(folder), selected),
+        *("--reports-dir", str(folder)),
+        *_selected(test_class),
         jvm=(
             *JVM,
             f"-Dworker.folder={folder}",
@@ -65,6 +61,16 @@ async def run_tests(
     finally:
         await java.end()
     return _failures(_report(folder))
+
+
+def _selected(test_class: str) -> Iterator[str]:
+    """Options that select the tests of a class."""
+    name = f"{PACKAGE}.{test_class}"
+    methods = TEST_CLASSES[test_class]
+    if not methods:
+        yield f"--select-class={name}"
+    for method in methods:
+        yield f"--select-method={name}#{method}()"
 
 
 def _report(folder: Path) -> Path:

@@ -24,7 +24,7 @@ from controlplane.connect.data import INT64, STRING
 from controlplane.connect.source import ResolvedConfig
 from controlplane.connectors.throttle import Throttle
 
-__all__ = ["BlockingSink", "MonitorableSink", "MonitorableSource"]
+__all__ = ["BlockingSink", "EmptyConfigsSink", "MonitorableSink", "MonitorableSource"]
 
 PACKAGE = "org.apache.kafka.connect.integration"
 
@@ -225,3 +225,21 @@ class BlockingSink(SinkConnector):
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
         """Return `limit` times the config."""
         return [self._config] * limit
+
+
+class DroppingSinkTask(SinkTask):
+    """Drops its records."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Drop records."""
+
+
+class EmptyConfigsSink(SinkConnector):
+    """Sink whose tasks have no settings at all."""
+
+    java_name = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
+    task = DroppingSinkTask
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return `limit` empty configs."""
+        return [{}] * limit

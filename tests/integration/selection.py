@@ -1,15 +1,47 @@
-"""Kafka's integration tests that run here, and reasons for those that fail on our service."""
+"""Kafka's integration tests that run here, and reasons for those that do not, or that fail."""
 
 from collections.abc import Mapping
 
-TEST_CLASSES = (
-    "ConnectorValidationIntegrationTest",
-    "ConnectorClientPolicyIntegrationTest",
-    "ConnectorTopicsIntegrationTest",
-    "SourceConnectorsIntegrationTest",
-    "OffsetsApiIntegrationTest",
-)
-"""Classes with tests that do without a worker in the JVM of the tests; the quickest first."""
+HANDLE = "waits for the handle of a connector or a task in the JVM of the tests"
+TIMEOUT = "sets the time-out of REST requests in the JVM of the tests"
+ONE_WORKER = "stops one of several workers; here, they are one process"
+
+LEFT_OUT: Mapping[str, Mapping[str, str]] = {
+    "ConnectWorkerIntegrationTest": {
+        "testAddAndRemoveWorker": ONE_WORKER,
+        "testBrokerCoordinator": HANDLE,
+        "testSourceTaskNotBlockedOnShutdownWithNonExistentTopic": HANDLE,
+        "testCreateSinkConnectorWithStoppedInitialStateAndModifyOffsets": HANDLE,
+        "testRequestTimeouts": TIMEOUT,
+        "testPollTimeoutExpiry": TIMEOUT,
+        "testCompactedDeletedOlderConnectorConfig": HANDLE,
+        "testReconfigureConnectorWithFailingTaskConfigs": HANDLE,
+    },
+}
+"""Reasons by class and test, for tests that run on no process."""
+
+TEST_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "ConnectorValidationIntegrationTest": (),
+    "ConnectorClientPolicyIntegrationTest": (),
+    "ConnectorTopicsIntegrationTest": (),
+    "SourceConnectorsIntegrationTest": (),
+    "OffsetsApiIntegrationTest": (),
+    "ConnectWorkerIntegrationTest": (
+        "testRestartFailedTask",
+        "testTaskStatuses",
+        "testPauseStopResume",
+        "testStoppedState",
+        "testTasksConfigDeprecation",
+        "testCreateConnectorWithPausedInitialState",
+        "testCreateSourceConnectorWithStoppedInitialStateAndModifyOffsets",
+        "testDeleteConnectorCreatedWithPausedOrStoppedInitialState",
+        "testPatchConnectorConfig",
+        "testTasksMaxEnforcement",
+        "testRuntimePropertyReconfiguration",
+        "testPluginAliases",
+    ),
+}
+"""Classes, each with the tests that run, or with none where all do; the quickest first."""
 
 REASONS: Mapping[str, Mapping[str, str]] = {}
 """Reasons by class and test, for tests that fail on our service."""

@@ -11,10 +11,13 @@ from tests.integration.results_page import PAGE, page, unexplained
 from tests.integration.selection import REASONS, TEST_CLASSES
 from tests.integration.worker_programs import OWN, own_service
 
+SHORT = ("ConnectorValidationIntegrationTest", "ConnectorTopicsIntegrationTest")
+"""Classes of `make test`: validation, and sources and sinks that run. Together a minute."""
+
 
 @pytest.mark.java
 @pytest.mark.broker
-@pytest.mark.parametrize("test_class", sampled(TEST_CLASSES, TEST_CLASSES[0]))
+@pytest.mark.parametrize("test_class", sampled(TEST_CLASSES, *SHORT))
 async def test_kafkas_tests_pass(test_class: str, tmp_path: Path) -> None:
     """Each test passes, unless a reason says why it cannot."""
     failures = await run_tests(test_class, await own_service(), tmp_path)
