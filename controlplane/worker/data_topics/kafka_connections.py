@@ -1,8 +1,10 @@
 """Connections of the clients of tasks to brokers, with the settings of worker and connector."""
 
 import asyncio
+import re
+import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError
@@ -30,7 +32,12 @@ from controlplane.worker.data_topics.client_settings import (
 )
 from controlplane.worker.task_identity import TaskIdentity
 
+_PORT = re.compile(r":[0-9]+$")
+
 SettingsT = TypeVar("SettingsT", ProducerSettings, ConsumerSettings, AdminSettings)
+
+
+BOOTSTRAP = "bootstrap.servers"
 
 
 class TaskClient(NamedTuple):
@@ -115,6 +122,8 @@ class ClientConnections:
             await cluster.close()
 
     async def _access(self, client: TaskClient | None) -> ClusterAccess:
+        if client is not None and BOOTSTRAP in client.overrides:
+            await _check_brokers(client.overrides[BOOTSTRAP])
         try:
             if client is None:
                 return await asyncio.to_thread(own_access, self._bootstrap, self._configuration)
@@ -131,3 +140,22 @@ class ClientConnections:
         cluster = await asyncio.to_thread(Cluster, *access, self.reading)
         self._clusters.append((access, cluster))
         return cluster
+
+
+async def _check_brokers(text: str) -> None:
+    """Check the brokers that a connector names, as Kafka's `ClientUtils` does.
+
+    Raises:
+        ConnectError: an address has no port, or no host can be resolved.
+    """
+    urls = [url.strip() for url in text.split(",") if url.strip()]
+    for url in urls:
+        if not _PORT.search(url):
+            raise ConnectError(f"Invalid url in {BOOTSTRAP}: {url}")
+    loop = asyncio.get_running_loop()
+    for url in urls:
+        host, _, port = url.rpartition(":")
+        with suppress(socket.gaierror):
+            await loop.getaddrinfo(host.strip("[]"), int(port))
+            return
+    raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")

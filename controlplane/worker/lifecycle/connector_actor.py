@@ -296,12 +296,9 @@ class ConnectorActor:
             return
         limit = _tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
-        if (
-            len(configs) > limit
-            and self._parts.profile.tasks_max_enforced
-            and _enforces(assignment.config)
-        ):
-            connector.fail(_too_many(self._name, len(configs), limit))
+        excess = self._excess(assignment, len(configs))
+        if excess is not None:
+            connector.fail(excess)
             return
         stored = await asyncio.to_thread(
             self._parts.factory.published_configs, assignment.config, configs
@@ -311,6 +308,12 @@ class ConnectorActor:
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
         if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
             raise ConnectError(answer.sentence)
+
+    def _excess(self, assignment: Assignment, tasks: int) -> ConnectError | None:
+        """Return the failure if a connector may not have that many tasks (KIP-1004)."""
+        limit = _tasks_max(assignment.config)
+        enforced = self._parts.profile.tasks_max_enforced and _enforces(assignment.config)
+        return _too_many(self._name, tasks, limit) if enforced and tasks > limit else None
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config."""
@@ -331,6 +334,9 @@ class ConnectorActor:
         if not numbers:
             return
         try:
+            excess = self._excess(assignment, len(assignment.tasks))
+            if excess is not None:  # task configs of a release without the limit
+                raise excess
             await self._parts.factory.prepare_tasks(self._name, assignment.config)
         except (LogError, ConnectError) as failure:
             for number in numbers:
