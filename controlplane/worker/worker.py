@@ -152,7 +152,7 @@ class ConnectWorker:
                 yield worker
 
     async def restart(self, action: RestartInstances) -> None:
-        """Restart a connector or tasks; return when they have been started.
+        """Restart a connector or tasks; return when the tasks have stopped, before they start.
 
         Raises:
             ExternalActionFailed: the connector cannot be started.

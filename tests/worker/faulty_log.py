@@ -1,10 +1,11 @@
 """A log in memory whose appends fail, or wait, as a test says."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.core.entry import Position
-from controlplane.logs.log import LogError, Record
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogError, LogNotUsable, Record
 from controlplane.logs.memory import MemoryLog
 
 
@@ -19,6 +20,12 @@ class FaultyLog(MemoryLog):
         """Failures of the next questions for topics."""
         self.creation_failures: list[LogError] = []
         """Failures of the next creations of topics."""
+        self.refused_keys: set[bytes] = set()
+        """Keys of records that are refused for ever."""
+        self.without_ends: set[str] = set()
+        """A question for the ends of these topics, and no others, fails."""
+        self.appended: list[list[str]] = []
+        """Topics of the records of each append, in their order."""
         self.held: set[str] = set()
         """Topics whose appends wait until `release`."""
         self.waiting: set[str] = set()
@@ -44,6 +51,13 @@ class FaultyLog(MemoryLog):
         await super().create_topic(topic, partitions)
         self.created.append(topic)
 
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Return the ends of topics, or fail."""
+        topics = [*topics]
+        if self.without_ends and self.without_ends == {*topics}:
+            raise LogNotUsable("no ends")
+        return await super().ends(topics)
+
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
@@ -54,7 +68,11 @@ class FaultyLog(MemoryLog):
                 self.waiting.add(topic)
                 await self._released.wait()
             self.waiting.discard(topic)
-        return await super().append(records, epoch)
+        if self.refused_keys & {record.key for record in records}:
+            raise LogNotUsable("refused")
+        positions = await super().append(records, epoch)
+        self.appended.append([record.topic for record in records])
+        return positions
 
 
 def _raise_first(failures: list[LogError]) -> None:

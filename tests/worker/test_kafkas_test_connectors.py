@@ -114,7 +114,7 @@ async def test_a_verifiable_sink_prints_records_and_flushes(
         await produce(worker.plane.log, "t", "one")
         config = {"connector.class": f"{TOOLS}.VerifiableSinkConnector", "topics": "t"}
         await worker.plane.execute(CreateConnector("v", config))
-        await until(lambda: worker.groups.committed("connect-v").get(("t", 0)) == 1)
+        await until(lambda: committed_offsets(worker, "connect-v").get(("t", 0)) == 1)
     put = {"name": "v", "task": None, "sinkTask": 0, "topic": "t", "seqno": "one", "offset": 0}
     assert printed(capsys) == [put, put | {"flushed": True}]
 
@@ -291,4 +291,4 @@ async def test_a_blocking_sink_leaves_its_group() -> None:
         await worker.plane.execute(StopConnector("b"))
         await until_state(worker, "b", "STOPPED")
         await worker.plane.execute(AlterOffsets("b", (change_of("Sink", "b"),)))
-        assert worker.groups.committed("connect-b") == {("t", 0): 0}
+        assert committed_offsets(worker, "connect-b") == {("t", 0): 0}

@@ -383,9 +383,13 @@ class ConnectorActor:
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:
+            # Tasks start behind the answer: with exactly-once support they fence older ones by a
+            # command, which waits for the end of the present one.
             _settle(request.done, None)
+            await self._start_restarted(request.instances)
 
     async def _restart_instances(self, instances: RestartedInstances) -> None:
+        """Restart the connector if it is among the instances, and stop the tasks among them."""
         assignment = self._applied
         if assignment is None:
             return
@@ -394,10 +398,13 @@ class ConnectorActor:
             self._start_failure = None
             await self._start_connector(assignment)
             await self._raise_start_failure()
-        tasks = [number for number in instances if number is not None]
-        await self._stop_tasks(tasks)
-        if assignment.target is not Target.STOPPED:
-            await self._start_tasks(tasks, assignment)
+        await self._stop_tasks(_tasks_of(instances))
+
+    async def _start_restarted(self, instances: RestartedInstances) -> None:
+        """Start the tasks among these instances."""
+        assignment = self._applied
+        if assignment is not None and assignment.target is not Target.STOPPED:
+            await self._start_tasks(_tasks_of(instances), assignment)
 
     async def _raise_start_failure(self) -> None:
         """Wait for the connector's start; raise what it raised."""
@@ -439,6 +446,11 @@ class ConnectorActor:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:
             await self._start_tasks(tasks, assignment)
+
+
+def _tasks_of(instances: RestartedInstances) -> list[int]:
+    """Return the numbers of the tasks among some instances."""
+    return [number for number in instances if number is not None]
 
 
 def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
