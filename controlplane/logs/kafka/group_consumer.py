@@ -25,6 +25,10 @@ CLOSE_S = 5.0
 RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
 """Pauses before a consumer that cannot start tries again."""
 
+MISSING_TOPICS_S = 1.0
+"""Interval at which topics are looked for that do not exist yet. aiokafka would notice a new topic
+only after `metadata.max.age.ms`; Kafka's consumer asks again at once."""
+
 FETCH_S = 0.5
 """Longest wait of one request of aiokafka for records; `poll` waits for several."""
 
@@ -80,6 +84,9 @@ class GroupConsumer:
         self._wake = False
         self._fetching: asyncio.Task[_Fetched] | None = None
         self._closing = False
+        self._topics: Sequence[str] = ()
+        """Topics that it consumes; none with a pattern."""
+        self._looked_at = 0.0
 
     async def start(self, topics: Sequence[str], pattern: str | None) -> None:
         """Connect and join the group, as soon as brokers answer.
@@ -97,6 +104,7 @@ class GroupConsumer:
                 await asyncio.sleep(next(pauses))
         listener = _Listener(self._revoked, self._assigned)
         if pattern is None:
+            self._topics = topics
             self._consumer.subscribe(topics=[*topics], listener=listener)
         else:
             # aiokafka matches the beginning of a name, Kafka the whole.
@@ -114,6 +122,7 @@ class GroupConsumer:
         deadline = loop.time() + timeout_s
         while True:
             await self._run_callbacks()
+            self._look_for_topics()
             if self._wake:
                 self._wake = False
                 return []
@@ -235,6 +244,15 @@ class GroupConsumer:
     async def _fetch(self, timeout_ms: int) -> _Fetched:
         records = await self._consumer.getmany(timeout_ms=timeout_ms)
         return _Fetched(records, dict(self._moves))
+
+    def _look_for_topics(self) -> None:
+        """Ask for the partitions of topics that do not exist yet, now and then."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < MISSING_TOPICS_S:
+            return
+        self._looked_at = now
+        if not all(self._consumer.partitions_for_topic(topic) for topic in self._topics):
+            self._consumer._client.force_metadata_update()  # noqa: SLF001
 
     def _taken(self, fetched: _Fetched) -> list[Entry]:
         """Return the records that are still wanted, and move the positions behind them."""
