@@ -13,6 +13,7 @@ from controlplane.worker.plugin_path import classes_in
 from tests.worker.worker_fixture import (
     QUICK,
     STRING,
+    committed_offsets,
     connector_status,
     entries_in,
     offsets,

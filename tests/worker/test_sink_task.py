@@ -29,6 +29,7 @@ from tests.worker.faulty_log import FaultyLog
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
+    committed_offsets,
     config_of,
     produce,
     running,
@@ -63,7 +64,9 @@ class SinkScript:
 
     def of(self, connector: str, method: str) -> list[Any]:
         """Return the arguments of the calls of a method."""
-        return [given for name, called, given in self.calls if (name, called) == (connector, method)]
+        return [
+            given for name, called, given in self.calls if (name, called) == (connector, method)
+        ]
 
     def act(self, task: SinkTaskContext, method: str, given: Any) -> Any:
         """Note a call, and do what the test says."""
