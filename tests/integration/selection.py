@@ -6,6 +6,26 @@ HANDLE = "waits for the handle of a connector or a task in the JVM of the tests"
 TIMEOUT = "sets the time-out of REST requests in the JVM of the tests"
 ONE_WORKER = "stops one of several workers; here, they are one process"
 
+FUTURE = "waits for the herder in the JVM of the tests"
+LOGGER = "reads what a logger in the JVM of the tests has logged"
+
+_RESTARTS = (
+    "testFailedConnectorRestartBothConnectorAndTasks",
+    "testFailedConnectorRestartOnlyConnector",
+    "testFailedConnectorRestartOnlyFailedConnectorAndTasks",
+    "testFailedTasksRestartBothConnectorAndTasks",
+    "testFailedTasksRestartOnlyConnector",
+    "testFailedTasksRestartOnlyTasks",
+    "testFailedTasksRestartWithoutIncludeTasksNoop",
+    "testMultiWorkerRestartBothConnectorAndTasks",
+    "testMultiWorkerRestartOnlyConnector",
+    "testOneFailedTasksRestartOnlyOneTasks",
+    "testRunningConnectorAndTasksRestartBothConnectorAndTasks",
+    "testRunningConnectorAndTasksRestartBothConnectorAndTasksNoop",
+    "testRunningConnectorAndTasksRestartOnlyConnector",
+    "testRunningConnectorAndTasksRestartOnlyFailedConnectorNoop",
+)
+
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "ConnectWorkerIntegrationTest": {
         "testAddAndRemoveWorker": ONE_WORKER,
@@ -16,6 +36,11 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
         "testPollTimeoutExpiry": TIMEOUT,
         "testCompactedDeletedOlderConnectorConfig": HANDLE,
         "testReconfigureConnectorWithFailingTaskConfigs": HANDLE,
+        "testTasksConfigDeprecation": LOGGER,
+    },
+    "ConnectorRestartApiIntegrationTest": dict.fromkeys(_RESTARTS, HANDLE),
+    "InternalTopicsIntegrationTest": {
+        "testFailToCreateInternalTopicsWithMoreReplicasThanBrokers": FUTURE,
     },
 }
 """Reasons by class and test, for tests that run on no process."""
@@ -31,7 +56,6 @@ TEST_CLASSES: Mapping[str, tuple[str, ...]] = {
         "testTaskStatuses",
         "testPauseStopResume",
         "testStoppedState",
-        "testTasksConfigDeprecation",
         "testCreateConnectorWithPausedInitialState",
         "testCreateSourceConnectorWithStoppedInitialStateAndModifyOffsets",
         "testDeleteConnectorCreatedWithPausedOrStoppedInitialState",
@@ -39,6 +63,16 @@ TEST_CLASSES: Mapping[str, tuple[str, ...]] = {
         "testTasksMaxEnforcement",
         "testRuntimePropertyReconfiguration",
         "testPluginAliases",
+    ),
+    "InternalTopicsIntegrationTest": (
+        "testCreateInternalTopicsWithDefaultSettings",
+        "testCreateInternalTopicsWithFewerReplicasThanBrokers",
+        "testFailToStartWhenInternalTopicsAreNotCompacted",
+        "testStartWhenInternalTopicsCreatedManuallyWithCompactForBrokersDefaultCleanupPolicy",
+    ),
+    "ConnectorRestartApiIntegrationTest": (
+        "testRestartUnknownConnector",
+        "testRestartUnknownConnectorNoParams",
     ),
 }
 """Classes, each with the tests that run, or with none where all do; the quickest first."""

@@ -21,7 +21,8 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>The program is the system property {@code worker.program}, one argument per line. Its last two
  * arguments are a file with the properties of the worker and an empty folder of its own. It is up
- * when it answers {@code GET /}, and ends at SIGTERM.
+ * when it answers {@code GET /}, and ends at SIGTERM. One that ends before it is up has failed: it
+ * is then not healthy, as tests of failing starts expect.
  */
 final class WorkerProcess {
     private static final long START_TIMEOUT_MS = TimeUnit.SECONDS.toMillis(300);
@@ -46,7 +47,7 @@ final class WorkerProcess {
     static synchronized WorkerProcess ofCluster(String name, Map<String, String> properties) {
         String cluster = properties.get("bootstrap.servers") + " " + properties.get("group.id");
         WorkerProcess running = CLUSTERS.get(cluster);
-        if (running != null && running.handles > 0) {
+        if (running != null && running.handles > 0 && running.process.isAlive()) {
             running.handles++;
             return running;
         }
@@ -92,8 +93,8 @@ final class WorkerProcess {
 
     private void awaitStart() {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(START_TIMEOUT_MS);
-        while (!answers()) {
-            if (!process.isAlive() || System.nanoTime() > deadline) {
+        while (process.isAlive() && !answers()) {
+            if (System.nanoTime() > deadline) {
                 process.destroyForcibly();
                 throw new IllegalStateException(name + " did not start; see worker.log");
             }
