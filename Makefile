@@ -86,6 +86,7 @@ bench: $(READY) ## Measure everything, beside others: three quarters of an hour
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.kafka
+	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.boot
